@@ -61,6 +61,11 @@ impl CliError {
         }
     }
 
+    /// Whether a call failed for this reason.
+    pub(super) fn is(&self, reason: &str) -> bool {
+        self.call.as_ref().is_some_and(|call| call.reason == reason)
+    }
+
     /// Adds a line that says why.
     pub(super) fn why(mut self, why: impl Display) -> CliError {
         self.why.push(why.to_string());
@@ -77,6 +82,16 @@ impl CliError {
     pub(super) fn with_effect(mut self) -> CliError {
         self.has_effect = true;
         self
+    }
+
+    /// A part of the command has been done. Repeated, it does the rest.
+    pub(super) fn repeatable(mut self) -> CliError {
+        let rest = "the command may be repeated, which does the rest";
+        self.next = Some(match self.next.take() {
+            Some(next) => format!("{next}; then {rest}"),
+            None => rest.to_owned(),
+        });
+        self.with_effect()
     }
 
     /// Whether the command has had an effect, or may have had one.
@@ -185,6 +200,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         }
         Some("HANDLE_RELEASED") => {
             Some("submit to another scheduler: `rallypoint exec --keep` leaves it open for retries")
+        }
+        Some("ALREADY_RETRIED") => {
+            Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
         }
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")

@@ -20,11 +20,16 @@ mod task_options;
 mod unique_json;
 
 pub(super) use file::field;
-pub(super) use task_option::Described;
+pub(super) use task_option::{Described, sql_value};
 
 use super::{
-    connect::Server, enum_text::FailurePolicy, error::CliError, output, progress::Bars,
-    settings::Settings, signals::Signals,
+    connect::Server,
+    enum_text::FailurePolicy,
+    error::CliError,
+    output,
+    progress::{Bars, Console},
+    settings::Settings,
+    signals::Signals,
 };
 use clap::Args;
 use file::Format;
@@ -39,6 +44,9 @@ use std::{
     process::ExitCode,
 };
 use task_options::TaskArguments;
+
+/// How often a run looks for the scheduler of its name, while others release it.
+const MAX_OPENED: usize = 4;
 
 const AFTER_LONG_HELP: &str = "\
 A .sql file is split into statements as psql splits it, a task each, and still runs in psql. They
@@ -116,22 +124,19 @@ impl Exec {
         let mut signals = Signals::new()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let console = bars.console();
-        let mut run = tokio::select! {
-            opened = self.open(server) => opened?,
-            exit = signals.next() => return Ok(exit.into()),
-        };
-        let handle = run.scheduler.handle().to_owned();
-        console.say(format!("scheduler {handle}"));
-        let described = tasks.clone();
-        let tasks = tasks.into_iter().map(Described::into_task).collect();
-        let submitted = match run.submit(tasks, &console, &mut signals).await {
-            Ok(submitted) => submitted,
-            Err(error) => {
-                let cancelled = match error.has_effect() {
-                    true => run.cancel(&console, &mut signals).await,
-                    false => run.discard(&mut signals).await,
-                };
-                return Err(not_submitted(error, cancelled, &run));
+        let mut opened = 0;
+        let (run, submitted) = loop {
+            let mut run = tokio::select! {
+                opened = self.open(server) => opened?,
+                exit = signals.next() => return Ok(exit.into()),
+            };
+            opened += 1;
+            console.say(format!("scheduler {}", run.scheduler.handle()));
+            let all = tasks.iter().cloned().map(Described::into_task).collect();
+            match run.submit(all, &console, &mut signals).await {
+                Ok(submitted) => break (run, submitted),
+                Err(error) if opened < MAX_OPENED && self.is_too_late(&error) => {}
+                Err(error) => return Err(not_submitted(error, &run, &console, &mut signals).await),
             }
         };
         if submitted && self.detach {
@@ -141,7 +146,7 @@ impl Exec {
         if !submitted {
             run.cancel(&console, &mut signals).await?;
         }
-        let printer = Printer::new(&handle, described, bars, self.quiet);
+        let printer = Printer::new(run.scheduler.handle(), tasks, bars, self.quiet);
         let mut printer = printer.only(run.own.clone());
         follow(&run, &mut printer, &mut signals, !submitted).await?;
         Ok(printer.verdict())
@@ -173,6 +178,11 @@ impl Exec {
             ending: Cell::new(Ending::Keep),
             own: Some(OwnTasks::default()),
         })
+    }
+
+    /// Another run has released the scheduler of the name since this one has found it.
+    fn is_too_late(&self, error: &CliError) -> bool {
+        self.name.is_some() && error.is("HANDLE_RELEASED") && !error.has_effect()
     }
 
     /// Others have said what a failure does in the scheduler that was found: no task of this run is
@@ -300,7 +310,17 @@ impl Exec {
     }
 }
 
-fn not_submitted(error: CliError, cancelled: Result<(), CliError>, run: &Run) -> CliError {
+/// The error of a run that could not submit its tasks, whose rest is cancelled.
+async fn not_submitted(
+    error: CliError,
+    run: &Run,
+    console: &Console,
+    signals: &mut Signals,
+) -> CliError {
+    let cancelled = match error.has_effect() {
+        true => run.cancel(console, signals).await,
+        false => run.discard(signals).await,
+    };
     let handle = run.scheduler.handle();
     match cancelled {
         Ok(()) if !error.has_effect() => error,

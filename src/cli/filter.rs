@@ -15,6 +15,9 @@ pub(super) struct TaskConditions {
     now: AsOfNow,
     #[command(flatten)]
     ended: AsEnded,
+    /// Only tasks that failed, timed out or were exhausted, the last ones first
+    #[arg(long, conflicts_with = "outcomes")]
+    failed: bool,
     /// Only tasks that ended since, the last ones first
     #[arg(long, value_name = "TIME")]
     ended_since: Option<Since>,
@@ -95,6 +98,11 @@ impl TaskConditions {
         self.submitted.add_to(&mut filter);
         self.now.add_to(&mut filter);
         self.ended.add_to(&mut filter);
+        if self.failed {
+            use api::Outcome::{Exhausted, Failed, TimedOut};
+            let failures = [Failed, TimedOut, Exhausted];
+            filter.outcomes = failures.map(i32::from).into();
+        }
         filter
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{
     connect::Server,
+    enum_text,
     error::CliError,
+    exec::sql_value,
     filter::{AsEnded, AsSubmitted},
     output,
     submit_calls::SUBMIT_TIMEOUT,
@@ -26,6 +28,18 @@ pub(super) struct Retry {
     /// What the retry of one task runs instead, when its statement was wrong
     #[arg(long, value_name = "SQL", conflicts_with = "failed")]
     statement: Option<String>,
+    /// Value of $1, then of $2 … in --statement (may be repeated; \N: NULL) [default: those of the
+    /// task]
+    #[arg(long = "param", value_name = "VALUE", requires = "statement")]
+    #[arg(allow_hyphen_values = true)]
+    params: Vec<String>,
+    /// --statement has no parameters, though the task had some
+    #[arg(long, requires = "statement", conflicts_with = "params")]
+    no_params: bool,
+    /// Name of the target of --statement [default: that of the task]
+    #[arg(long, value_name = "NAME", requires = "statement")]
+    #[arg(hide_default_value = true, default_value = "")]
+    target: String,
     #[command(flatten)]
     submitted: AsSubmitted,
     #[command(flatten)]
@@ -53,36 +67,85 @@ impl Retry {
     }
 
     async fn named(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
-        for seq in tasks {
-            let what = format!("cannot retry task {}/{seq}", scheduler.handle());
-            let answer = match &self.statement {
-                None => scheduler.retry(*seq).await,
-                Some(statement) => {
-                    let sql = api::SqlTask {
-                        statement: statement.clone(),
-                        ..Default::default()
-                    };
-                    scheduler.retry_as(*seq, sql).await
-                }
-            };
-            let answer = answer.map_err(|error| CliError::call(what, &error))?;
-            let before = if answer.already_retried {
-                " before"
-            } else {
-                ""
-            };
-            output::answer(&answer, |answer| {
-                let retry = answer.seq;
-                output::line(format!("task {seq} was retried{before} as task {retry}"));
-            });
+        for (before, seq) in tasks.iter().enumerate() {
+            let retried = self.one(scheduler, *seq).await;
+            retried.map_err(|error| done_before(error, before))?;
         }
         Ok(())
+    }
+
+    async fn one(&self, scheduler: &Scheduler, seq: i64) -> Result<(), CliError> {
+        let what = || format!("cannot retry task {}/{seq}", scheduler.handle());
+        let answer = scheduler.retry_task(seq, self.request()).await;
+        let answer = answer.map_err(|error| CliError::call(what(), &error))?;
+        let before = if answer.already_retried {
+            " before"
+        } else {
+            ""
+        };
+        output::answer(&answer, |answer| {
+            let retry = answer.seq;
+            output::line(format!("task {seq} was retried{before} as task {retry}"));
+        });
+        if !answer.already_retried {
+            return Ok(());
+        }
+        match in_vain(scheduler, answer.seq).await? {
+            Some((last, outcome)) => Err(CliError::new(what())
+                .why(format!(
+                    "its retry, task {last}, ended as well: {}",
+                    enum_text::outcome(outcome)
+                ))
+                .next(format!(
+                    "retry that one: `rallypoint retry {} {last}`",
+                    self.handle()
+                ))),
+            None => Ok(()),
+        }
+    }
+
+    /// What the service is asked for.
+    fn request(&self) -> api::RetryTaskRequest {
+        let sql = |statement: &String| api::SqlTask {
+            statement: statement.clone(),
+            params: self.params.iter().map(|text| sql_value(text)).collect(),
+            target: self.target.clone(),
+        };
+        api::RetryTaskRequest {
+            sql: self.statement.as_ref().map(sql),
+            no_params: self.no_params,
+            ..Default::default()
+        }
+    }
+
+    /// The error where some tasks were left out, the first of which is this one.
+    fn without_target(&self, first: i64, count: usize) -> CliError {
+        let tasks = if count == 1 { "task" } else { "tasks" };
+        let what = format!("{count} {tasks} of {} not retried", self.handle);
+        let next = format!(
+            "add the target, or run each on another one: `rallypoint retry {} {first} \
+             --statement SQL --target NAME`",
+            self.handle
+        );
+        CliError::new(what)
+            .why(format!(
+                "the target is no longer configured: task {first}, …"
+            ))
+            .next(next)
+            .with_effect()
+    }
+
+    /// The scheduler as it was named.
+    fn handle(&self) -> &str {
+        let task = self.handle.rsplit_once('/');
+        task.map_or(&self.handle, |(handle, _)| handle)
     }
 
     async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
         let scheduler = scheduler.clone().with_time_limit(None);
         let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
         let (mut page_token, mut count) = (String::new(), 0);
+        let mut no_target = Vec::new();
         let mut filter = api::TaskFilter::default();
         self.submitted.add_to(&mut filter);
         self.ended.add_to(&mut filter);
@@ -90,11 +153,8 @@ impl Retry {
             let answer = scheduler.retry_failed(Some(filter.clone()), page_token);
             let answer = answer.await;
             let what = format!("cannot retry the failed tasks of {}", self.handle);
-            let answer = answer.map_err(|error| {
-                let done = (count > 0).then(|| format!("{count} tasks were retried before"));
-                let error = CliError::call(what, &error);
-                done.into_iter().fold(error, CliError::why)
-            })?;
+            let answer =
+                answer.map_err(|error| done_before(CliError::call(what, &error), count))?;
             output::answer(&answer, |answer| {
                 let first = answer.first_seq.unwrap_or_default();
                 for (seq, retry) in answer.retried.iter().zip(first..) {
@@ -102,6 +162,7 @@ impl Retry {
                 }
             });
             count += answer.retried.len();
+            no_target.extend(answer.no_target);
             page_token = answer.next_page_token;
             if page_token.is_empty() {
                 break;
@@ -111,6 +172,46 @@ impl Retry {
             let tasks = if count == 1 { "task" } else { "tasks" };
             output::note(format!("{count} {tasks} retried"));
         }
-        Ok(())
+        match &no_target[..] {
+            [] => Ok(()),
+            [first, ..] => Err(self.without_target(*first, no_target.len())),
+        }
+    }
+}
+
+/// The error of a command that has retried so many tasks before.
+fn done_before(error: CliError, count: usize) -> CliError {
+    match count {
+        0 => error,
+        _ => error
+            .why(format!("{} retried before", were(count)))
+            .repeatable(),
+    }
+}
+
+fn were(count: usize) -> String {
+    match count {
+        1 => "1 task was".to_owned(),
+        _ => format!("{count} tasks were"),
+    }
+}
+
+/// The last retry in the line that begins with this one, and how it ended, if it ended in vain.
+async fn in_vain(
+    scheduler: &Scheduler,
+    mut seq: i64,
+) -> Result<Option<(i64, api::Outcome)>, CliError> {
+    loop {
+        let what = || format!("cannot see how task {}/{seq} ended", scheduler.handle());
+        let task = scheduler.task(seq).await;
+        let task = task.map_err(|error| CliError::call(what(), &error))?;
+        match task.retried_as {
+            Some(next) => seq = next,
+            None => {
+                let ended = task.done.map(|done| done.outcome());
+                let in_vain = ended.filter(|outcome| *outcome != api::Outcome::Succeeded);
+                return Ok(in_vain.map(|outcome| (seq, outcome)));
+            }
+        }
     }
 }

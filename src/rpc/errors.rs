@@ -17,7 +17,7 @@ use crate::{
     journal::JournalError,
 };
 use reason::Reason;
-pub(super) use retries::{not_retriable, retried_meanwhile};
+pub(super) use retries::{already_retried, not_retriable, retried_meanwhile};
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};

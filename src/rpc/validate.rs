@@ -100,7 +100,7 @@ impl Targets {
     }
 
     /// Whether tasks of this kind may name the role.
-    fn allow(&self, work: &Work, role: &str) -> bool {
+    pub(crate) fn allow(&self, work: &Work, role: &str) -> bool {
         match work {
             Work::Sql { target } => self
                 .roles()

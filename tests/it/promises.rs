@@ -16,6 +16,7 @@ mod refused;
 mod release;
 mod retention;
 mod retries;
+mod retry_as;
 mod retry_pages;
 mod scheduler_lists;
 mod submitted;

@@ -187,22 +187,32 @@ impl Scheduler {
     ///
     /// Fails with `TASK_UNFINISHED`, `TASK_SUCCEEDED`, and `HANDLE_RELEASED` after a release.
     pub async fn retry(&self, seq: i64) -> Result<api::RetryTaskResponse> {
-        self.retry_task(seq, None).await
+        self.retry_task(seq, api::RetryTaskRequest::default()).await
     }
 
     /// As [`Scheduler::retry`], but the copy runs this statement instead: the task was wrong. Empty
-    /// `target`: that of the task.
+    /// `params` and `target`: those of the task.
+    ///
+    /// Fails besides with `ALREADY_RETRIED` when the task has a retry that runs another statement.
     pub async fn retry_as(&self, seq: i64, sql: api::SqlTask) -> Result<api::RetryTaskResponse> {
-        self.retry_task(seq, Some(sql)).await
+        let request = api::RetryTaskRequest {
+            sql: Some(sql),
+            ..Default::default()
+        };
+        self.retry_task(seq, request).await
     }
 
-    async fn retry_task(
+    /// As [`Scheduler::retry_as`], with everything that the call can say but the task, which is set
+    /// here.
+    pub async fn retry_task(
         &self,
         seq: i64,
-        sql: Option<api::SqlTask>,
+        request: api::RetryTaskRequest,
     ) -> Result<api::RetryTaskResponse> {
-        let id = Some(self.task_id(seq));
-        let request = api::RetryTaskRequest { id, sql };
+        let request = api::RetryTaskRequest {
+            id: Some(self.task_id(seq)),
+            ..request
+        };
         self.client.scheduler_call("RetryTask", request).await
     }
 

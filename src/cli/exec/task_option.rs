@@ -33,6 +33,8 @@ pub(in crate::cli) struct How {
     pub options: TaskOptions,
 }
 
+/// What stands for SQL NULL among parameters, as in COPY.
+const NULL: &str = "\\N";
 /// The label that a name is.
 pub(super) const NAME: &str = "name";
 
@@ -50,9 +52,6 @@ impl Described {
     }
 
     pub(super) fn into_task(self) -> Task {
-        let value = |text: Option<String>| SqlValue {
-            kind: Some(text.map_or(Value::Null(0), Value::Text)),
-        };
         let params = self.params.into_iter().map(value);
         let sql = SqlTask {
             statement: self.statement,
@@ -65,6 +64,22 @@ impl Described {
             options: Some(self.how.options),
         }
     }
+}
+
+fn value(text: Option<String>) -> SqlValue {
+    SqlValue {
+        kind: Some(text.map_or(Value::Null(0), Value::Text)),
+    }
+}
+
+/// The value of a parameter on the command line; `None`: NULL.
+pub(super) fn param(text: &str) -> Option<String> {
+    (text != NULL).then(|| text.to_owned())
+}
+
+/// The same as the API has it.
+pub(in crate::cli) fn sql_value(text: &str) -> SqlValue {
+    value(param(text))
 }
 
 /// An option.

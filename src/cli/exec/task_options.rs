@@ -6,9 +6,6 @@ use clap::Args;
 use rallypoint_client::api::{RetryPolicy, TaskOptions};
 use std::time::Duration;
 
-/// What stands for SQL NULL among parameters, as in COPY.
-const NULL: &str = "\\N";
-
 /// Options for every task that does not say otherwise.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tasks")]
@@ -53,8 +50,8 @@ pub(super) struct TaskArguments {
 impl TaskArguments {
     /// Values of the parameters; `None`: NULL.
     pub(super) fn params(&self) -> Vec<Option<String>> {
-        let value = |text: &String| (text != NULL).then(|| text.clone());
-        self.params.iter().map(value).collect()
+        let values = self.params.iter();
+        values.map(|text| task_option::param(text)).collect()
     }
 
     /// How tasks run that say nothing themselves.

@@ -1,7 +1,7 @@
 //! The errors of RetryTask and RetryFailed alone.
 
 use super::{OWNER_RETRY_DELAY, info, reason::Reason};
-use crate::core::TaskId;
+use crate::core::{Seq, TaskId};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -9,6 +9,24 @@ use tonic_types::StatusExt;
 pub(in crate::rpc) fn not_retriable(reason: Reason, task: TaskId, description: &str) -> Status {
     let mut details = info(reason, &[]);
     details.add_precondition_failure_violation(reason.as_str_name(), task.to_string(), description);
+    Status::with_error_details(Code::FailedPrecondition, description, details)
+}
+
+/// The retry that the task has runs something else than this call asks for.
+pub(in crate::rpc) fn already_retried(task: TaskId, retry: Seq) -> Status {
+    let reason = Reason::AlreadyRetried;
+    let mut details = info(reason, &[("retry", retry.0.to_string())]);
+    let description = format!(
+        "task {} has the retry {retry}, which runs another statement: if that failed as well, \
+         retry it",
+        task.seq.0,
+        retry = retry.0
+    );
+    details.add_precondition_failure_violation(
+        reason.as_str_name(),
+        task.to_string(),
+        &description,
+    );
     Status::with_error_details(Code::FailedPrecondition, description, details)
 }
 

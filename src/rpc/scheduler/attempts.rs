@@ -22,6 +22,7 @@ impl Schedulers {
     ) -> Result<api::ListAttemptsResponse, Status> {
         let query = ListAttempts::new(&request, &caller.namespace)?;
         let id = query.id;
+        self.check_visible(&caller, id.handle).await?;
         let task = self.reader.tasks_of(id.handle, &[id.seq]).await;
         let Some(mut task) = task.map_err(errors::journal)?.pop() else {
             return Err(self.why_missing(caller, id).await?);

@@ -26,6 +26,7 @@ impl Schedulers {
     ) -> Result<api::CancelTasksResponse, Status> {
         let begun = Instant::now();
         let query = CancelTasks::new(&request, &caller.namespace)?;
+        self.check_visible(&caller, query.handle).await?;
         let (before, last) = match (query.before, query.last) {
             (Some(before), Some(last)) => (before, last),
             (_, asked) => {

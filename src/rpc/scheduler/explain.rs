@@ -31,6 +31,7 @@ impl Schedulers {
         request: Arc<api::ExplainTaskRequest>,
     ) -> Result<api::ExplainTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
+        self.check_visible(&caller, id.handle).await?;
         let order = self.reader.effective_order(id.handle, id.seq).await;
         let Some(order) = order.map_err(errors::journal)? else {
             return Err(self.why_missing(caller, id).await?);

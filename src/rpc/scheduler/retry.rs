@@ -6,8 +6,8 @@ use super::Schedulers;
 use crate::{
     coordinator::CallError,
     core::{
-        Caller, DoneNo, Handle, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf, Run,
-        Seq, Spec, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
+        Caller, DoneNo, Handle, NO_ROLE, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf,
+        Run, Seq, Spec, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
     },
     journal::{Body, StoredTask},
     rpc::{
@@ -41,7 +41,14 @@ impl Retriable {
             options: self.task.spec.options.clone(),
         });
         self.body.body = instead.statement.clone();
-        self.body.params = instead.params.clone();
+        if !instead.keeps_params {
+            self.body.params = instead.params.clone();
+        }
+    }
+
+    fn runs_the_same_as(&self, other: &Retriable) -> bool {
+        let bodies = [self, other].map(|one| (&one.body.body, &one.body.params));
+        self.task.spec.work == other.task.spec.work && bodies[0] == bodies[1]
     }
 }
 
@@ -70,13 +77,15 @@ impl Schedulers {
         request: Arc<api::RetryTaskRequest>,
     ) -> Result<api::RetryTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
-        let instead = request.sql.as_ref();
-        let instead = instead.map(|sql| Replacement::new(sql, &self.targets));
-        let instead = instead.transpose()?;
+        let instead = Replacement::new(&request, &self.targets)?;
+        self.check_visible(&caller, id.handle).await?;
         for _ in 0..MAX_SEARCHES {
             let searched = self.last_submitted(id.handle).await?;
             let task = self.retriable(&caller, id).await?;
             if let Some(retry) = task.retried_as {
+                if let Some(instead) = &instead {
+                    self.check_retry(id, task, retry, instead).await?;
+                }
                 return Ok(api::RetryTaskResponse {
                     seq: retry.0,
                     already_retried: true,
@@ -90,8 +99,9 @@ impl Schedulers {
             };
             if let Some(instead) = &instead {
                 one.replace(instead);
+                self.check_role(&one.task.spec)?;
             }
-            self.check_targets(&tasks, Path::Root.field("id"))?;
+            self.check_target(&one.task)?;
             let submit = submit(&tasks, searched, None);
             match self.submit_copies(&caller, id.handle, submit).await? {
                 Submitted::Accepted(copy) | Submitted::Before(copy) => {
@@ -106,6 +116,47 @@ impl Schedulers {
             }
         }
         Err(errors::retried_meanwhile())
+    }
+
+    /// Refuses a statement for a task whose retry runs another one: it would be dropped.
+    async fn check_retry(
+        &self,
+        id: TaskId,
+        task: StoredTask,
+        retry: Seq,
+        instead: &Replacement,
+    ) -> Result<(), Status> {
+        let copy = self.reader.tasks_of(id.handle, &[retry]).await;
+        let mut tasks = copy.map_err(errors::journal)?;
+        tasks.push(task);
+        let of = tasks.iter().map(|task| (task.seq, retry_of(task)));
+        let of = of.collect();
+        let mut both = self.with_bodies(id.handle, tasks, of).await?;
+        let [copy, wanted] = &mut both[..] else {
+            return Err(errors::past_retention(id));
+        };
+        wanted.replace(instead);
+        match wanted.runs_the_same_as(copy) {
+            true => Ok(()),
+            false => Err(errors::already_retried(id, retry)),
+        }
+    }
+
+    /// What a copy runs instead may be on a target where its role is not allowed.
+    fn check_role(&self, spec: &Spec) -> Result<(), Violations> {
+        let mut v = Violations::default();
+        if let Some(role) = &spec.options.session.role
+            && role != NO_ROLE
+            && !self.targets.allow(&spec.work, role)
+        {
+            let message = format!(
+                "the task runs as {role}, which is not among the roles that the operator allows \
+                 on this target: name another one"
+            );
+            let path = Path::Root.field("sql");
+            v.add(path.field("target"), Reason::RoleNotAllowed, message);
+        }
+        v.into_result(())
     }
 
     /// A task that has ended other than succeeded.
@@ -155,20 +206,25 @@ impl Schedulers {
         Ok(tasks.into_iter().zip(of).filter_map(retriable).collect())
     }
 
-    /// Targets that these tasks ran on and that are no more: a copy would wait for them for ever.
-    pub(super) fn check_targets(
-        &self,
-        tasks: &[Retriable],
-        field: Path<'_>,
-    ) -> Result<(), Violations> {
+    /// Whether the target of the task is still configured.
+    pub(super) fn has_target(&self, one: &Retriable) -> bool {
+        match &one.task.spec.work {
+            Work::Sql { target } => self.targets.has(target),
+            Work::Noop => true,
+        }
+    }
+
+    /// Refuses a task whose target is no more: its copy would wait for it for ever.
+    fn check_target(&self, task: &StoredTask) -> Result<(), Violations> {
         let mut v = Violations::default();
-        for Retriable { task, .. } in tasks {
-            if let Work::Sql { target } = &task.spec.work
-                && let Err(message) = self.targets.check(target)
-            {
-                let message = format!("task {} ran on {target}: {message}", task.seq.0);
-                v.add(field, Reason::TargetUnknown, message);
-            }
+        if let Work::Sql { target } = &task.spec.work
+            && let Err(message) = self.targets.check(target)
+        {
+            let message = format!(
+                "task {} is one of {target}: {message}; `sql.target` names another one",
+                task.seq.0
+            );
+            v.add(Path::Root.field("id"), Reason::TargetUnknown, message);
         }
         v.into_result(())
     }

@@ -10,7 +10,7 @@ use crate::{
     core::{Caller, DoneNo, Order, Reply, Seq, Verb},
     journal::{EndedTask, StoredTask},
     rpc::{
-        errors::{self, violations::Path},
+        errors,
         validate::{RetryFailed, RetryFailedPage},
     },
 };
@@ -33,6 +33,8 @@ const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 struct Found {
     /// By position.
     tasks: Vec<Retriable>,
+    /// Tasks besides whose targets are no more.
+    no_target: Vec<(Position, Seq)>,
     /// The page that follows.
     next: Option<RetryFailedPage>,
 }
@@ -90,7 +92,7 @@ impl Schedulers {
         for _ in 0..MAX_SEARCHES {
             let searched = self.last_submitted(handle).await?;
             let mut found = self.search(&query, last).await?;
-            self.check_targets(&found.tasks, Path::Root.field("filter"))?;
+            self.leave_out_without_target(&mut found);
             loop {
                 if found.tasks.is_empty() {
                     // They may have their retries by a call under the same request id.
@@ -110,6 +112,20 @@ impl Schedulers {
             }
         }
         Err(errors::retried_meanwhile())
+    }
+
+    /// Copies of tasks whose targets are no more would wait for ever, and one such task is to keep
+    /// no other from being retried.
+    fn leave_out_without_target(&self, found: &mut Found) {
+        let tasks = std::mem::take(&mut found.tasks);
+        let (tasks, without) = tasks.into_iter().partition(|one| self.has_target(one));
+        found.tasks = tasks;
+        let without: Vec<Retriable> = without;
+        let place = |one: &Retriable| {
+            let (event, done) = one.task.done.as_ref()?;
+            Some((position(done.order, *event), one.task.seq))
+        };
+        found.no_target = without.iter().filter_map(place).collect();
     }
 
     /// The copies that an earlier call under the request id submitted, or the last event when there
@@ -162,6 +178,7 @@ impl Schedulers {
             first_seq: Some(copies.first_seq.0),
             done_no: Some(copies.done_no.0),
             next_page_token: next.map(|page| query.token(page)).unwrap_or_default(),
+            no_target: Vec::new(),
         })
     }
 
@@ -204,7 +221,11 @@ impl Schedulers {
         }
         let wanted = tasks.len();
         let tasks = self.with_bodies(query.handle, tasks, of).await?;
-        let mut found = Found { tasks, next };
+        let mut found = Found {
+            tasks,
+            no_target: Vec::new(),
+            next,
+        };
         if found.tasks.len() < wanted {
             found.cut(found.tasks.len(), next.unwrap_or(page));
         }
@@ -342,7 +363,9 @@ impl Found {
     fn cut(&mut self, most: usize, page: RetryFailedPage) {
         self.tasks.truncate(most);
         let last = self.tasks.last().and_then(|one| one.task.done.as_ref());
-        if let Some((event, _)) = last {
+        if let Some((event, done)) = last {
+            let last = position(done.order, *event);
+            self.no_target.retain(|(at, _)| *at <= last);
             self.next = Some(RetryFailedPage {
                 after: *event,
                 ..page
@@ -358,6 +381,7 @@ impl Found {
             first_seq: copies.as_ref().map(|copies| copies.first_seq.0),
             done_no: copies.map(|copies| copies.done_no.0),
             next_page_token: self.next.map(|page| query.token(page)).unwrap_or_default(),
+            no_target: self.no_target.iter().map(|(_, seq)| seq.0).collect(),
         }
     }
 }

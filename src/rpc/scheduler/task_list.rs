@@ -36,8 +36,7 @@ impl Schedulers {
     ) -> Result<api::ListTasksResponse, Status> {
         let begun = Instant::now();
         let query = ListTasks::new(&request, &caller.namespace)?;
-        // The core checks that the caller may see the scheduler.
-        self.states(&caller, query.handle, &mut []).await?;
+        self.check_visible(&caller, query.handle).await?;
         let search = self.reader.search(query.handle, query.filter).await;
         let search = search.map_err(errors::journal)?;
         let mut list = api::ListTasksResponse::default();

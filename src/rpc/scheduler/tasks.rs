@@ -23,6 +23,7 @@ impl Schedulers {
         request: Arc<api::CancelTaskRequest>,
     ) -> Result<api::CancelTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
+        self.check_visible(&caller, id.handle).await?;
         let done = |outcome| api::CancelTaskResponse {
             state: api::TaskState::Done.into(),
             outcome,
@@ -63,6 +64,7 @@ impl Schedulers {
         request: Arc<api::GetTaskRequest>,
     ) -> Result<api::GetTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
+        self.check_visible(&caller, id.handle).await?;
         let Some(mut task) = self
             .reader
             .task(id.handle, id.seq)
@@ -126,6 +128,16 @@ impl Schedulers {
             "id.seq",
             oldest.map_or(view.image.checkpoint.highest_seq.0 + 1, |seq| seq.0),
         ))
+    }
+
+    /// Whether the caller may see the scheduler. Asked before anything of it is read: else the time
+    /// or the kind of an answer would tell what others have.
+    pub(super) async fn check_visible(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+    ) -> Result<(), Status> {
+        self.states(caller, handle, &mut []).await.map(drop)
     }
 
     /// The states of the unfinished among `tasks`; those that ended since they were read get their

@@ -49,13 +49,17 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
 }
 
 /// A name of a scheduler; empty: none. Names are printable ASCII, so that names that look the same
-/// are the same, and no handles, so that one word may stand for either.
+/// are the same, and no handles, so that one word may stand for either. A `/` stands between a
+/// scheduler and the number of a task.
 pub(super) fn name(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Arc<str>> {
     if text.len() > MAX_NAME_BYTES {
         let message = format!("at most {MAX_NAME_BYTES} bytes");
         v.add(path, Reason::NameTooLong, message);
     } else if !text.bytes().all(|b| b.is_ascii_graphic()) {
         let message = "a name is printable ASCII characters without spaces";
+        v.add(path, Reason::NameInvalid, message);
+    } else if text.contains('/') {
+        let message = "a name has no `/`, which stands between a scheduler and a task";
         v.add(path, Reason::NameInvalid, message);
     } else if text.parse::<Handle>().is_ok() {
         let message = "this is the form of a handle, which the service gives";

@@ -111,14 +111,31 @@ pub(crate) struct Replacement {
     /// `None`: that of the task, or the usual one if it has none.
     target: Option<Arc<str>>,
     pub statement: Bytes,
+    /// The parameters are those of the task.
+    pub keeps_params: bool,
     /// JSON array of text or null; `None`: no parameters.
     pub params: Option<Bytes>,
 }
 
 impl Replacement {
-    /// Validates the field `sql` of a request.
-    pub(crate) fn new(sql: &api::SqlTask, targets: &Targets) -> Result<Self, Violations> {
+    /// Validates what a request says of it; `None`: the copy runs the same.
+    pub(crate) fn new(
+        request: &api::RetryTaskRequest,
+        targets: &Targets,
+    ) -> Result<Option<Self>, Violations> {
         let mut v = Violations::default();
+        let path = Path::Root.field("no_params");
+        let Some(sql) = &request.sql else {
+            if request.no_params {
+                let message = "it is about another statement: set `sql`";
+                v.add(path, Reason::BodyEmpty, message);
+            }
+            return v.into_result(None);
+        };
+        if request.no_params && !sql.params.is_empty() {
+            let message = "there are parameters: set this, or `sql.params`";
+            v.add(path, Reason::TooManyParams, message);
+        }
         let task = [api::Task {
             kind: Some(Kind::Sql(sql.clone())),
             ..api::Task::default()
@@ -131,11 +148,12 @@ impl Replacement {
         check_body(&mut v, Path::Root, &task[0], body(&task[0]));
         check_params(&mut v, Path::Root, &sql.params);
         let params = params_json(&sql.params);
-        v.into_result(Replacement {
+        v.into_result(Some(Replacement {
             target,
             statement: Bytes::copy_from_slice(sql.statement.as_bytes()),
+            keeps_params: params.is_none() && !request.no_params,
             params: params.map(Bytes::from),
-        })
+        }))
     }
 
     /// What the copy of a task that was this is.

@@ -106,7 +106,7 @@ async fn errors_of_retries(
 ) -> Vec<(&'static str, Status)> {
     let retry = api::RetryTaskRequest {
         id: first(handle),
-        sql: None,
+        ..Default::default()
     };
     let retry_failed = api::RetryFailedRequest {
         handle: handle.to_owned(),

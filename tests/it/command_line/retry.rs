@@ -3,7 +3,7 @@
 use super::{code, lines, text};
 use crate::harness::{
     standalone::Standalone,
-    work::{failing, noop},
+    work::{failing, noop, sql},
 };
 use rallypoint_client::{Client, Scheduler, api};
 
@@ -38,6 +38,14 @@ async fn retry_names_each_task_with_its_retry() {
     all_ended(&scheduler).await;
     let again = server.run(&["retry", handle, "3"]);
     assert_eq!(text(&again.stdout), "task 3 was retried before as task 5\n");
+    // Which has failed as well: a retry of it is what is wanted.
+    assert_eq!(code(&again), 1);
+    let next = format!("rallypoint retry {handle} 5");
+    assert!(
+        text(&again.stderr).contains(&next),
+        "{}",
+        text(&again.stderr)
+    );
     let of_order = server.run(&["retry", handle, "--failed", "--order", "2", "-o", "json"]);
     let answer = &lines(&of_order)[0];
     assert_eq!(
@@ -75,4 +83,79 @@ async fn what_cannot_be_retried_exits_1_and_a_wrong_command_line_2() {
         let refused = server.run(wrong);
         assert_eq!(code(&refused), 2, "{wrong:?}: {}", text(&refused.stderr));
     }
+}
+
+#[tokio::test]
+async fn what_was_done_before_an_error_is_said() {
+    let server = Standalone::start();
+    let scheduler = three_failed(&server).await;
+    let refused = server.run(&["--json", "retry", scheduler.handle(), "2", "999"]);
+    assert_eq!((code(&refused), lines(&refused).len()), (1, 1));
+    let error = text(&refused.stderr);
+    let error: serde_json::Value = serde_json::from_str(error.trim()).expect("an object");
+    assert_eq!(error["reason"], "TASK_NOT_FOUND");
+    assert_eq!(error["effect"], "unknown", "{error}");
+    let why = error["why"].to_string();
+    assert!(why.contains("1 task was retried before"), "{error}");
+}
+
+#[tokio::test]
+async fn another_statement_is_not_dropped_in_silence_and_may_have_parameters() {
+    let server = Standalone::start();
+    let client = Client::connect_lazy(&server.url).expect("a URL");
+    let scheduler = client.open(api::SchedulerSettings::default()).await;
+    let scheduler = scheduler.expect("opened");
+    let handle = scheduler.handle();
+    let wrong = || sql("select 1 / $1::int").params(&["0"]).rows(1);
+    let tasks = [wrong(), wrong(), wrong()].map(api::Task::from);
+    scheduler.exec(tasks.into()).await.expect("accepted");
+    all_ended(&scheduler).await;
+    assert_eq!(code(&server.run(&["retry", handle, "1"])), 0);
+    all_ended(&scheduler).await;
+    let statement = ["--statement", "select 5 / nullif($1::int, 0) as a"];
+    let right = |rest: &[&str]| server.run(&[&["retry", handle], rest, &statement].concat());
+    let refused = right(&["1"]);
+    let why = text(&refused.stderr);
+    assert_eq!(code(&refused), 1, "{why}");
+    assert!(
+        why.contains("ALREADY_RETRIED") && why.contains("retry 4"),
+        "{why}"
+    );
+    // The parameters of the task, unless there are others.
+    for (seq, more, shown) in [
+        ("4", &[][..], "{\"a\":null}"),
+        ("2", &["--param", "5"], "{\"a\":1}"),
+    ] {
+        let retried = right(&[&[seq], more].concat());
+        assert_eq!(code(&retried), 0, "{}", text(&retried.stderr));
+        let again = right(&[&[seq], more].concat());
+        assert_eq!(code(&again), 0, "{}", text(&again.stderr));
+        assert!(text(&again.stdout).contains("retried before"));
+        all_ended(&scheduler).await;
+        let copy = scheduler.task(seq.parse().expect("a number")).await;
+        let copy = copy.expect("a task").retried_as.expect("a retry");
+        let copy = scheduler.task(copy).await.expect("a task");
+        let rows = copy.done.and_then(|done| done.result).expect("rows");
+        assert_eq!(rows.rows_json, format!("[{shown}]"));
+    }
+    let away = server.run(&["retry", handle, "3", "--target", "nowhere"]);
+    assert_eq!(code(&away), 2);
+    let away = right(&["3", "--target", "nowhere"]);
+    assert!(text(&away.stderr).contains("TARGET_UNKNOWN"));
+    let plain = [
+        "retry",
+        handle,
+        "3",
+        "--no-params",
+        "--statement",
+        "select 3",
+    ];
+    assert_eq!(code(&server.run(&plain)), 0);
+    all_ended(&scheduler).await;
+    let tasks = text(&server.run(&["tasks", handle, "--state", "done"]).stdout);
+    assert!(
+        tasks.contains("select 3") && tasks.contains("retry of 3"),
+        "{tasks}"
+    );
+    assert_eq!(tasks.matches("failed").count(), 4, "{tasks}");
 }

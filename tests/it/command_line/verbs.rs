@@ -105,7 +105,7 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("status --executions", 0, Message("ListExecutionsResponse")),
     ("list --state open", 0, Message("ListSchedulersResponse")),
     (
-        "tasks HANDLE --outcome failed",
+        "tasks HANDLE --failed",
         0,
         Message("ListTasksResponse"),
     ),
@@ -114,8 +114,8 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
     ("get HANDLE 1", 0, Message("GetTaskResponse")),
     ("explain HANDLE 2", 0, Message("ExplainTaskResponse")),
-    ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
     ("retry HANDLE 1", 0, Message("RetryTaskResponse")),
+    ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
     ("cancel HANDLE 2", 0, Message("CancelTaskResponse")),
     (
         "cancel HANDLE --state waiting --dry-run",

@@ -37,6 +37,8 @@ pub(crate) struct Setup<'a> {
     pub far: Option<&'a PrivatePostgres>,
     /// Targets besides `app`: each a new database on the shared Postgres.
     pub others: &'a [&'a str],
+    /// Roles that tasks of `app` may name.
+    pub roles: &'a [&'a str],
 }
 
 /// A running server.
@@ -75,7 +77,8 @@ impl Server {
                 postgres::database(TARGET),
             ),
         };
-        let app = TargetDatabase::new(home, TARGET, &app, setup.slots());
+        let mut app = TargetDatabase::new(home, TARGET, &app, setup.slots());
+        app.target.roles = setup.roles.iter().map(ToString::to_string).collect();
         let other = |name: &&str| {
             let database = postgres::database(TARGET);
             TargetDatabase::new(&POSTGRES, name, &database, setup.slots())

@@ -4,10 +4,14 @@
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     postgres::{connect, value},
-    server::Server,
+    server::{Server, Setup},
     work::{noop, sql},
 };
-use rallypoint_client::api::{SchedulerSettings, until::Kind};
+use futures_util::future::BoxFuture;
+use rallypoint_client::{
+    Error,
+    api::{SchedulerSettings, until::Kind},
+};
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -111,4 +115,34 @@ async fn numbers_of_batches_that_have_run_out_are_made_although_nothing_becomes_
     let patient = server.client.clone().with_retry_timeout(WAIT_TIMEOUT);
     let opened = timeout(WAIT_TIMEOUT, patient.open(SchedulerSettings::default()));
     opened.await.expect("in time").expect("it is durable");
+}
+
+#[tokio::test]
+async fn nothing_of_others_is_read_before_the_namespace_is_checked() {
+    let server = Server::with(Setup {
+        trusted: true,
+        ..Setup::default()
+    })
+    .await;
+    let ours = server.of_namespace("one");
+    let scheduler = server.open_as(&ours, SchedulerSettings::default()).await;
+    scheduler.submit([noop()]).await;
+    scheduler.all_done().await;
+    // Whoever reads tasks or events waits for ever.
+    let mut journal = connect(&server.journal).await;
+    let lock = "begin; lock table submission, completion, attempt in access exclusive mode";
+    journal.execute(lock).await.expect("locked");
+    let theirs = server.of_namespace("two").scheduler(scheduler.handle());
+    let calls: [BoxFuture<'_, Option<Error>>; 5] = [
+        Box::pin(async { theirs.task(1).await.err() }),
+        Box::pin(async { theirs.cancel(1).await.err() }),
+        Box::pin(async { theirs.retry(1).await.err() }),
+        Box::pin(async { theirs.explain(1).await.err() }),
+        Box::pin(async { theirs.attempts(1, Default::default()).await.err() }),
+    ];
+    for call in calls {
+        let error = timeout(WAIT_TIMEOUT, call).await.expect("an answer");
+        let error = error.expect("it is not theirs");
+        assert!(error.is("HANDLE_NOT_FOUND"), "{error:?}");
+    }
 }

@@ -3,12 +3,14 @@
 use crate::harness::{
     conversation::Conversation,
     postgres::{connect, durable},
+    process::PROGRAM,
     server::{Server, Setup},
     work::{failing, noop},
 };
 use rallypoint::core::model::limits::Limits;
 use rallypoint_client::api::{self, OnFailure, Outcome, SchedulerSettings};
 use sqlx::Executor;
+use std::process::Command;
 use tonic::Code;
 
 const ID: &str = "01890000-0000-7000-8000-00000000000";
@@ -180,7 +182,7 @@ async fn what_is_past_its_retention_says_so() {
 }
 
 #[tokio::test]
-async fn a_task_of_a_target_that_is_no_more_is_not_retried() {
+async fn a_task_of_a_target_that_is_no_more_keeps_no_other_from_being_retried() {
     let postgres = durable(Vec::new());
     let setup = |others| Setup {
         postgres: Some(&postgres),
@@ -200,18 +202,32 @@ async fn a_task_of_a_target_that_is_no_more_is_not_retried() {
         seq: 1,
     });
     let one = client
-        .retry_task(api::RetryTaskRequest { id, sql: None })
+        .retry_task(api::RetryTaskRequest {
+            id,
+            ..Default::default()
+        })
         .await;
     let all = api::RetryFailedRequest {
-        handle,
+        handle: handle.clone(),
         ..Default::default()
     };
-    let all = client.retry_failed(all).await;
-    for refused in [one.expect_err("no target"), all.expect_err("no target")] {
-        assert_eq!(refused.code(), Code::InvalidArgument);
-        let message = refused.message();
-        assert!(message.contains("task 1 ran on reports"), "{message}");
-    }
+    let refused = one.expect_err("no target");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let message = refused.message();
+    assert!(message.contains("task 1 is one of reports"), "{message}");
+    let all = client.retry_failed(all).await.expect("retried");
+    let all = all.into_inner();
+    assert_eq!((all.retried, all.first_seq), (vec![2], Some(3)));
+    assert_eq!(
+        (all.no_target, all.next_page_token),
+        (vec![1], String::new())
+    );
+    let mut command = Command::new(PROGRAM);
+    let command = command.args(["--server", &server.url, "retry", &handle]);
+    let left = command.arg("--failed").output().expect("it runs");
+    let said = String::from_utf8_lossy(&left.stderr).into_owned();
+    assert_eq!(left.status.code(), Some(1), "{said}");
+    assert!(said.contains("no longer configured: task 1"), "{said}");
 }
 
 #[tokio::test]

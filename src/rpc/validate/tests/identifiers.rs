@@ -125,7 +125,7 @@ fn named(name: &str, reuse: bool) -> api::GetSchedulerRequest {
 #[test]
 fn a_name_is_printable_ascii_and_no_handle() {
     let longest = "x".repeat(255);
-    for good in ["nightly", "etl/2026-11-23#1", &longest] {
+    for good in ["nightly", "etl.2026-11-23#1", &longest] {
         let open = get_scheduler(&named(good, true), &targets()).expect("a name");
         let naming = open.naming.expect("it has a name");
         assert_eq!((&*naming.name, naming.reuse), (good, true));
@@ -137,6 +137,7 @@ fn a_name_is_printable_ascii_and_no_handle() {
         ("two words", Reason::NameInvalid),
         ("nächtlich", Reason::NameInvalid),
         ("line\n", Reason::NameInvalid),
+        ("etl/2026", Reason::NameInvalid),
         (&handle, Reason::NameInvalid),
     ] {
         let refused = get_scheduler(&named(wrong, false), &targets());

@@ -98,7 +98,7 @@ impl Conversation {
                 handle: self.handle.clone(),
                 seq,
             }),
-            sql: None,
+            ..Default::default()
         };
         let call = |mut client: SchedulerServiceClient<Channel>| {
             let request = request.clone();
