@@ -51,7 +51,7 @@ impl Cancel {
         let has_conditions = filter != TaskFilter::default() || self.all;
         match self.task.scheduler() {
             Some(handle) if has_conditions => {
-                let scheduler = server.client().await?.scheduler(handle);
+                let scheduler = server.scheduler(handle).await?;
                 self.cancel_all(&scheduler, filter).await?;
             }
             Some(_) => {
@@ -95,12 +95,14 @@ impl Cancel {
                 ..request.clone()
             };
             let counted = every_page(scheduler, count, None).await?;
-            if tasks(&counted) > 0 {
-                self.confirm.ask(&question(&counted, scheduler)).await?;
-                total = Some(tasks(&counted));
-                // What is submitted after the question is not part of it.
-                request.last_seq = Some(counted.last_seq);
+            // What is submitted after the count is not part of it.
+            if tasks(&counted) == 0 {
+                output::answer(&counted, |_| output::line("nothing to cancel"));
+                return Ok(());
             }
+            request.last_seq = Some(counted.last_seq);
+            self.confirm.ask(&question(&counted, scheduler)).await?;
+            total = Some(tasks(&counted));
         }
         let answer = every_page(scheduler, request, total).await?;
         output::answer(&answer, |answer| {
@@ -163,7 +165,9 @@ fn failure(
     match tasks(sum) {
         0 => error,
         _ if request.dry_run => error,
-        done => error.why(format!("{done} tasks were cancelled before")),
+        done => error
+            .why(format!("{done} tasks were cancelled before"))
+            .repeatable(),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Wait {
     /// Only until this order and all lower ones have ended
     #[arg(long, value_name = "N", conflicts_with = "first_failure")]
     order: Option<i64>,
-    /// Only until a task has failed
+    /// Only until a task has failed, be it long ago: --after leaves out what has ended before
     #[arg(long)]
     first_failure: bool,
     /// Events up to this number are neither printed nor counted

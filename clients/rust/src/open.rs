@@ -51,13 +51,25 @@ impl Client {
         Ok((response.scheduler.unwrap_or_default(), response.reused))
     }
 
-    /// The scheduler opened last under this name, open or not.
+    /// The scheduler that is open under this name, else the one opened last under it.
     pub async fn find(&self, name: &str) -> Result<Option<Scheduler>> {
         if name.is_empty() {
             return Ok(None);
         }
+        let open = vec![api::SchedulerState::Open.into()];
+        match self.newest(name, open).await? {
+            // After a takeover, by a clock that is a moment behind, it can have a lower handle than
+            // one released before.
+            Some(open) => Ok(Some(open)),
+            None => self.newest(name, Vec::new()).await,
+        }
+    }
+
+    /// The scheduler with the highest handle of this name, in one of these states.
+    async fn newest(&self, name: &str, states: Vec<i32>) -> Result<Option<Scheduler>> {
         let filter = api::SchedulerFilter {
             name: name.to_owned(),
+            states,
             ..Default::default()
         };
         let mut request = api::ListSchedulersRequest {

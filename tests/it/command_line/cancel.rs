@@ -2,10 +2,17 @@
 
 use super::{code, lines, text};
 use crate::harness::{
+    process::PROGRAM,
     standalone::Standalone,
     work::{noop, sleep},
 };
+use nix::pty::openpty;
 use rallypoint_client::{Client, Scheduler, api};
+use std::{
+    fs::File,
+    io::Write,
+    process::{Command, Output, Stdio},
+};
 
 async fn waiting(server: &Standalone) -> Scheduler {
     let client = Client::connect_lazy(&server.url).expect("a URL");
@@ -65,4 +72,44 @@ async fn a_cancel_that_does_not_say_which_tasks_is_refused() {
     assert_eq!(code(&ended), 1);
     assert!(text(&ended.stderr).contains("FILTER_INVALID"));
     assert_eq!(scheduler.describe().await.expect("described").done, 0);
+}
+
+/// What the program does on a terminal where a person types this.
+fn on_terminal(server: &Standalone, arguments: &[&str], typed: &str) -> Output {
+    let terminal = openpty(None, None).expect("a terminal");
+    let ours = &mut File::from(terminal.master);
+    ours.write_all(typed.as_bytes()).expect("typed");
+    let theirs = terminal.slave.try_clone().expect("its other end");
+    Command::new(PROGRAM)
+        .args(["--server", &server.url])
+        .args(arguments)
+        .stdin(Stdio::from(theirs))
+        .stderr(Stdio::from(terminal.slave))
+        .stdout(Stdio::piped())
+        .spawn()
+        .and_then(|child| child.wait_with_output())
+        .expect("the program runs")
+}
+
+#[tokio::test]
+async fn on_a_terminal_what_was_counted_is_what_is_cancelled() {
+    let server = Standalone::start();
+    let scheduler = waiting(&server).await;
+    let handle = scheduler.handle();
+    let none = ["cancel", handle, "--label", "team=blue"];
+    let ended = on_terminal(&server, &none, "");
+    assert_eq!(
+        (code(&ended), text(&ended.stdout).as_str()),
+        (0, "nothing to cancel\n")
+    );
+    // After a count of none nothing follows: it would meet what came since.
+    let begins = "tasks are being cancelled by a filter";
+    assert!(!server.log().contains(begins));
+    let red = ["cancel", handle, "--label", "team=red"];
+    assert_eq!(code(&on_terminal(&server, &red, "n\n")), 1);
+    assert_eq!(scheduler.describe().await.expect("described").done, 0);
+    let ended = on_terminal(&server, &red, "y\n");
+    let said = "tasks cancelled: 2 that waited, 0 that run and are being stopped\n";
+    assert_eq!(text(&ended.stdout), said);
+    assert!(server.log().contains(begins));
 }

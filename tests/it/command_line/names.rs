@@ -1,12 +1,15 @@
 //! Schedulers by name: several runs of `exec` share one, and other verbs find it.
 
-use super::{code, lines, text};
+use super::{code, exec_file, lines, run, text};
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use nix::{
+    fcntl::{FcntlArg, fcntl},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use std::{
+    collections::BTreeSet,
+    io::{Read, Write, pipe},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -101,7 +104,7 @@ fn a_signal_cancels_the_tasks_of_its_own_run_only() {
     assert_eq!(code(&output), 3, "{}", text(&output.stderr));
     let tasks = said(&server, &["tasks", "shared"], 0);
     let count = |word: &str| tasks.matches(word).count();
-    assert_eq!((count("running"), count("cancelled")), (1, 2), "{tasks}");
+    assert_eq!((count("running"), count("cancelled  ")), (1, 2), "{tasks}");
     assert!(said(&server, &["list", "--state", "open"], 0).contains("shared"));
     said(&server, &["release", "shared", "--cancel", "--wait"], 0);
 }
@@ -143,4 +146,96 @@ fn what_is_neither_handle_nor_name_is_named_as_such() {
         why.contains("HANDLE_RELEASED") && why.contains("--keep"),
         "{why}"
     );
+}
+
+/// Calls of every verb that is about a scheduler, each by the name of one that a failure halts.
+const BY_NAME: &[(&str, i32)] = &[
+    ("wait night --quiet", 3),
+    ("tasks night", 0),
+    ("attempts night 1", 0),
+    ("attempts night/1", 0),
+    ("get night", 0),
+    ("get night 1", 0),
+    ("explain night 2", 0),
+    ("retry night 1", 0),
+    ("retry night --failed", 0),
+    ("cancel night 2", 0),
+    ("cancel night --order 3 --dry-run", 0),
+    ("cancel night --all --yes", 0),
+    ("pause night", 0),
+    ("update night --weight 2", 0),
+    ("resume night --ignore-failures", 0),
+    ("release night --cancel --wait", 0),
+];
+
+#[test]
+fn every_verb_that_is_about_a_scheduler_finds_it_by_its_name() {
+    let server = Standalone::start();
+    let file = "1, select 1/0\n2, select 2\n3, select 3\n";
+    let options = ["--name", "night", "--on-failure", "halt"];
+    assert_eq!(code(&exec_file(&server, file, &options)), 3);
+    for (call, expected) in BY_NAME {
+        let words: Vec<&str> = call.split(' ').collect();
+        said(&server, &words, *expected);
+    }
+    let called: BTreeSet<&str> = BY_NAME
+        .iter()
+        .filter_map(|(call, _)| call.split(' ').next())
+        .collect();
+    let help = text(&run(&["--help"]).stdout);
+    let commands = help.split("Commands:\n").nth(1).expect("the verbs");
+    let verbs = commands.lines().take_while(|line| !line.is_empty());
+    let verbs = verbs.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let about_schedulers = verbs.filter(|verb| {
+        let help = text(&run(&[verb, "--help"]).stdout);
+        !verb.is_empty()
+            && help
+                .lines()
+                .any(|line| line.starts_with("Usage:") && line.contains("<HANDLE>"))
+    });
+    assert_eq!(about_schedulers.collect::<BTreeSet<_>>(), called);
+}
+
+#[test]
+fn a_name_has_no_slash_which_stands_before_the_number_of_a_task() {
+    let server = Standalone::start();
+    let wrong = server.run(&["exec", "--name", "etl/2026", "select 1"]);
+    assert_eq!(code(&wrong), 1);
+    let why = text(&wrong.stderr);
+    assert!(why.contains("NAME_INVALID") && why.contains('/'), "{why}");
+    said(&server, &["exec", "--name", "etl.2026", "select 1"], 0);
+}
+
+#[test]
+fn a_run_whose_scheduler_is_released_before_it_submits_takes_the_next_one() {
+    let server = Standalone::start();
+    // It says which scheduler it has found before it submits, and waits until somebody reads that.
+    let (mut read, mut stderr) = pipe().expect("a pipe");
+    let size = fcntl(&stderr, FcntlArg::F_GETPIPE_SZ).expect("its size");
+    let full = vec![b'.'; size.try_into().expect("a size")];
+    stderr.write_all(&full).expect("it fits");
+    let child = Command::new(PROGRAM)
+        .args(["--server", &server.url])
+        .args(["exec", "--name", "nightly", "select 1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::from(stderr))
+        .spawn()
+        .expect("the program starts");
+    let begun = Instant::now();
+    let open = ["list", "--name", "nightly", "--state", "open"];
+    while !said(&server, &open, 0).contains("nightly") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never opens");
+    }
+    said(&server, &["release", "nightly", "--wait"], 0);
+    let reading = std::thread::spawn(move || {
+        let mut said = String::new();
+        read.read_to_string(&mut said).map(|_| said)
+    });
+    let output = child.wait_with_output().expect("it ends");
+    let noted = reading.join().expect("read").expect("text");
+    let noted = noted.trim_start_matches('.');
+    assert_eq!(code(&output), 0, "{noted}");
+    let found = noted.lines().filter(|line| line.starts_with("scheduler "));
+    assert_eq!(found.count(), 2, "{noted}");
+    assert!(said(&server, &open, 0).contains("nightly"));
 }

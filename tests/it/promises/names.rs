@@ -1,7 +1,7 @@
 //! A scheduler is found by its name: one at a time has it, however many ask.
 
 use crate::harness::{
-    postgres::durable,
+    postgres::{connect, durable},
     server::{Server, Setup},
     work::{noop, sleep},
 };
@@ -9,6 +9,7 @@ use rallypoint_client::api::{
     GetSchedulerRequest, GetSchedulerResponse, ListSchedulersRequest, ReleaseMode, SchedulerFilter,
     SchedulerSettings, SchedulerState,
 };
+use sqlx::{AssertSqlSafe, Executor};
 use std::collections::BTreeSet;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -217,4 +218,28 @@ async fn names_are_shown_and_schedulers_listed_by_them() {
             .expect("no name")
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn a_name_means_the_open_scheduler_also_when_a_released_one_has_a_higher_handle() {
+    let server = Server::start().await;
+    let client = &server.client;
+    let open = client.open(SchedulerSettings::default()).await;
+    let open = open.expect("opened");
+    let released = client.open_named("night", SchedulerSettings::default());
+    let released = released.await.expect("opened");
+    let call = released.release(ReleaseMode::Finish, true);
+    call.await.expect("released");
+    assert!(released.handle() > open.handle());
+    let found = client.find("night").await.expect("found");
+    assert_eq!(found.expect("the last one").handle(), released.handle());
+    // As if the clock of the replica that opened the other one had been behind.
+    let naming = format!(
+        "update scheduler set name = 'night' where handle = '{}'",
+        open.handle()
+    );
+    let mut journal = connect(&server.journal).await;
+    journal.execute(AssertSqlSafe(naming)).await.expect("named");
+    let found = client.find("night").await.expect("found");
+    assert_eq!(found.expect("the open one").handle(), open.handle());
 }
