@@ -24,6 +24,7 @@ mod explain;
 mod filter;
 mod gantt;
 mod get;
+mod guard;
 mod health;
 mod jobs;
 mod json;
@@ -124,6 +125,8 @@ enum Subcommands {
     Lock(lock::Lock),
     /// Define resources, see who holds them and who waits, release holds
     Resource(resource::Resource),
+    /// Have the database of a target refuse writers whose hold is over
+    Guard(guard::Guard),
     /// Bring the schema of a coordination database up to date
     Migrate(migrate::Migrate),
     /// Say what is wrong with a configuration file of a server
@@ -215,6 +218,7 @@ impl Subcommands {
             Subcommands::DeclareDead(command) => command.run(server).await,
             Subcommands::Lock(command) => command.run(server).await,
             Subcommands::Resource(command) => command.run(server).await,
+            Subcommands::Guard(command) => command.run().await,
             Subcommands::Migrate(command) => command.run().await,
             Subcommands::CheckConfig(command) => command.run(),
             Subcommands::PrepareTarget(command) => command.run().await,

@@ -16,6 +16,7 @@ mod status;
 
 pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
 pub use outbox::Outbox;
+pub(crate) use pg_client::Connection;
 pub use pg_client::Login;
 pub use sql::{
     markers::SETUP as MARKERS_SETUP,

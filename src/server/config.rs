@@ -82,7 +82,10 @@ impl Config {
         let started = tokio::task::spawn_blocking(move || PrivatePostgres::start(options));
         let private = started.await??;
         let administrator = private.options_for(postgres::TARGET, postgres::SUPERUSER);
-        target_setup::prepare(&administrator, &[postgres::TARGET.to_owned()]).await?;
+        let logins = [postgres::TARGET.to_owned()];
+        target_setup::prepare(&administrator, &logins).await?;
+        let administrator = private.url_for(postgres::TARGET, postgres::SUPERUSER);
+        target_setup::install_guard(&administrator.parse()?, &logins).await?;
         Ok(Some(private))
     }
 

@@ -1,24 +1,51 @@
-//! Prepares the database of a target for EXACTLY_ONCE tasks: the place of their markers, and who
-//! may use it. Doing it again changes nothing.
+//! Prepares the database of a target: the place of the markers of EXACTLY_ONCE tasks, and the guard
+//! that refuses writers whose hold is over; and who may use them. Doing it again changes nothing.
+//!
+//! Both live in the schema `rallypoint`, each with a role of its own, and know nothing of each
+//! other: whoever may use one is not let into the other.
 
-use crate::executor::MARKERS_SETUP;
+use crate::executor::{Connection, Login, MARKERS_SETUP};
 use anyhow::{Context, Result};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnectOptions};
+use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
 
-/// The statements that do it, for these logins.
+const GUARD_SETUP: &str = include_str!("target_setup/guard.sql");
+/// What a login of EXACTLY_ONCE tasks calls.
+const MARKER_ROUTINES: [&str; 5] = [
+    "rallypoint.begin_task(text, int8, uuid, int8)",
+    "rallypoint.run(text)",
+    "rallypoint.complete_task(text, int8, uuid, int8, text, text)",
+    "rallypoint.marker_of(text, int8)",
+    "rallypoint.prune_markers(int8, int4)",
+];
+/// What a login calls that shows its tokens; it may also make triggers of the second.
+const GUARD_ROUTINES: [&str; 2] = [
+    "rallypoint.guard(text, int8, bool)",
+    "rallypoint.guard_writes()",
+];
+
+/// The statements that make a database ready for markers, for these logins.
 pub(crate) fn statements(logins: &[String]) -> String {
-    let mut statements = MARKERS_SETUP.to_owned();
+    for_logins(MARKERS_SETUP, &MARKER_ROUTINES, logins)
+}
+
+/// The statements that install the guard, for these logins.
+pub(crate) fn guard_statements(logins: &[String]) -> String {
+    for_logins(GUARD_SETUP, &GUARD_ROUTINES, logins)
+}
+
+fn for_logins(setup: &str, routines: &[&str], logins: &[String]) -> String {
+    let mut statements = setup.to_owned();
     for login in logins {
         let login = format!("\"{}\"", login.replace('"', "\"\""));
-        statements.push_str(&format!(
-            "\ngrant usage on schema rallypoint to {login};\
-             \ngrant execute on all routines in schema rallypoint to {login};\n"
-        ));
+        statements.push_str(&format!("\ngrant usage on schema rallypoint to {login};\n"));
+        for routine in routines {
+            statements.push_str(&format!("grant execute on routine {routine} to {login};\n"));
+        }
     }
     statements
 }
 
-/// Does it as an administrator of the database.
+/// Makes a database ready for markers, as its administrator.
 pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String]) -> Result<()> {
     let mut connection = PgConnection::connect_with(administrator)
         .await
@@ -30,4 +57,18 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
         .await
         .context("cannot prepare the database of the target")?;
     Ok(connection.close().await?)
+}
+
+/// Installs the guard as its administrator.
+pub(crate) async fn install_guard(administrator: &Login, logins: &[String]) -> Result<()> {
+    let mut connection = Connection::open(administrator)
+        .await
+        .context("cannot connect to the database of the target")?;
+    // One message, and so one transaction.
+    connection
+        .run(&guard_statements(logins))
+        .await
+        .context("cannot install the guard")?;
+    connection.close().await;
+    Ok(())
 }

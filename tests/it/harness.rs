@@ -12,6 +12,7 @@ pub(crate) mod gate;
 pub(crate) mod in_process;
 pub(crate) mod log;
 pub(crate) mod network;
+pub(crate) mod page;
 pub(crate) mod postgres;
 #[path = "../support/process.rs"]
 pub(crate) mod process;

@@ -13,6 +13,7 @@ mod executor;
 mod explain;
 mod fairness;
 mod fences;
+mod guard;
 mod harness;
 mod journal;
 mod overload;

@@ -79,6 +79,11 @@ impl Login {
         }
     }
 
+    /// As whom it logs in.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
     /// Whether it is of the same user.
     pub(crate) fn is_of_user(&self, other: &Login) -> bool {
         self.user == other.user

@@ -134,6 +134,9 @@ alter procedure rallypoint.complete_task(text, int8, uuid, int8, text, text) own
 alter function rallypoint.marker_of(text, int8) owner to rallypoint_markers;
 alter function rallypoint.prune_markers(int8, int4) owner to rallypoint_markers;
 revoke all on table rallypoint.marker from public;
-revoke all on all routines in schema rallypoint from public;
+revoke all on procedure rallypoint.begin_task(text, int8, uuid, int8) from public;
+revoke all on procedure rallypoint.complete_task(text, int8, uuid, int8, text, text) from public;
+revoke all on function rallypoint.marker_of(text, int8) from public;
+revoke all on function rallypoint.prune_markers(int8, int4) from public;
 -- With the rights of whoever calls it, which is the role that a task asks for.
 grant execute on function rallypoint.run(text) to public;

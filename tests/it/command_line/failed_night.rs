@@ -3,6 +3,7 @@
 
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
+    page::{alike, blocks, commands},
     postgres::{connect, start},
     process::PROGRAM,
     server::{Server, Setup},
@@ -70,23 +71,6 @@ async fn a_night_that_failed_is_repaired_as_the_page_says() {
     }
 }
 
-/// The blocks of a language.
-fn blocks(page: &str, language: &str) -> Vec<String> {
-    let begin = format!("```{language}\n");
-    let blocks = page.split(&begin).skip(1);
-    let inside = blocks.filter_map(|rest| rest.split("```").next());
-    inside.map(str::to_owned).collect()
-}
-
-/// Each command of a block, and what it prints.
-fn commands(block: &str) -> Vec<(&str, String)> {
-    let commands = block.split("$ ").filter(|text| !text.is_empty());
-    let parts = commands.map(|text| text.split_once('\n').unwrap_or((text, "")));
-    parts
-        .map(|(command, shown)| (command, shown.to_owned()))
-        .collect()
-}
-
 fn run(server: &str, folder: &Path, command: &str) -> String {
     let command = command.replacen("rallypoint", &format!("'{PROGRAM}'"), 1);
     let output = Command::new("sh")
@@ -96,39 +80,4 @@ fn run(server: &str, folder: &Path, command: &str) -> String {
         .output()
         .expect("it runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// The lines without what differs from run to run, and in whatever sequence: tasks of one order end
-/// in any.
-fn alike(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = text.lines().map(line).collect();
-    lines.sort();
-    lines
-}
-
-fn line(text: &str) -> String {
-    let text = text.replace("replica test", "replica a");
-    let text = match text.split_once(" since 20") {
-        Some((said, _)) => said,
-        None => &text,
-    };
-    let words = text.split_whitespace().filter(|word| !is_time(word));
-    words.map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// A number with a unit, or one with a fraction.
-fn is_time(word: &str) -> bool {
-    let number = word.trim_end_matches([',', 's', 'm', 'h']);
-    word == "s" || (number != word || word.contains('.')) && number.parse::<f64>().is_ok()
-}
-
-/// A word without numbers that differ: handles, ports, process ids, and places among events.
-fn word(word: &str) -> String {
-    let differs = |part: &str| part.len() > 2 && part.bytes().any(|byte| byte.is_ascii_digit());
-    match word.split_once('/') {
-        Some((at, all)) if at.parse::<u32>().is_ok() => format!("N/{all}"),
-        Some((handle, rest)) if differs(handle) => format!("N/{rest}"),
-        _ if differs(word) => "N".to_owned(),
-        _ => word.to_owned(),
-    }
 }

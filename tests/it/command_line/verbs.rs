@@ -4,7 +4,7 @@
 use super::{code, lines, run, text};
 use crate::harness::{postgres::durable, standalone::Standalone};
 use prost_reflect::{DescriptorPool, DynamicMessage};
-use rallypoint::postgres::COORDINATION;
+use rallypoint::postgres::{COORDINATION, SUPERUSER, TARGET};
 use rallypoint_client::api::DESCRIPTOR;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, process::Output};
@@ -205,6 +205,16 @@ const CALLS: &[(&str, i32, Form)] = &[
         0,
         Fields(&["statements"]),
     ),
+    (
+        "guard install --url ADMIN --login app",
+        0,
+        Fields(&["installed", "logins"]),
+    ),
+    (
+        "guard install --login u --print",
+        0,
+        Fields(&["statements"]),
+    ),
     ("completions bash", 0, Fields(&["script", "shell"])),
     ("man", 0, Fields(&["page"])),
     ("man FOLDER/pages", 0, Fields(&["folder"])),
@@ -234,6 +244,7 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
     let words = [
         ("HANDLE", halted.trim().to_owned()),
         ("URL", postgres.url_for(COORDINATION, COORDINATION)),
+        ("ADMIN", postgres.url_for(TARGET, SUPERUSER)),
         ("FOLDER", folder.path().display().to_string()),
     ];
     let table = documented();

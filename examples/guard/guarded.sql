@@ -1,0 +1,2 @@
+select rallypoint.guard('orders', :token);
+insert into orders values (:'who', :token);

@@ -1,0 +1,1 @@
+insert into orders values (:'who', :token);
