@@ -2,6 +2,7 @@
 //! writer's own transaction, and only those may show one who are let in.
 
 mod access;
+mod control_table;
 mod pause;
 
 use crate::harness::{
