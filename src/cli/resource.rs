@@ -52,6 +52,14 @@ enum Verb {
         #[arg(long, default_value_t = 100, value_name = "N")]
         limit: i32,
     },
+    /// Follow a resource: who holds it and who waits, whenever that changes, until it is deleted
+    Watch {
+        /// What it is called
+        name: String,
+        /// End after so many messages
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
     /// Show a claim, open or ended
     Claim {
         /// Its number
@@ -132,6 +140,7 @@ impl Resource {
             Verb::Update { name, settings } => update(server, name, &settings).await?,
             Verb::Get { name } => get(server, name, 1, false).await?,
             Verb::Queue { name, limit } => get(server, name, limit, true).await?,
+            Verb::Watch { name, count } => watch(server, name, count).await?,
             Verb::List => list(server).await?,
             Verb::Claim { claim } => {
                 let known = server.client().await?.get_claim(claim).await;
@@ -205,6 +214,26 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
         true => show::queue(known),
         false => show::resource(known.resource.as_ref(), ""),
     });
+    Ok(())
+}
+
+/// Its state whenever it has changed.
+async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), CliError> {
+    let what = format!("cannot follow resource {name}");
+    let failed = |error| CliError::call(&what, &error);
+    let client = server.client().await?;
+    let mut states = client.watch_resource(&name).await.map_err(failed)?;
+    for told in 0..count.unwrap_or(u64::MAX) {
+        let Some(state) = states.next().await.map_err(failed)? else {
+            break;
+        };
+        output::answer(&state, |state| {
+            if told > 0 {
+                output::line("");
+            }
+            show::state(state);
+        });
+    }
     Ok(())
 }
 

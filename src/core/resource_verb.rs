@@ -57,6 +57,13 @@ pub enum ResourceVerb {
     },
     /// A claim as it is.
     Look(ClaimNo),
+    /// A resource as it is, as soon as that is another revision.
+    Watch {
+        /// Its name, not that of a pattern.
+        name: Arc<str>,
+        /// The revision known; 0: none.
+        seen: u64,
+    },
     /// Keep a claim for another lease.
     Renew {
         /// Which claim.
@@ -99,6 +106,10 @@ pub enum ResourceReply {
     /// Acquire, Await, Look, Renew, Release, ForceRelease: the claim, and whether this call changed
     /// something.
     Claim(ClaimView, bool),
+    /// Watch: the resource and its revision; `None`: nothing has changed for a while.
+    Watched(Option<Arc<ResourceView>>, u64),
+    /// Watch: it was deleted.
+    Unwatched,
     /// Acquire, only if free: it is not. Who is in the way, some of them.
     NotFree(Vec<Holder>),
 }

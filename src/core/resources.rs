@@ -25,6 +25,7 @@ mod refill;
 mod restore;
 mod timers;
 mod view;
+mod watch;
 
 use super::{
     Caller, ClaimCounts, ClaimNo, Namespace, Proof, Reject, Reply, ResourceKey, ResourceReject,
@@ -38,6 +39,7 @@ use std::{
     sync::Arc,
 };
 use uuid::Uuid;
+use watch::Watches;
 
 /// Streams that are told of a claim's next phase: of one call that was made again while connections
 /// seemed alive, for instance.
@@ -83,6 +85,8 @@ pub(crate) struct Resources {
     ended_since_checkpoint: usize,
     /// When to write one, for so few ended claims.
     checkpoint_due: Option<Time>,
+    /// Who follows which of them.
+    watches: Watches,
 }
 
 /// What a verb leads to: an answer now or, for `Await`, later.
@@ -147,6 +151,9 @@ impl Resources {
                 self.claim_of(caller, *claim)?;
                 ResourceReply::Claim(self.claim_view(*claim), false)
             }
+            ResourceVerb::Watch { name, seen } => {
+                return self.watch(turn.now, limits, ticket, caller, (name, *seen));
+            }
             ResourceVerb::Renew { claim, proof } => self.renew(turn.now, caller, *claim, *proof)?,
             ResourceVerb::Release { claim, token } => {
                 self.release(turn, limits, caller, *claim, *token)?
@@ -204,8 +211,9 @@ impl Resources {
         None
     }
 
-    /// Tells whoever waits for it that the claim is in another phase.
+    /// Tells whoever waits for it, or follows its resources, that the claim is in another phase.
     fn tell_change(&mut self, turn: &mut Turn, no: ClaimNo) {
+        self.note_change_of(no);
         let claim = self.claims.get_mut(&no);
         let awaited_by = claim.map(|claim| std::mem::take(&mut claim.awaited_by));
         for ticket in awaited_by.unwrap_or_default() {

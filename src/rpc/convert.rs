@@ -10,7 +10,7 @@ mod target_pause;
 mod task;
 
 pub(super) use attempt::attempts;
-pub(super) use resource::{ClaimMessages, claim, holder, resource, stored_claim};
+pub(super) use resource::{Messages, claim, holder, resource, stored_claim};
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};
 pub(super) use task::{event, task_view};

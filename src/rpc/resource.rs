@@ -1,8 +1,11 @@
 //! ResourceService. Any replica takes a call, and the owner of the shard answers it: `calls` lists
-//! the unary calls, `claim_stream` is Acquire.
+//! the unary calls, `claim_stream` is Acquire, `watch_stream` WatchResource, and `owner_stream`
+//! what both have in common.
 
 mod calls;
 mod claim_stream;
+mod owner_stream;
+mod watch_stream;
 
 use super::{
     auth::Auth,
@@ -21,10 +24,11 @@ use crate::{
     },
     journal::Reader,
 };
-use convert::ClaimMessages;
+use convert::Messages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
+use watch_stream::OwnWatch;
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -43,7 +47,8 @@ type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl ResourceService for Resources {
-    type AcquireStream = ClaimMessages;
+    type AcquireStream = Messages<api::AcquireResponse>;
+    type WatchResourceStream = Messages<api::WatchResourceResponse>;
 
     async fn create_resource(
         &self,
@@ -80,9 +85,24 @@ impl ResourceService for Resources {
         self.answer(request).await
     }
 
-    async fn acquire(&self, request: Request<api::AcquireRequest>) -> Answer<ClaimMessages> {
+    async fn acquire(
+        &self,
+        request: Request<api::AcquireRequest>,
+    ) -> Answer<Messages<api::AcquireResponse>> {
         let caller = self.auth.caller(&request)?;
-        let messages = self.clone().stream_claim(caller, request.into_inner());
+        let messages = self.stream_claim(caller, request.into_inner());
+        Ok(Response::new(messages.await?))
+    }
+
+    async fn watch_resource(
+        &self,
+        request: Request<api::WatchResourceRequest>,
+    ) -> Answer<Messages<api::WatchResourceResponse>> {
+        let caller = self.auth.caller(&request)?;
+        let request = request.into_inner();
+        // What is refused whoever owns the shard.
+        validate::watch_resource(&request)?;
+        let messages = self.open::<OwnWatch>(caller, request);
         Ok(Response::new(messages.await?))
     }
 

@@ -3,6 +3,7 @@
 
 mod errors;
 mod lock_run;
+mod watch;
 
 use crate::harness::{
     cluster::Cluster,

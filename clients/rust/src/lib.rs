@@ -48,12 +48,14 @@ mod servers;
 mod stream;
 #[cfg(feature = "server")]
 pub mod strict_codec;
+mod watch;
 
 pub use claim::ClaimStream;
 pub use error::{Effect, Error, Result};
 pub use hold::Hold;
 pub use scheduler::Scheduler;
 pub use stream::DoneStream;
+pub use watch::ResourceStream;
 
 use backoff::Backoff;
 use codec::SharedCodec;

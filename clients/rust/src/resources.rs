@@ -1,7 +1,7 @@
 //! Calls of ResourceService.
 
 use crate::{
-    Client, Hold,
+    Client, Hold, ResourceStream,
     api::{self, resource_service_client::ResourceServiceClient},
     claim::ClaimStream,
     error::{Error, Result},
@@ -118,6 +118,11 @@ impl Client {
         request: api::GetResourceRequest,
     ) -> Result<api::GetResourceResponse> {
         self.resource_call("GetResource", request).await
+    }
+
+    /// Follows a resource: it is told whenever it has changed, until it is deleted.
+    pub async fn watch_resource(&self, name: impl Into<String>) -> Result<ResourceStream> {
+        ResourceStream::open(self.clone(), name.into()).await
     }
 
     /// One page of the resources of the caller's namespace, by name.

@@ -7,6 +7,7 @@ use crate::cli::{
 };
 use rallypoint_client::api::{
     Claim, ClaimState, GetResourceResponse, Resource, ResourceMode, ResourceUse,
+    WatchResourceResponse,
 };
 
 /// One resource. `remark`: what else there is to say.
@@ -78,10 +79,21 @@ pub(super) fn resources(resources: &[Resource]) {
 /// Who holds a resource and who waits for it.
 pub(super) fn queue(known: &GetResourceResponse) {
     resource(known.resource.as_ref(), "");
-    for (title, claims, is_held) in [
-        ("held", &known.holds, true),
-        ("waiting", &known.queue, false),
-    ] {
+    claims(&known.holds, &known.queue);
+}
+
+/// A resource that is followed.
+pub(super) fn state(state: &WatchResourceResponse) {
+    let remark = match state.deleted {
+        true => " (deleted)",
+        false => "",
+    };
+    resource(state.resource.as_ref(), remark);
+    claims(&state.holds, &state.queue);
+}
+
+fn claims(holds: &[Claim], queue: &[Claim]) {
+    for (title, claims, is_held) in [("held", holds, true), ("waiting", queue, false)] {
         if claims.is_empty() {
             continue;
         }

@@ -48,6 +48,7 @@ impl Resources {
                     what: ClaimEvent::Requested(spec.clone()),
                 });
                 self.set_timer(turn.now, no);
+                self.note_change_of(no);
             }
         }
         self.watch_refills(no);

@@ -92,6 +92,7 @@ impl Resources {
         }
         let reply = self.defined(&key, true);
         self.definitions.remove(&key);
+        self.note_definition(&key);
         let image = ResourceImage {
             changed_at: turn.now,
             changed_by: caller.name.clone(),
@@ -105,6 +106,7 @@ impl Resources {
     fn define(&mut self, turn: &mut Turn, limits: &Limits, image: ResourceImage) -> ResourceReply {
         let key = image.key.clone();
         self.definitions.put(image.clone());
+        self.note_definition(&key);
         let records = &mut turn.out.records.resources;
         records.definitions.insert(key.clone(), image);
         self.redefined.push_back((key.clone(), first_under(&key)));

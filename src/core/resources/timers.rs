@@ -20,6 +20,7 @@ impl Resources {
         self.grant_next(turn, limits);
         self.forget(since, limits);
         self.write_checkpoint(turn, limits);
+        self.tell_followers(turn);
     }
 
     /// When `settle` has something to do even without a command.
@@ -30,8 +31,9 @@ impl Resources {
         let first = self.timers.first().filter(|_| !self.in_outage);
         let timer = first.map_or(Time::NEVER, |(at, _)| *at);
         let refill = self.refills.first().map_or(Time::NEVER, |(at, _)| *at);
-        let timer = timer.min(refill);
-        timer.min(self.checkpoint_due.unwrap_or(Time::NEVER))
+        let checkpoint = self.checkpoint_due.unwrap_or(Time::NEVER);
+        let timer = timer.min(refill).min(checkpoint);
+        timer.min(self.watches.next_due())
     }
 
     /// While callers cannot reach the service, nothing ends because time passes. Afterwards every
@@ -61,6 +63,7 @@ impl Resources {
             if claim.free_at().is_some_and(|at| at <= turn.now) {
                 claim.keeps_others_out = false;
                 self.give_back(no);
+                self.note_change_of(no);
                 continue;
             }
             let max_hold = self.max_hold(no);

@@ -25,15 +25,23 @@ impl Resources {
         name: &Arc<str>,
         limit: usize,
     ) -> Result<ResourceView, Reject> {
-        let key = key_of(caller, name);
-        if let Some(view) = self.definition_view(&key)
-            && !self.in_use.contains_key(&key)
+        self.resource_of(&key_of(caller, name), limit)
+    }
+
+    /// The same by its key.
+    pub(super) fn resource_of(
+        &self,
+        key: &ResourceKey,
+        limit: usize,
+    ) -> Result<ResourceView, Reject> {
+        if let Some(view) = self.definition_view(key)
+            && !self.in_use.contains_key(key)
         {
             return Ok(view);
         }
-        let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;
-        let mut view = self.seen(definition, name, self.in_use.get(&key));
-        if let Some(in_use) = self.in_use.get(&key) {
+        let definition = self.definitions.of(key).ok_or_else(|| unknown(key))?;
+        let mut view = self.seen(definition, &key.name, self.in_use.get(key));
+        if let Some(in_use) = self.in_use.get(key) {
             let shown = |no: &ClaimNo| self.claim_view(*no);
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
             view.queue = in_use.queue.keys().take(limit).map(shown).collect();

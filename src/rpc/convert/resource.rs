@@ -10,9 +10,8 @@ use rallypoint_client::api;
 use std::pin::Pin;
 use tonic::Status;
 
-/// The messages of Acquire.
-pub(crate) type ClaimMessages =
-    Pin<Box<dyn Stream<Item = Result<api::AcquireResponse, Status>> + Send>>;
+/// The messages of a stream.
+pub(crate) type Messages<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// A resource, without its holds and its queue.
 pub(crate) fn resource(view: &ResourceView) -> api::Resource {

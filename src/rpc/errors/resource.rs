@@ -25,6 +25,13 @@ pub(crate) fn call(error: CallError) -> Status {
     })
 }
 
+/// Whether it was refused because there is no such resource.
+pub(crate) fn is_unknown_resource(error: &CallError) -> bool {
+    let unknown =
+        |reject: &Reject| matches!(reject, Reject::Resource(ResourceReject::UnknownResource(_)));
+    matches!(error, CallError::Rejected(reject) if unknown(reject))
+}
+
 /// Why the core refused it.
 pub(crate) fn rejected(reject: ResourceReject) -> Status {
     use ResourceReject::{

@@ -1,19 +1,14 @@
-//! Acquire: a claim, and how it fares. Of the owner's own claims this replica asks the core, which
-//! answers when the claim changes; the streams of another owner are passed on. When the shard
-//! changes hands the stream ends, and the caller continues it under its request id.
+//! Acquire: a claim, and how it fares. The core is asked, which answers when the claim changes. A
+//! caller whose stream ends continues it under its request id.
 
 use super::{
-    ClaimView, Proof, ResourceReply, ResourceVerb, Resources, convert, errors, mismatched, validate,
+    ClaimView, Messages, Proof, ResourceReply, ResourceVerb, Resources, convert, errors,
+    mismatched, owner_stream::OwnStream, validate,
 };
-use crate::{
-    core::{Caller, ClaimPhase},
-    rpc::convert::ClaimMessages,
-    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
-};
-use futures_util::stream;
+use crate::core::{Caller, ClaimPhase};
 use rallypoint_client::api::{self, resource_service_client::ResourceServiceClient};
 use std::{pin::Pin, sync::Arc, time::Duration};
-use tonic::{Status, Streaming};
+use tonic::{Request, Response, Status, Streaming, transport::Channel};
 use uuid::Uuid;
 
 /// How often the place in line is looked at, by the place: up to 10, up to 1000, and behind.
@@ -41,98 +36,56 @@ struct OwnClaim {
 /// The claim, and whether it has changed.
 type Change = Pin<Box<dyn Future<Output = Result<(ClaimView, bool), Status>> + Send>>;
 
-/// A stream of another replica, which owns the shard.
-struct Forwarded {
-    resources: Resources,
-    stream: Streaming<api::AcquireResponse>,
-    owner: OwnerAddress,
-}
-
 impl Resources {
-    /// Claims resources, wherever the owner is; waits a moment while there is none.
+    /// Claims resources, wherever the owner is.
     pub(super) async fn stream_claim(
-        self,
+        &self,
         caller: Caller,
         mut request: api::AcquireRequest,
-    ) -> Result<ClaimMessages, Status> {
+    ) -> Result<Messages<api::AcquireResponse>, Status> {
         // What is refused whoever owns the shard.
         validate::acquire(&caller, &request)?;
         if request.request_id.is_empty() {
             request.request_id = Uuid::now_v7().to_string();
         }
-        let mut waits = OWNER_WAITS.into_iter();
-        let mut unknown = false;
-        loop {
-            let status = match open_once(&self, &caller, &request).await {
-                Ok(messages) => return Ok(messages),
-                Err(status) => status,
-            };
-            unknown |= route::is_unknown(&status);
-            let elsewhere = route::is_not_owner(&status) || route::is_unknown(&status);
-            match (waits.next(), &self.route) {
-                (Some(longest), Some(route)) if elsewhere => route.wait_for_owner(longest).await,
-                _ if elsewhere && unknown => return Err(errors::owner_changed()),
-                _ => return Err(route::status_alone(status)),
-            }
-        }
+        self.open::<OwnClaim>(caller, request).await
     }
 }
 
-async fn open_once(
-    resources: &Resources,
-    caller: &Caller,
-    request: &api::AcquireRequest,
-) -> Result<ClaimMessages, Status> {
-    let destination = resources.route.as_ref().map(|route| route.destination());
-    match destination {
-        None | Some(Destination::Local) => {
-            let spec = Arc::new(validate::acquire(caller, request)?);
-            let verb = ResourceVerb::Acquire {
-                spec,
-                if_free: false,
-            };
-            let (view, _) = resources.claim(caller.clone(), verb).await?;
-            let claim = OwnClaim {
-                resources: resources.clone(),
-                caller: caller.clone(),
-                view,
-                renewed_by_caller: request.renewed_by_caller,
-                is_shown: false,
-                change: None,
-                is_displaced: false,
-            };
-            Ok(Box::pin(stream::unfold(Some(claim), |claim| async move {
-                let mut claim = claim?;
-                let message = claim.next().await?;
-                let goes_on = message.is_ok();
-                Some((message, goes_on.then_some(claim)))
-            })))
-        }
-        Some(Destination::Remote(owner)) => {
-            let mut client = ResourceServiceClient::new(owner.channel.clone());
-            let request = route::with_caller(request.clone(), caller)?;
-            let forwarded = Forwarded {
-                resources: resources.clone(),
-                stream: client.acquire(request).await?.into_inner(),
-                owner,
-            };
-            Ok(Box::pin(stream::unfold(
-                Some(forwarded),
-                |one| async move {
-                    let mut one = one?;
-                    let message = one.next().await?;
-                    let goes_on = message.is_ok();
-                    Some((message, goes_on.then_some(one)))
-                },
-            )))
-        }
-        Some(Destination::Unknown) => Err(errors::not_owner()),
-    }
-}
+#[tonic::async_trait]
+impl OwnStream for OwnClaim {
+    type Request = api::AcquireRequest;
+    type Message = api::AcquireResponse;
 
-impl OwnClaim {
-    /// The claim when there is something new to tell of it; `None`: it has ended, and that was
-    /// told.
+    async fn open(
+        here: &Resources,
+        caller: &Caller,
+        request: &api::AcquireRequest,
+    ) -> Result<OwnClaim, Status> {
+        let spec = Arc::new(validate::acquire(caller, request)?);
+        let verb = ResourceVerb::Acquire {
+            spec,
+            if_free: false,
+        };
+        let (view, _) = here.claim(caller.clone(), verb).await?;
+        Ok(OwnClaim {
+            resources: here.clone(),
+            caller: caller.clone(),
+            view,
+            renewed_by_caller: request.renewed_by_caller,
+            is_shown: false,
+            change: None,
+            is_displaced: false,
+        })
+    }
+
+    async fn forward(
+        mut owner: ResourceServiceClient<Channel>,
+        request: Request<api::AcquireRequest>,
+    ) -> Result<Response<Streaming<api::AcquireResponse>>, Status> {
+        owner.acquire(request).await
+    }
+
     async fn next(&mut self) -> Option<Result<api::AcquireResponse, Status>> {
         let shown = self.is_shown.then(|| (self.phase(), self.view.position));
         if matches!(shown, Some((ClaimPhase::Ended, _))) {
@@ -149,7 +102,9 @@ impl OwnClaim {
             claim: Some(convert::claim(&self.view)),
         }))
     }
+}
 
+impl OwnClaim {
     fn phase(&self) -> ClaimPhase {
         self.view.state.phase()
     }
@@ -225,25 +180,5 @@ async fn sleep(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
-    }
-}
-
-impl Forwarded {
-    async fn next(&mut self) -> Option<Result<api::AcquireResponse, Status>> {
-        let replaced = async {
-            match &self.resources.route {
-                Some(route) => route.replaced(&self.owner).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            message = self.stream.message() => match message {
-                Ok(message) => message.map(Ok),
-                Err(status) if route::is_unknown(&status) => Some(Err(errors::owner_changed())),
-                Err(status) => Some(Err(route::status_alone(status))),
-            },
-            () = replaced => Some(Err(errors::owner_changed())),
-            () = self.resources.stopping.cancelled() => Some(Err(errors::stopping())),
-        }
     }
 }

@@ -87,6 +87,13 @@ pub(crate) fn get_resource(request: &api::GetResourceRequest) -> Result<Resource
     v.into_result(ResourceVerb::Get { name, limit })
 }
 
+/// The name of a validated WatchResourceRequest.
+pub(crate) fn watch_resource(request: &api::WatchResourceRequest) -> Result<Arc<str>, Violations> {
+    let mut v = Violations::default();
+    let name = name(&mut v, Path::Root.field("name"), &request.name, false);
+    v.into_result(name)
+}
+
 /// A validated DeleteResourceRequest.
 pub(crate) fn delete_resource(
     request: &api::DeleteResourceRequest,

@@ -167,6 +167,11 @@ const CALLS: &[(&str, i32, Form)] = &[
     ),
     ("resource get a", 0, Message("GetResourceResponse")),
     ("resource queue a", 0, Message("GetResourceResponse")),
+    (
+        "resource watch a --count 1",
+        0,
+        Message("WatchResourceResponse"),
+    ),
     ("resource list", 0, Message("ListResourcesResponse")),
     ("lock run a --shared -- true", 0, Nothing),
     ("resource claim 1", 0, Message("GetClaimResponse")),

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 31] = [
+pub(super) const CALLS: [&str; 32] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -30,6 +30,7 @@ pub(super) const CALLS: [&str; 31] = [
     "ResourceService/CreateResource",
     "ResourceService/UpdateResource",
     "ResourceService/GetResource",
+    "ResourceService/WatchResource",
     "ResourceService/ListResources",
     "ResourceService/DeleteResource",
     "ResourceService/Acquire",
@@ -62,7 +63,12 @@ impl Requests {
     }
 
     pub(super) fn next(&mut self, call: &'static str) -> Request {
-        let endless = ["/Synchronization", "/WatchExecutions", "/Acquire"];
+        let endless = [
+            "/Synchronization",
+            "/WatchExecutions",
+            "/WatchResource",
+            "/Acquire",
+        ];
         let endless = endless.iter().any(|stream| call.ends_with(stream));
         let body = match self.0.below(40) {
             0 => framed(0, &[b'x'; TOO_LARGE]),
@@ -319,6 +325,12 @@ fn wrong_stream(call: &str) -> Vec<u8> {
     if call.ends_with("/WatchExecutions") {
         return api::WatchExecutionsRequest {
             interval: Some(prost_types::Duration::default()),
+        }
+        .encode_to_vec();
+    }
+    if call.ends_with("/WatchResource") {
+        return api::WatchResourceRequest {
+            name: "nobody".into(),
         }
         .encode_to_vec();
     }

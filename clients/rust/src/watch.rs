@@ -1,0 +1,93 @@
+//! A resource that is followed. It survives lost connections, server restarts and takeovers: the
+//! same call tells the present state.
+
+use crate::{
+    Client,
+    api::{self, resource_service_client::ResourceServiceClient},
+    backoff::Backoff,
+    error::{Error, Result},
+    servers::Pick,
+};
+use tonic::{Status, Streaming};
+
+/// A resource whenever it has changed, until it is deleted.
+#[derive(Debug)]
+pub struct ResourceStream {
+    client: Client,
+    name: String,
+    stream: Option<(Pick, Streaming<api::WatchResourceResponse>)>,
+    has_ended: bool,
+}
+
+impl ResourceStream {
+    pub(crate) async fn open(client: Client, name: String) -> Result<Self> {
+        let mut stream = ResourceStream {
+            client,
+            name,
+            stream: None,
+            has_ended: false,
+        };
+        stream.connect(None).await?;
+        Ok(stream)
+    }
+
+    /// The resource as it is, once it has changed; the first time at once. `None`: it was deleted,
+    /// as the message before says. An error is final.
+    pub async fn next(&mut self) -> Result<Option<api::WatchResourceResponse>> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        loop {
+            match self.message().await {
+                Ok(message) => {
+                    self.has_ended = message.deleted;
+                    return Ok(Some(message));
+                }
+                Err(error) => self.connect(Some(error)).await?,
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Result<api::WatchResourceResponse> {
+        let Some((pick, stream)) = &mut self.stream else {
+            return Err(Status::unavailable("not connected").into());
+        };
+        let broken = match stream.message().await {
+            Ok(Some(message)) => return Ok(message),
+            Ok(None) => Status::unavailable("the stream ended without a reason"),
+            Err(status) => status,
+        };
+        Err(self.client.failed(*pick, broken))
+    }
+
+    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
+    async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
+        self.stream = None;
+        let mut backoff = Backoff::new(self.client.retry_timeout());
+        let mut failed = broken;
+        loop {
+            if let Some(error) = failed.take() {
+                backoff.wait(error).await?;
+            }
+            match self.open_once().await {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    return Ok(());
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+
+    async fn open_once(&self) -> Result<(Pick, Streaming<api::WatchResourceResponse>)> {
+        let (pick, channel) = self.client.servers.pick();
+        let mut client = ResourceServiceClient::new(channel);
+        let name = self.name.clone();
+        let request = self.client.request(api::WatchResourceRequest { name });
+        let opened = async {
+            let opened = client.watch_resource(request).await;
+            opened.map_err(|status| -> Error { self.client.failed(pick, status) })
+        };
+        Ok((pick, self.client.in_time(opened).await?.into_inner()))
+    }
+}

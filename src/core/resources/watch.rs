@@ -1,0 +1,198 @@
+//! Who follows a resource is told of its present state when it has changed, with the batch that
+//! makes that durable: the latest state, never what was between.
+//!
+//! A follower asks with the revision it knows. One that knows the present one waits, and is
+//! answered at the next change, or after a while without one: so nothing is kept for a follower
+//! that has gone. Revisions are in memory alone; one of an earlier owner is no present one.
+
+use super::{Resources, define::key_of, definitions::prefix};
+use crate::core::{
+    Caller, ClaimNo, Namespace, Reject, ResourceKey, ResourceReply, ResourceView, Ticket, Time,
+    Turn,
+    model::limits::{LIMIT_WAIT, Limit, Limits},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Holds and waiting claims that a follower is shown.
+const CLAIMS_SHOWN: usize = 100;
+/// How often those are answered for whom nothing has changed.
+const ROUND: Duration = Duration::from_secs(15);
+
+/// Who follows which resource.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    watched: BTreeMap<ResourceKey, Watched>,
+    /// Those that have changed in this batch.
+    changed: BTreeSet<ResourceKey>,
+    /// Followers that wait, by namespace.
+    waiting: BTreeMap<Namespace, u32>,
+    revision: u64,
+    /// When the next round is due.
+    round_at: Option<Time>,
+}
+
+/// A resource that is followed.
+#[derive(Debug)]
+struct Watched {
+    revision: u64,
+    /// Its present state, once somebody was shown it.
+    view: Option<Arc<ResourceView>>,
+    waiting: Vec<Ticket>,
+}
+
+impl Watches {
+    /// When a round is due.
+    pub(super) fn next_due(&self) -> Time {
+        match self.changed.is_empty() {
+            true => self.round_at.unwrap_or(Time::NEVER),
+            false => Time(0),
+        }
+    }
+
+    fn note(&mut self, key: &ResourceKey) {
+        let Some(watched) = self.watched.get_mut(key) else {
+            return;
+        };
+        self.revision += 1;
+        watched.revision = self.revision;
+        watched.view = None;
+        self.changed.insert(key.clone());
+    }
+
+    /// Those that waited for this resource.
+    fn take_waiting(&mut self, key: &ResourceKey) -> Vec<Ticket> {
+        let watched = self.watched.get_mut(key);
+        let tickets = watched.map_or_else(Vec::new, |one| std::mem::take(&mut one.waiting));
+        match self.waiting.get_mut(&key.namespace) {
+            Some(count) if *count as usize > tickets.len() => *count -= tickets.len() as u32,
+            _ => drop(self.waiting.remove(&key.namespace)),
+        }
+        tickets
+    }
+}
+
+impl Resources {
+    /// A follower asks for the state after `seen`. `None`: it is answered later.
+    pub(super) fn watch(
+        &mut self,
+        now: Time,
+        limits: &Limits,
+        ticket: Option<Ticket>,
+        caller: &Caller,
+        (name, seen): (&Arc<str>, u64),
+    ) -> Result<Option<ResourceReply>, Reject> {
+        let key = key_of(caller, name);
+        let full = |namespace| Reject::LimitReached {
+            limit: Limit::Streams,
+            namespace,
+            value: limits.streams.into(),
+            wait: Some(LIMIT_WAIT),
+        };
+        let watched = &self.watches.watched;
+        if watched.len() >= limits.streams as usize && !watched.contains_key(&key) {
+            return Err(full(key.namespace));
+        }
+        let present = self.watched_state(&key)?;
+        self.watches.round_at.get_or_insert(now + ROUND);
+        let (Some(ticket), ResourceReply::Watched(_, revision)) = (ticket, &present) else {
+            return Ok(Some(present));
+        };
+        if *revision != seen {
+            return Ok(Some(present));
+        }
+        let waiting = self.watches.waiting.entry(key.namespace.clone());
+        let waiting = waiting.or_default();
+        if *waiting >= limits.streams {
+            return Err(full(key.namespace));
+        }
+        *waiting += 1;
+        if let Some(watched) = self.watches.watched.get_mut(&key) {
+            watched.waiting.push(ticket);
+        }
+        Ok(None)
+    }
+
+    /// The present state of a resource, which is followed from now on.
+    fn watched_state(&mut self, key: &ResourceKey) -> Result<ResourceReply, Reject> {
+        let known = self.watches.watched.get(key);
+        let known = known.and_then(|one| Some((one.view.clone()?, one.revision)));
+        if let Some((view, revision)) = known {
+            return Ok(ResourceReply::Watched(Some(view), revision));
+        }
+        let view = Arc::new(self.resource_of(key, CLAIMS_SHOWN)?);
+        let watches = &mut self.watches;
+        let watched = watches.watched.entry(key.clone()).or_insert_with(|| {
+            watches.revision += 1;
+            Watched {
+                revision: watches.revision,
+                view: None,
+                waiting: Vec::new(),
+            }
+        });
+        watched.view = Some(view.clone());
+        Ok(ResourceReply::Watched(Some(view), watched.revision))
+    }
+
+    /// A claim is in another phase, or what it held is free.
+    pub(super) fn note_change_of(&mut self, no: ClaimNo) {
+        if self.watches.watched.is_empty() {
+            return;
+        }
+        for key in self.claims[&no].keys() {
+            self.watches.note(&key);
+        }
+    }
+
+    /// A definition is new, has changed or was deleted.
+    pub(super) fn note_definition(&mut self, key: &ResourceKey) {
+        let below = |name: &str| prefix(&key.name).is_some_and(|prefix| name.starts_with(prefix));
+        let watched = self.watches.watched.keys().filter(|one| {
+            one.namespace == key.namespace && (one.name == key.name || below(&one.name))
+        });
+        let watched: Vec<ResourceKey> = watched.cloned().collect();
+        watched.iter().for_each(|one| self.watches.note(one));
+    }
+
+    /// Tells followers what has changed in this batch, and after a while that nothing has.
+    pub(super) fn tell_followers(&mut self, turn: &mut Turn) {
+        while let Some(key) = self.watches.changed.pop_first() {
+            let waiting = self.watches.take_waiting(&key);
+            if waiting.is_empty() {
+                continue;
+            }
+            let state = self.watched_state(&key).unwrap_or_else(|_| {
+                self.watches.watched.remove(&key);
+                ResourceReply::Unwatched
+            });
+            for ticket in waiting {
+                turn.out.answer(ticket, state.clone());
+            }
+        }
+        if self.watches.round_at.is_some_and(|at| at <= turn.now) {
+            self.end_round(turn);
+        }
+    }
+
+    /// Answers all that wait. What nobody has asked for since the round before is not followed.
+    fn end_round(&mut self, turn: &mut Turn) {
+        let keys: Vec<ResourceKey> = self.watches.watched.keys().cloned().collect();
+        for key in keys {
+            let waiting = self.watches.take_waiting(&key);
+            if waiting.is_empty() {
+                self.watches.watched.remove(&key);
+                continue;
+            }
+            let revision = self.watches.watched[&key].revision;
+            for ticket in waiting {
+                let same = ResourceReply::Watched(None, revision);
+                turn.out.answer(ticket, same);
+            }
+        }
+        let is_watched = !self.watches.watched.is_empty();
+        self.watches.round_at = is_watched.then(|| turn.now + ROUND);
+    }
+}
