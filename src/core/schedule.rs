@@ -14,7 +14,9 @@ mod fault;
 mod interval;
 mod jitter;
 mod moment;
+mod passed;
 mod settings;
+mod text;
 mod window;
 mod zone;
 
@@ -24,11 +26,14 @@ pub use exclusion::Exclusion;
 pub use fault::ScheduleFault;
 pub use interval::Interval;
 pub use moment::Moment;
+pub use passed::{COUNTED, Passed, Range};
 pub use settings::{Recurrence, ScheduleSettings};
+pub use text::{RuleText, ScheduleText};
 pub use window::{Period, PeriodPoint, Window};
 pub use zone::{TimeZones, Zone};
 
 use jiff::{Timestamp, civil::DateTime};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// When a job is due. Made by [`ScheduleSettings::check`], so it makes sense.
@@ -45,7 +50,7 @@ pub struct Schedule {
 }
 
 /// What becomes of a local time that a change of the clocks leaves out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DstGap {
     /// It is due at the first moment after the gap. Several such times are due once.
     NextValid,
@@ -54,7 +59,7 @@ pub enum DstGap {
 }
 
 /// What becomes of a local time that a change of the clocks brings twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DstFold {
     /// It is due the first time only.
     First,

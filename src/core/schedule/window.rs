@@ -11,6 +11,7 @@ use jiff::{
     Span, Timestamp, ToSpan,
     civil::{Date, DateTime, Time},
 };
+use serde::{Deserialize, Serialize};
 
 /// Once per period, due when the window opens. The run may start until it closes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Window {
 }
 
 /// A period, by the calendar of the schedule's zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Period {
     /// From midnight to midnight.
     Day,

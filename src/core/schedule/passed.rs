@@ -1,0 +1,74 @@
+//! The due times that have passed since somebody looked: the newest one by one, those before as a
+//! range. A year of due times a second apart costs as much as an hour of them.
+
+use super::{DueTime, Schedule};
+use jiff::{SignedDuration, Timestamp};
+
+/// How many due times of a range are counted: the number of a longer one is this.
+pub const COUNTED: usize = 10_000;
+
+/// Due times that have passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Those before `newest`.
+    pub earlier: Option<Range>,
+    /// The newest ones, ascending.
+    pub newest: Vec<DueTime>,
+}
+
+/// Consecutive due times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first.
+    pub first: Timestamp,
+    /// The last.
+    pub last: Timestamp,
+    /// How many; of more than [`COUNTED`], so many.
+    pub count: usize,
+}
+
+impl Schedule {
+    /// The due times from `from` to `until`, both included, of which the newest `most` (at least 1)
+    /// are told one by one.
+    pub fn passed(&self, from: Timestamp, until: Timestamp, most: usize) -> Passed {
+        let within = |from| {
+            let times = self.due_times(from).filter(DueTime::is_due);
+            times.take_while(move |time| time.at <= until)
+        };
+        let all: Vec<DueTime> = within(from).take(most + 1).collect();
+        if all.len() <= most {
+            return Passed {
+                earlier: None,
+                newest: all,
+            };
+        }
+        // One more than is told: the last one of the range.
+        let mut newest = self.newest(from, until, most + 1);
+        let last = newest.remove(0).at;
+        let counted = within(from).take_while(|time| time.at <= last);
+        let range = Range {
+            first: all[0].at,
+            last,
+            count: counted.take(COUNTED).count(),
+        };
+        Passed {
+            earlier: Some(range),
+            newest,
+        }
+    }
+
+    /// The newest `most` due times, of which there are more, found by looking further and further
+    /// back.
+    fn newest(&self, from: Timestamp, until: Timestamp, most: usize) -> Vec<DueTime> {
+        let mut back = SignedDuration::from_secs(most as i64);
+        loop {
+            let start = until.checked_sub(back).unwrap_or(from).max(from);
+            let times = self.due_times(start).filter(DueTime::is_due);
+            let mut found: Vec<DueTime> = times.take_while(|time| time.at <= until).collect();
+            if found.len() >= most || start == from {
+                return found.split_off(found.len().saturating_sub(most));
+            }
+            back = back.checked_mul(2).unwrap_or(SignedDuration::MAX);
+        }
+    }
+}
