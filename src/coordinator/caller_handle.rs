@@ -20,9 +20,9 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Naming, PauseAnswer,
-        PauseChange, Reject, Reply, Request, ResourceReply, ResourceVerb, Seq, ShardId, Until,
-        Verb, model::limits::CALL_BYTES,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, JobReply, JobVerb, Namespace, Naming,
+        PauseAnswer, PauseChange, Reject, Reply, Request, ResourceReply, ResourceVerb, Seq,
+        ShardId, Until, Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -127,6 +127,15 @@ impl Coordinator {
             Reply::Resource(reply) => Ok(*reply),
             Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
             other => unreachable!("the core answers Resource with Resource, not {other:?}"),
+        }
+    }
+
+    /// Asks something about jobs. The reply is durable, and never [`Reply::Rejected`].
+    pub async fn job(&self, caller: Caller, verb: JobVerb) -> Result<JobReply, CallError> {
+        match self.send(Command::Job { caller, verb }).await? {
+            Reply::Job(reply) => Ok(*reply),
+            Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+            other => unreachable!("the core answers Job with Job, not {other:?}"),
         }
     }
 
@@ -292,7 +301,9 @@ impl Coordinator {
                 let bytes = submit.bodies.bytes.len() + submit.params.bytes.len();
                 (caller, bytes.min(2 * CALL_BYTES))
             }
-            Command::Call { caller, .. } | Command::Resource { caller, .. } => (caller, 0),
+            Command::Call { caller, .. }
+            | Command::Resource { caller, .. }
+            | Command::Job { caller, .. } => (caller, 0),
             _ => return Ok(None),
         };
         self.admission

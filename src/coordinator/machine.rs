@@ -114,13 +114,14 @@ impl Machine {
                     schedulers,
                     pauses,
                     resources,
+                    jobs,
                     epoch,
                     last_batch,
                     memory,
                     window,
                 } => {
                     self.inherit(window, epoch);
-                    let read = (schedulers, pauses, resources);
+                    let read = (schedulers, pauses, (resources, jobs));
                     self.recover(now, memory, read, (epoch, last_batch));
                 }
                 Event::Deposed => self.stand_by(&mut effects),

@@ -121,11 +121,13 @@ impl MaintenanceTask {
         let days = self.maintenance.drop_days(calendar).await;
         let ended = self.maintenance.drop_ended_schedulers(calendar).await;
         let claims = self.maintenance.drop_ended_claims(calendar).await;
+        let runs = self.maintenance.drop_old_job_runs(calendar).await;
         let steps = [
             done("checkpoints were not renewed", checkpoints),
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),
             done("ended claims were not forgotten", claims),
+            done("old runs of jobs were not forgotten", runs),
         ];
         let before = self.maintenance.retained_since(calendar);
         self.hub.prune_markers(before).await;

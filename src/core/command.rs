@@ -1,8 +1,8 @@
 //! What may be asked of the core.
 
 use super::{
-    Completion, DoneNo, Epoch, Handle, Namespace, Order, Packed, PauseChange, Phase, ReleaseMode,
-    Request, ResourceVerb, Run, Running, Seq, Settings, Work,
+    Completion, DoneNo, Epoch, Handle, JobVerb, Namespace, Order, PauseChange, Phase, ReleaseMode,
+    Request, ResourceVerb, Running, Seq, Settings, Submit, Work,
 };
 use std::sync::Arc;
 
@@ -63,6 +63,13 @@ pub enum Command {
         caller: Caller,
         /// What.
         verb: ResourceVerb,
+    },
+    /// A caller's, about jobs of its namespace, or an operator's about the agent.
+    Job {
+        /// Who asks.
+        caller: Caller,
+        /// What.
+        verb: JobVerb,
     },
     /// An operator pauses a target, or resumes it.
     ChangePause(PauseChange),
@@ -228,40 +235,6 @@ impl Cancel {
             filter: None,
         }
     }
-}
-
-/// Tasks to submit: all or nothing.
-#[derive(Clone, Debug)]
-pub struct Submit {
-    /// Makes the call repeatable.
-    pub request: Option<Request>,
-    /// The tasks, as runs of equal order and spec.
-    pub runs: Vec<Run>,
-    /// One per task: the statement or payload.
-    pub bodies: Packed,
-    /// One per task, JSON arrays of text or null; empty when no task has any.
-    pub params: Packed,
-    /// They are copies of tasks that have ended: RetryTask and RetryFailed.
-    pub retries: Option<Retries>,
-}
-
-/// Of which tasks those of a call are copies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// Where the journal was searched for earlier retries of these tasks: up to this task.
-    pub searched: Seq,
-    /// One per task, by ascending number.
-    pub of: Vec<RetryOf>,
-}
-
-/// Of which task another one is a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryOf {
-    /// That task.
-    pub seq: Seq,
-    /// The failure that the copy stands for: the event of that task, or, if that one was itself a
-    /// copy and cancelled, of the one before it. `None`: nothing has failed.
-    pub failure: Option<DoneNo>,
 }
 
 /// A change of settings, by field mask.

@@ -1,10 +1,12 @@
-//! The nouns of the rules: ids, times, tasks, settings, limits, completions, retries. Values only.
+//! The nouns of the rules: ids, times, tasks, settings, limits, completions, retries, jobs. Values
+//! only.
 
 pub(crate) mod completion;
 pub mod diagnostics;
 pub(crate) mod filter;
 pub(crate) mod halt;
 pub(crate) mod ids;
+pub(crate) mod job;
 pub mod limits;
 pub(crate) mod request_memory;
 pub(crate) mod resource;

@@ -2,8 +2,8 @@
 //! the batch is released.
 
 use super::{
-    Attempt, Done, DoneNo, Handle, Order, PauseChange, ResourceRecords, SchedulerImage, Seq, Spec,
-    Submit, TaskError, Time,
+    Attempt, Done, DoneNo, Handle, JobRecords, Order, PauseChange, ResourceRecords, SchedulerImage,
+    Seq, Spec, Submit, TaskError, Time,
 };
 use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
@@ -23,6 +23,8 @@ pub struct Records {
     pub pauses: Vec<PauseRecord>,
     /// What happened to resources and claims.
     pub resources: ResourceRecords,
+    /// What happened to jobs and their runs.
+    pub jobs: JobRecords,
 }
 
 /// A target is paused or resumed.
@@ -152,6 +154,7 @@ impl Records {
             && self.schedulers.is_empty()
             && self.pauses.is_empty()
             && self.resources.is_empty()
+            && self.jobs.is_empty()
     }
 }
 

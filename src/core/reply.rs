@@ -1,9 +1,9 @@
 //! What the core answers, and what it shows of its schedulers.
 
 use super::{
-    Attempt, ClaimCounts, DoneNo, Explanation, Halt, Handle, Namespace, Order, Outcome,
-    ResourceReject, ResourceReply, SchedulerImage, Seq, TargetPause, TaskError, TaskId, TaskResult,
-    TaskState, Time, Work, model::limits::Limit,
+    Attempt, ClaimCounts, DoneNo, Explanation, Halt, Handle, JobCounts, JobReject, JobReply,
+    Namespace, Order, Outcome, ResourceReject, ResourceReply, SchedulerImage, Seq, TargetPause,
+    TaskError, TaskId, TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -75,6 +75,8 @@ pub enum Reply {
     Pauses(Box<PauseAnswer>),
     /// Resource.
     Resource(Box<ResourceReply>),
+    /// Job.
+    Job(Box<JobReply>),
     /// Status.
     Status(Box<CoreStatus>),
     /// Checkpoint.
@@ -137,6 +139,8 @@ pub enum Reject {
     RetriesUnknown,
     /// What is wrong with a call about resources.
     Resource(ResourceReject),
+    /// What is wrong with a call about jobs.
+    Job(JobReject),
     /// The database refused to store it.
     JournalRejected,
 }
@@ -195,6 +199,8 @@ pub struct CoreStatus {
     pub pauses: Vec<PauseView>,
     /// Claims on resources.
     pub claims: ClaimCounts,
+    /// Jobs and their runs.
+    pub jobs: JobCounts,
 }
 
 /// What a change of a pause has led to.

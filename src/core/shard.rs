@@ -16,6 +16,7 @@ pub(crate) mod idempotency;
 pub(crate) mod in_doubt;
 pub(crate) mod incremental;
 pub(crate) mod interning;
+pub(crate) mod job_runs;
 pub(crate) mod lifecycle;
 pub(crate) mod listing;
 pub(crate) mod lookahead;
@@ -39,6 +40,7 @@ use super::{
         fair_share::Fair,
         quota::{Over, Quotas},
     },
+    jobs::Jobs,
     model::limits::Limits,
     resources::Resources,
 };
@@ -95,6 +97,8 @@ pub struct Shard {
     pub(crate) pauses: TargetPauses,
     /// Who holds what beside slots, and who waits for it.
     pub(crate) resources: Resources,
+    /// What is due when.
+    pub(crate) jobs: Jobs,
 }
 
 impl Shard {
@@ -154,10 +158,14 @@ impl Shard {
             } => self.clear(work.as_ref(), *unreported, ticket),
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
             Command::StreamsOpen(open) => self.streams_open(open),
-            Command::Status => return Some(Reply::Status(Box::new(self.status()))),
+            Command::Status => return Some(Reply::Status(Box::new(self.status(turn.now)))),
             Command::Resource { caller, verb } => {
                 let limits = self.limits;
                 return self.resources.decide(turn, &limits, ticket, caller, verb);
+            }
+            Command::Job { caller, verb } => {
+                let (limits, since) = (self.limits, self.memory.since(turn.now));
+                return Some(self.jobs.decide(turn, &limits, since, caller, verb));
             }
             Command::ChangePause(change) => return Some(self.change_pause(turn, change)),
             Command::Checkpoint(handles) => {
@@ -178,11 +186,21 @@ impl Shard {
         let remembered_since = self.memory.since(now);
         self.resources.settle(turn, &self.limits, remembered_since);
         self.run_timers(turn);
+        self.run_jobs(turn);
         self.refresh();
         self.run_slices(turn);
         self.refresh();
         self.dispatch(turn);
+        // A run that has ended may let the next one begin, which must be opened with this batch.
+        self.carry_out(turn);
         self.write_checkpoints(turn);
+        self.refresh();
+    }
+
+    /// In place of `settle`, for a batch of one command alone: what that has decided of runs of
+    /// jobs becomes durable with the batch.
+    pub fn carry_out_jobs(&mut self, now: Time, out: &mut Output) {
+        self.carry_out(&mut Turn::new(now, out));
         self.refresh();
     }
 
@@ -203,6 +221,7 @@ impl Shard {
             .min(self.next_slice())
             .min(self.checkpoints.next_quiesce(&self.limits))
             .min(self.resources.next_due())
+            .min(self.jobs.next_due())
     }
 
     /// Whether callers cannot reach the service: while they cannot, no claim ends for want of a

@@ -15,6 +15,7 @@ mod fairness;
 mod idle;
 mod in_doubt;
 mod incremental;
+mod jobs;
 mod large_backlogs;
 mod listing;
 mod lookahead;

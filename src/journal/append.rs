@@ -13,6 +13,7 @@ mod error_bytes;
 mod error_class;
 mod flat_arrays;
 mod insert;
+mod job;
 mod label;
 mod multirange;
 mod resource;
@@ -27,7 +28,7 @@ pub(super) use error_bytes::take_error;
 pub use statements::statements;
 
 use super::{day_partitions::Days, encoding::Date};
-use crate::core::{Day, ResourceRecords};
+use crate::core::{Day, JobRecords, Records, ResourceRecords};
 use connection::Connection;
 use error_class::unknown;
 use row_count::Rows;
@@ -66,6 +67,10 @@ struct Rowsets {
     definitions: resource::Definitions,
     claims: resource::Claims,
     claim_checkpoints: resource::Checkpoints,
+    jobs: job::Jobs,
+    job_states: job::States,
+    job_runs: job::Runs,
+    agents: job::Agents,
 }
 
 impl Writer {
@@ -184,6 +189,10 @@ impl Rowsets {
         self.definitions.clear();
         self.claims.clear();
         self.claim_checkpoints.clear();
+        self.jobs.clear();
+        self.job_states.clear();
+        self.job_runs.clear();
+        self.agents.clear();
         encoded
     }
 
@@ -192,25 +201,7 @@ impl Rowsets {
         let resources = &records.resources;
         self.submissions.fill(&records.submissions)?;
         self.completions.fill(&records.completions)?;
-        let shape = Shape {
-            submissions: self.submissions.rows(),
-            completions: self.completions.rows(),
-            attempts: !records.attempts.is_empty(),
-            schedulers: !records.schedulers.is_empty(),
-            labels: !self.submissions.labels.is_empty(),
-            pauses: !records.pauses.is_empty(),
-            definitions: !resources.definitions.is_empty() || resources.checkpoint.is_some(),
-            claims: !resources.claims.is_empty(),
-            retries: records
-                .submissions
-                .iter()
-                .any(|call| call.submit.retries.is_some())
-                || records
-                    .completions
-                    .iter()
-                    .flat_map(|row| &row.done)
-                    .any(|done| done.retry_of.is_some()),
-        };
+        let shape = self.shape(records);
         let mut arguments = PgArguments::default();
         arguments.add(batch.shard.0)?;
         arguments.add(batch.epoch.0)?;
@@ -245,7 +236,35 @@ impl Rowsets {
             self.pauses.bind(Rows::Many, false, &mut arguments)?;
         }
         self.bind_resources(shape, resources, &mut arguments)?;
+        if shape.jobs {
+            self.bind_jobs(&records.jobs, &mut arguments)?;
+        }
         Ok((shape, arguments))
+    }
+
+    /// Which tables it has rows for.
+    fn shape(&self, records: &Records) -> Shape {
+        let resources = &records.resources;
+        Shape {
+            submissions: self.submissions.rows(),
+            completions: self.completions.rows(),
+            attempts: !records.attempts.is_empty(),
+            schedulers: !records.schedulers.is_empty(),
+            labels: !self.submissions.labels.is_empty(),
+            pauses: !records.pauses.is_empty(),
+            definitions: !resources.definitions.is_empty() || resources.checkpoint.is_some(),
+            claims: !resources.claims.is_empty(),
+            jobs: !records.jobs.is_empty(),
+            retries: records
+                .submissions
+                .iter()
+                .any(|call| call.submit.retries.is_some())
+                || records
+                    .completions
+                    .iter()
+                    .flat_map(|row| &row.done)
+                    .any(|done| done.retry_of.is_some()),
+        }
     }
 
     fn bind_resources(
@@ -266,5 +285,21 @@ impl Rowsets {
             self.claims.bind(Rows::Many, false, arguments)?;
         }
         Ok(())
+    }
+
+    fn bind_jobs(
+        &mut self,
+        records: &JobRecords,
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError> {
+        self.jobs.fill(&records.jobs)?;
+        self.jobs.bind(Rows::Many, false, arguments)?;
+        self.job_states.fill(&records.states)?;
+        self.job_states.bind(Rows::Many, false, arguments)?;
+        self.job_runs.fill(&records.runs);
+        self.job_runs.bind(Rows::Many, false, arguments)?;
+        let agent = records.agent.iter();
+        agent.for_each(|agent| self.agents.fill(agent));
+        self.agents.bind(Rows::Many, false, arguments)
     }
 }

@@ -100,6 +100,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "refill",
         include_str!("../../migrations/0027_refill.sql"),
     ),
+    (28, "jobs", include_str!("../../migrations/0028_jobs.sql")),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -282,6 +283,7 @@ mod tests {
                 "3aa552d1da1a1046",
                 "8835a3ec32ddffb5",
                 "fe36490d2de1310d"
+                "27589923d2263d18"
             ]
         );
     }

@@ -5,6 +5,7 @@ pub(crate) mod body_chunks;
 pub(crate) mod ended_tasks;
 pub(crate) mod ends;
 pub(crate) mod events;
+mod jobs;
 mod look;
 mod outcome_index;
 pub(crate) mod outcomes;

@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 pub(crate) mod completion;
 pub(crate) mod ends;
 pub(crate) mod halt_failures;
+pub(crate) mod job;
 pub(crate) mod label;
 pub(crate) mod resource;
 pub(crate) mod settings;

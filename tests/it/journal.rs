@@ -6,6 +6,7 @@ mod bodies;
 mod claims;
 mod clocks;
 mod events;
+mod jobs;
 mod label_rows;
 mod listing;
 mod log;

@@ -6,8 +6,8 @@
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
     core::{
-        AttemptEvent, Epoch, Handle, PauseRecord, Records, RecoveredResources, RequestMemory,
-        SchedulerState, TargetPause, Time,
+        AttemptEvent, Epoch, Handle, PauseRecord, Records, RecoveredJobs, RecoveredResources,
+        RequestMemory, SchedulerState, TargetPause, Time,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::{Batch, Commit},
@@ -22,6 +22,8 @@ pub(crate) struct Journal {
     pauses: Vec<PauseRecord>,
     /// What a recovery reads of resources.
     pub resources: RecoveredResources,
+    /// What a recovery reads of jobs.
+    pub jobs: RecoveredJobs,
     /// Calls accepted since then may be repeated, as of the last owner's last heartbeat.
     pub requests_since: Option<Time>,
     /// When the last owner began, and since when it remembered calls then.
@@ -52,6 +54,7 @@ impl Journal {
             schedulers: Vec::new(),
             pauses: Vec::new(),
             resources: RecoveredResources::default(),
+            jobs: RecoveredJobs::default(),
             requests_since: None,
             remembered: (Time(0), Time(0)),
             register: Register::default(),
@@ -163,6 +166,7 @@ impl Journal {
         self.rows += 1;
         self.pauses.extend_from_slice(&records.pauses);
         self.resources.remember(&records.resources);
+        self.jobs.remember(&records.jobs);
         // New schedulers first: the rows below are theirs. Their images come last, as those of the
         // whole batch.
         for (handle, image) in &records.schedulers {

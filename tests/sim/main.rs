@@ -12,6 +12,7 @@ mod claimants;
 mod contention;
 mod executors;
 mod fixtures;
+mod job_keepers;
 mod journal;
 mod oracle;
 mod prefetch;

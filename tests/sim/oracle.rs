@@ -9,6 +9,7 @@ mod calls;
 mod cancels;
 mod dispatch;
 mod expected;
+mod jobs;
 mod listing;
 mod model;
 mod pauses;
@@ -20,6 +21,7 @@ mod submit;
 mod uncaused;
 
 use expected::{Expected, same_image};
+use jobs::Jobs;
 use model::{Scheduler, Task};
 use pauses::Pauses;
 use rallypoint::{
@@ -63,6 +65,7 @@ pub(crate) struct Oracle {
     executors: ExecutorState,
     pauses: Pauses,
     pub resources: Resources,
+    pub jobs: Jobs,
     /// Started before any batch that was decided later was sent.
     early: Vec<(Handle, Seq)>,
     /// Everything that time had brought was done.
@@ -105,6 +108,7 @@ impl Oracle {
             executors: ExecutorState::default(),
             pauses: Pauses::new(),
             resources: Resources::default(),
+            jobs: Jobs::default(),
             early: Vec::new(),
             settled_at: Time(0),
         }
@@ -210,6 +214,7 @@ impl Oracle {
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);
         }
+        self.jobs_durable(at, &batch.records.jobs, &mut rows);
         self.abandon(at, batch, &mut rows);
         while let Some((handle, done)) = rows.any_done() {
             self.uncaused_done(handle, done, at);

@@ -13,6 +13,7 @@ use crate::{
     claimants::Claimants,
     executors::{Executors, Survivors},
     fixtures::Fixtures,
+    job_keepers::JobKeepers,
     journal::Journal,
     oracle::settled::Outside,
     prefetch::Prefetch,
@@ -46,6 +47,7 @@ struct World<'a> {
     prefetch: Prefetch,
     callers: Callers,
     claimants: Claimants,
+    job_keepers: JobKeepers,
     /// A batch that was sent and whose outcome was not told.
     sent: Option<Arc<Batch>>,
     /// A send that got lost on its way and may still arrive.
@@ -115,6 +117,7 @@ impl<'a> World<'a> {
             prefetch: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
             claimants: Claimants::new(scenario.seed),
+            job_keepers: JobKeepers::new(scenario.seed),
             sent: None,
             in_limbo: None,
             recovering: true,
@@ -166,6 +169,7 @@ impl<'a> World<'a> {
             }
         }
         events.extend(self.claimants.act(self.now).map(Event::Command));
+        events.extend(self.job_keepers.act(self.fixtures).map(Event::Command));
         self.feed(events);
         if self.rng.percent(50) {
             self.bodies_arrive();
@@ -215,6 +219,7 @@ impl<'a> World<'a> {
                     }
                     self.callers.answers_lost(&undecided);
                     self.claimants.answers_lost(&undecided);
+                    self.job_keepers.answers_lost(&undecided);
                 }
             }
         }
@@ -238,6 +243,7 @@ impl<'a> World<'a> {
         };
         self.journal.oracle.settled(&outside);
         self.journal.oracle.resources.settled(self.now);
+        self.journal.oracle.jobs.settled(self.now);
         let unstopped = self.executors.unstopped();
         self.journal.oracle.nothing_goes_on_unasked(&unstopped);
     }
@@ -299,6 +305,7 @@ impl<'a> World<'a> {
                 self.now = self.now + Duration::from_secs(16 * 60);
                 self.callers.give_up();
                 self.claimants.give_up();
+                self.job_keepers.give_up();
             }
             _ => self.now = self.now + self.rng.up_to(Duration::from_secs(1)),
         }
@@ -307,19 +314,6 @@ impl<'a> World<'a> {
     /// Whether a fault may happen in this scenario.
     fn may(&self, fault: Fault) -> bool {
         self.faults && self.scenario.has(fault)
-    }
-
-    /// Some checkpoints are written anew, so that old rows could go.
-    fn write_checkpoints(&mut self, events: &mut Vec<Event>) {
-        let rng = &mut self.rng;
-        let stale = self
-            .callers
-            .known
-            .iter()
-            .filter(|_| rng.percent(50))
-            .copied()
-            .collect();
-        events.push(command(Command::Checkpoint(stale)));
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
@@ -341,7 +335,10 @@ impl<'a> World<'a> {
             self.feed(std::mem::take(&mut events));
             self.bodies_arrive();
             let due = self.machine.next_due();
-            if !self.is_quiet() {
+            if self.is_quiet() && !self.journal.oracle.jobs.is_stopped() {
+                let stop = self.job_keepers.stop();
+                events.push(Event::Command(stop));
+            } else if !self.is_quiet() {
                 if due <= self.now + self.limits.slice_pause {
                     self.now = self.now.max(due);
                 }
@@ -363,6 +360,7 @@ impl<'a> World<'a> {
         }
         checks::at_the_end(&self.journal, &self.callers);
         self.journal.oracle.resources.nothing_is_open();
+        self.journal.oracle.jobs.nothing_runs();
         if self
             .journal
             .schedulers

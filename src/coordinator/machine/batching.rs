@@ -83,7 +83,9 @@ impl Machine {
         let State::Working(core) = &mut self.state else {
             return false;
         };
-        if !self.isolating {
+        if self.isolating {
+            core.carry_out_jobs(now, &mut self.open);
+        } else {
             core.settle(now, &mut self.open);
             if self.lease_holds {
                 self.release_early(now, effects);
@@ -159,6 +161,7 @@ fn has_space(open: &Output, bytes: usize) -> bool {
         + records.completions.len()
         + records.attempts.len()
         + records.resources.claims.len()
+        + records.jobs.runs.len()
         + open.actions.len()
         < BATCH_RECORDS
         && bytes < BATCH_BYTES

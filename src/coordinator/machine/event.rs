@@ -3,7 +3,7 @@
 use super::envelope::Envelope;
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress,
+        Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress, RecoveredJobs,
         RecoveredResources, RecoveredScheduler, RequestMemory, Seq, TargetPause,
     },
     journal::{Batch, Commit},
@@ -24,6 +24,8 @@ pub enum Event {
         pauses: Vec<TargetPause>,
         /// Resources, and claims that are open or remembered.
         resources: RecoveredResources,
+        /// Jobs, and runs that are not over.
+        jobs: RecoveredJobs,
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,

@@ -21,6 +21,7 @@ pub(super) fn recovered(epoch: i64) -> Event {
         schedulers: Vec::new(),
         pauses: Vec::new(),
         resources: Default::default(),
+        jobs: Default::default(),
         epoch: Epoch(epoch),
         last_batch: BatchNo(0),
         memory: RequestMemory::default(),

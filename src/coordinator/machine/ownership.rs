@@ -5,8 +5,8 @@
 
 use super::{Machine, State, envelope::Envelope, event::Effect, executor_state::ExecutorState};
 use crate::core::{
-    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredResources, RecoveredScheduler,
-    RequestMemory, Shard, TargetPause, Time,
+    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredJobs, RecoveredResources,
+    RecoveredScheduler, RequestMemory, Shard, TargetPause, Time,
 };
 
 impl Machine {
@@ -52,10 +52,10 @@ impl Machine {
         &mut self,
         now: Time,
         memory: RequestMemory,
-        (schedulers, pauses, resources): (
+        (schedulers, pauses, others): (
             Vec<RecoveredScheduler>,
             Vec<TargetPause>,
-            RecoveredResources,
+            (RecoveredResources, RecoveredJobs),
         ),
         (epoch, last_batch): (Epoch, BatchNo),
     ) {
@@ -65,7 +65,7 @@ impl Machine {
             memory,
             schedulers,
             pauses,
-            resources,
+            others,
             self.executors.window(),
         );
         for command in self.executors.replay() {

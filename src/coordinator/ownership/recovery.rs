@@ -69,6 +69,7 @@ impl OwnershipTask {
             unreadable,
             pauses,
             resources,
+            jobs,
         } = recovered;
         for one in &unreadable {
             tracing::error!(
@@ -89,6 +90,7 @@ impl OwnershipTask {
             schedulers,
             pauses,
             resources,
+            jobs,
             epoch,
             last_batch,
             memory,

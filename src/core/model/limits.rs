@@ -60,6 +60,17 @@ pub struct Limits {
     pub open_claims: usize,
     /// Ended claims in memory, so that their calls may be repeated.
     pub ended_claims: usize,
+    /// Jobs of one namespace.
+    pub jobs: usize,
+    /// Runs of one job that wait.
+    pub waiting_runs: usize,
+    /// How late a run may start although a later due time has passed: what was due before is
+    /// missed.
+    pub late_start: Duration,
+    /// How late the run of the newest due time may start, unless it has a window.
+    pub latest_start: Duration,
+    /// Due times without a run that have a row each; those before are one row.
+    pub missed_rows: usize,
     /// Distinct unfinished orders of one scheduler.
     pub unfinished_orders: usize,
     /// Request ids remembered.
@@ -111,6 +122,11 @@ impl Limits {
         resources: 100_000,
         open_claims: 1_000_000,
         ended_claims: 100_000,
+        jobs: 100_000,
+        waiting_runs: 1_000,
+        late_start: Duration::from_secs(2),
+        latest_start: Duration::from_secs(60),
+        missed_rows: 100,
         unfinished_orders: 1_000_000,
         requests: 1_000_000,
         retries: 100_000,
@@ -155,6 +171,8 @@ pub enum Limit {
     Resources,
     /// [`Limits::open_claims`]
     OpenClaims,
+    /// [`Limits::jobs`]
+    Jobs,
     /// [`Limits::unfinished_orders`]
     UnfinishedOrders,
 }

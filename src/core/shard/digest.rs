@@ -10,7 +10,7 @@
 //! tasks with order, spec, state and attempts, of which others they are copies, and the total
 //! deadlines noted for them; the number of unfinished tasks by order and the oldest day of
 //! submission. In, for the shard: quotas by namespace, sums over all schedulers, names of open
-//! schedulers, pauses of targets, resources and claims (`core/resources/digest.rs`), and the
+//! schedulers, pauses of targets, resources and claims (`core/resources/digest.rs`), jobs, and the
 //! requests that are still remembered (the newest ones, as many as the limit says: one more may be
 //! remembered until the next call).
 //!
@@ -24,8 +24,8 @@
 //! intends anew.
 
 use crate::core::{
-    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, ResourcesDigest, RetryOf,
-    SchedulerImage, SchedulerState, Seq, Shard, Spec, TargetPause, Time,
+    Attempt, DoneNo, Handle, JobsDigest, Namespace, Order, ReleaseMode, Request, ResourcesDigest,
+    RetryOf, SchedulerImage, SchedulerState, Seq, Shard, Spec, TargetPause, Time,
     model::time::Day,
     scheduler::{Scheduler, queue::span::Span},
     shard::idempotency::Minute,
@@ -55,6 +55,8 @@ pub struct Digest {
     pub pauses: Vec<TargetPause>,
     /// Resources and claims.
     pub resources: ResourcesDigest,
+    /// Jobs and their runs.
+    pub jobs: JobsDigest,
 }
 
 /// A scheduler.
@@ -195,6 +197,7 @@ impl Shard {
             accepted,
             pauses: self.pauses.all().cloned().collect(),
             resources: self.resources.digest(now),
+            jobs: self.jobs.digest(),
         }
     }
 

@@ -88,6 +88,7 @@ impl Shard {
             None => turn.out.unwritten.hold(handle),
         }
         let outcome = ending.outcome;
+        self.jobs.note_outcome(turn, handle, outcome, span.count);
         let rows = push_done(turn, handle, done_no, ending.of(span), &copies);
         self.add_uncovered(handle, span.count, rows);
         if let Some(order) = span.order {
@@ -151,6 +152,8 @@ impl Shard {
         scheduler.image.state = SchedulerState::Released;
         scheduler.last_activity = turn.now;
         self.checkpoint(turn, handle);
+        let limits = self.limits;
+        self.jobs.scheduler_ended(turn, &limits, handle);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::idempotency::Accepted;
 use crate::core::{
-    Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredOutcome,
+    Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredJobs, RecoveredOutcome,
     RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler, ReleaseMode,
     RequestMemory, RetryOf, SchedulerState, Seq, Shard, TargetPause, TaskError, Time,
     fairness::{
@@ -11,6 +11,7 @@ use crate::core::{
         quota::Usage,
         slot_kinds::{KindId, NamespaceId},
     },
+    jobs::Jobs,
     model::limits::Limits,
     resources::Resources,
     scheduler::{
@@ -41,7 +42,7 @@ impl Shard {
         memory: RequestMemory,
         recovered: Vec<RecoveredScheduler>,
         pauses: Vec<TargetPause>,
-        resources: RecoveredResources,
+        (resources, jobs): (RecoveredResources, RecoveredJobs),
         window: &InDoubtWindow,
     ) -> Self {
         let mut shard = Shard {
@@ -50,6 +51,7 @@ impl Shard {
         };
         shard.restore_pauses(pauses);
         shard.resources = Resources::restore(now, memory.since(now), resources);
+        shard.jobs = Jobs::restore(now, jobs);
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;

@@ -54,7 +54,7 @@ impl Totals {
 }
 
 impl Shard {
-    pub(crate) fn status(&self) -> CoreStatus {
+    pub(crate) fn status(&self, now: Time) -> CoreStatus {
         let of = |slots: &KindSlots| (slots.work.clone(), slots.total, slots.busy, slots.reserve());
         let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();
         slots.sort_unstable();
@@ -65,6 +65,7 @@ impl Shard {
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
             pauses: self.pause_views(),
             claims: self.resources.counts(),
+            jobs: self.jobs.counts(now, &self.limits),
         }
     }
 }

@@ -6,7 +6,12 @@
 
 use super::{
     attempt::Attempts,
+    columns::Table,
     completion::Completions,
+    job::{
+        Agents, Jobs, ON_AGENT_CONFLICT, ON_JOB_CONFLICT, ON_RUN_CONFLICT, ON_STATE_CONFLICT, Runs,
+        States,
+    },
     label::{self, SchedulerLabels, TaskLabels},
     resource::{Checkpoints, Claims, Definitions, ON_CHECKPOINT_CONFLICT, ON_RESOURCE_CONFLICT},
     row_count::Rows,
@@ -30,6 +35,8 @@ pub(super) struct Shape {
     /// Of resources; with them comes what a recovery needs of claims.
     pub definitions: bool,
     pub claims: bool,
+    /// Of jobs, of where they stand, of due times or of the agent.
+    pub jobs: bool,
 }
 
 const FENCE: &str = "-- append
@@ -47,7 +54,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 1_152;
+const SHAPES: usize = 2_304;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -73,6 +80,7 @@ impl Shape {
             self.retries,
             self.definitions,
             self.claims,
+            self.jobs,
         ];
         let tables: usize = (0..)
             .zip(flags)
@@ -94,12 +102,14 @@ impl Shape {
             retries: tables & 16 != 0,
             definitions: tables & 32 != 0,
             claims: tables & 64 != 0,
+            jobs: tables & 128 != 0,
         }
     }
 
-    fn build(self) -> String {
+    /// The tables by the names of their inserts, with how many rows and what a row in the way does.
+    fn inserts(self) -> Vec<(&'static str, Table, Rows, &'static str)> {
         let many = |any| if any { Rows::Many } else { Rows::None };
-        let inserts = [
+        vec![
             ("submitted", Submissions::TABLE, self.submissions, ""),
             ("completed", Completions::TABLE, self.completions, ""),
             ("attempted", Attempts::TABLE, many(self.attempts), ""),
@@ -130,12 +140,29 @@ impl Shape {
                 ON_CHECKPOINT_CONFLICT,
             ),
             ("claimed", Claims::TABLE, many(self.claims), ""),
-        ];
+            ("job_defined", Jobs::TABLE, many(self.jobs), ON_JOB_CONFLICT),
+            (
+                "job_moved",
+                States::TABLE,
+                many(self.jobs),
+                ON_STATE_CONFLICT,
+            ),
+            ("job_fired", Runs::TABLE, many(self.jobs), ON_RUN_CONFLICT),
+            (
+                "agent_changed",
+                Agents::TABLE,
+                many(self.jobs),
+                ON_AGENT_CONFLICT,
+            ),
+        ]
+    }
+
+    fn build(self) -> String {
         let mut statement = String::from(FENCE);
         let mut parameters = FENCE_PARAMETERS;
         // How many parameters come before those of each table.
         let mut before = HashMap::new();
-        for (name, table, rows, on_conflict) in inserts {
+        for (name, table, rows, on_conflict) in self.inserts() {
             if rows != Rows::None {
                 before.insert(name, parameters);
                 let (insert, count) = table.insert(rows, self.retries, parameters);

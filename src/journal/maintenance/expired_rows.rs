@@ -1,5 +1,5 @@
-//! Deletes rows that no partition takes with it: schedulers and claims that ended long ago, and
-//! runs of servers.
+//! Deletes rows that no partition takes with it: schedulers, claims and runs of jobs that ended
+//! long ago, and runs of servers.
 //!
 //! Rows are deleted in slices, so that no statement lasts long.
 
@@ -144,6 +144,39 @@ impl Maintenance {
                  delete from claim c
                  using old
                  where c.shard = $1 and c.claim_no = old.claim_no",
+            )
+            .bind(self.shard.0)
+            .bind(Stamp(retained))
+            .bind(SLICE_ROWS)
+            .execute(&mut connection)
+            .await?
+            .rows_affected();
+            dropped += slice;
+            if slice < SLICE_ROWS as u64 {
+                break;
+            }
+        }
+        connection.close().await?;
+        Ok(dropped)
+    }
+
+    /// Deletes due times of jobs whose fate was known before the retention began. Returns how many.
+    pub async fn drop_old_job_runs(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let retained = calendar.begin_of_retained(self.retention_days);
+        let mut connection = self.connect().await?;
+        let mut dropped = 0;
+        for _ in 0..MAX_SLICES {
+            let slice = sqlx::query(
+                "-- drop_old_job_runs
+                 with old as materialized (
+                     select r.job_no, r.due_at
+                     from job_run r
+                     where r.shard = $1 and r.state > 3 and r.ended_at < $2
+                     limit $3
+                 )
+                 delete from job_run r
+                 using old
+                 where r.shard = $1 and r.job_no = old.job_no and r.due_at = old.due_at",
             )
             .bind(self.shard.0)
             .bind(Stamp(retained))

@@ -2,8 +2,8 @@
 //! version is set aside, so that it keeps nobody else from being recovered.
 
 use crate::core::{
-    Handle, Namespace, RecoveredResources, RecoveredScheduler, SchedulerImage, SchedulerState,
-    TargetPause, Time,
+    Handle, Namespace, RecoveredJobs, RecoveredResources, RecoveredScheduler, SchedulerImage,
+    SchedulerState, TargetPause, Time,
 };
 use crate::journal::JournalError;
 use std::{
@@ -23,6 +23,8 @@ pub struct Recovered {
     pub pauses: Vec<TargetPause>,
     /// Resources, and claims that are open or remembered.
     pub resources: RecoveredResources,
+    /// Jobs, and runs that are not over.
+    pub jobs: RecoveredJobs,
 }
 
 /// A scheduler that cannot be recovered by this version. Its rows stay as they are.
@@ -109,7 +111,7 @@ impl Schedulers {
     pub(super) fn finish(
         mut self,
         pauses: Vec<TargetPause>,
-        resources: RecoveredResources,
+        (resources, jobs): (RecoveredResources, RecoveredJobs),
     ) -> Recovered {
         let is_whole =
             |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
@@ -119,6 +121,7 @@ impl Schedulers {
             unreadable: self.unreadable.into_values().collect(),
             pauses,
             resources,
+            jobs,
         }
     }
 

@@ -4,6 +4,7 @@
 //! a take-over, while nobody can write.
 
 use super::{
+    jobs::jobs,
     recovered::{Recovered, Schedulers},
     resources::resources,
     schedulers::{SchedulerRow, scheduler_columns},
@@ -45,7 +46,8 @@ pub async fn recover(
         recovery.requests(link, shard, requests, since).await?;
         let pauses = target_pauses(link, shard).await?;
         let resources = resources(link, shard).await?;
-        Ok(recovery.read.finish(pauses, resources))
+        let jobs = jobs(link, shard).await?;
+        Ok(recovery.read.finish(pauses, (resources, jobs)))
     });
     read.await
 }

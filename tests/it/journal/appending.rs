@@ -1,6 +1,6 @@
 //! What the writer of batches promises.
 
-use super::{Owned, make::*};
+use super::{Owned, jobs::of_job, make::*};
 use rallypoint::{core::*, journal::*};
 use sqlx::Executor;
 use std::sync::Arc;
@@ -144,6 +144,9 @@ fn records_of(shape: u32, now: Time) -> Records {
         // Each shape has a claim of its own.
         records.resources.claims = vec![requested(shape.into(), now)];
     }
+    if shape & 512 > 0 {
+        records.jobs = of_job(shape.into(), now);
+    }
     records
 }
 
@@ -152,7 +155,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 1_152);
+    assert_eq!(statements().count(), 2_304);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
@@ -162,17 +165,25 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     for shape in 0..512 {
         owned.write(records_of(shape, now)).await;
     }
+    // With jobs alone, and with everything.
+    for shape in [512, 1_023] {
+        owned.write(records_of(shape, now)).await;
+    }
     for (table, expected) in [
-        ("submission", 256),
-        ("completion", 256),
-        ("attempt", 256),
-        ("scheduler", 256),
-        ("scheduler_label", 512),
-        ("target_pause", 256),
-        ("task_label", 128),
+        ("submission", 257),
+        ("completion", 257),
+        ("attempt", 257),
+        ("scheduler", 257),
+        ("scheduler_label", 514),
+        ("target_pause", 257),
+        ("task_label", 129),
         ("resource", 1),
         ("claim_checkpoint", 1),
-        ("claim", 256),
+        ("claim", 257),
+        ("job", 2),
+        ("job_state", 2),
+        ("job_run", 2),
+        ("job_agent", 1),
     ] {
         let count = format!("select count(*) from {table}");
         let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(count))

@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 21] = [
     "shard",
     "lease",
     "lived_day",
@@ -23,6 +23,10 @@ const TABLES: [&str; 17] = [
     "resource",
     "claim",
     "claim_checkpoint",
+    "job",
+    "job_state",
+    "job_run",
+    "job_agent",
 ];
 /// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];

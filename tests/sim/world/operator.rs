@@ -1,4 +1,5 @@
-//! An operator pauses targets and resumes them, and says it again when an owner may have lost it.
+//! An operator pauses targets and resumes them, and says it again when an owner may have lost it;
+//! and the journal asks for checkpoints, to let go of old rows.
 
 use super::{World, command};
 use rallypoint::{
@@ -11,6 +12,19 @@ use std::sync::Arc;
 const ENDS_PERCENT: u64 = 4;
 
 impl World<'_> {
+    /// Some checkpoints are written anew, so that old rows could go.
+    pub(super) fn write_checkpoints(&mut self, events: &mut Vec<Event>) {
+        let rng = &mut self.rng;
+        let stale = self
+            .callers
+            .known
+            .iter()
+            .filter(|_| rng.percent(50))
+            .copied()
+            .collect();
+        events.push(command(Command::Checkpoint(stale)));
+    }
+
     /// A target is paused, or all of them.
     pub(super) fn operator_pauses(&mut self, events: &mut Vec<Event>) {
         let named = |work: &Work| match work {

@@ -57,7 +57,7 @@ impl World<'_> {
             memory,
             schedulers,
             self.journal.pauses_in_force(),
-            self.journal.resources.clone(),
+            (self.journal.resources.clone(), self.journal.jobs.clone()),
             &nobody,
         );
         let (before, after) = (core.digest(self.now), restored.digest(self.now));
@@ -98,6 +98,7 @@ impl World<'_> {
         self.prefetch = self.prefetch.fresh();
         self.callers.answers_lost(&Default::default());
         self.claimants.answers_lost(&Default::default());
+        self.job_keepers.answers_lost(&Default::default());
         self.callers.streams.clear();
         self.recovering = true;
     }

@@ -2,7 +2,7 @@
 //! their body is there.
 
 use super::{CLEARED, World};
-use crate::{checks, claimants::Claimants, prefetch};
+use crate::{checks, claimants::Claimants, job_keepers::JobKeepers, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
     core::{Action, Assignment, Reply, Ticket, Work},
@@ -24,6 +24,9 @@ impl World<'_> {
                     self.survivors = None;
                     let unstopped = self.executors.unstopped();
                     self.journal.oracle.nothing_goes_on_unasked(&unstopped);
+                }
+                Action::Reply(ticket, reply) if JobKeepers::waits(ticket) => {
+                    self.job_keepers.answered(ticket, &reply);
                 }
                 Action::Reply(ticket, reply) if Claimants::waits(ticket) => {
                     let renewed = self.claimants.answered(ticket, &reply);

@@ -103,7 +103,10 @@ impl World {
             self.shard.memory,
             self.remembered.recovered(),
             self.remembered.pauses(),
-            self.remembered.resources.clone(),
+            (
+                self.remembered.resources.clone(),
+                self.remembered.jobs.clone(),
+            ),
             window,
         );
         let mut out = Output::default();

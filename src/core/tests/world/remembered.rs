@@ -1,9 +1,9 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Halt, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
-    RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler, RetryOf,
-    SchedulerImage, Seq, TargetPause, TaskRef,
+    AttemptRecord, DoneNo, Halt, Handle, Outcome, PauseRecord, Records, RecoveredJobs,
+    RecoveredOutcome, RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler,
+    RetryOf, RunImage, RunKey, SchedulerImage, Seq, TargetPause, TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -13,6 +13,9 @@ pub(crate) struct Remembered {
     schedulers: BTreeMap<Handle, One>,
     pauses: Vec<PauseRecord>,
     pub resources: RecoveredResources,
+    pub jobs: RecoveredJobs,
+    /// Every due time of jobs, with what became of it.
+    pub job_runs: BTreeMap<RunKey, RunImage>,
     /// Checkpoints written.
     pub checkpoints: usize,
     /// Ranges of unfinished tasks written.
@@ -45,6 +48,8 @@ impl Remembered {
         }
         self.pauses.extend(records.pauses);
         self.resources.remember(&records.resources);
+        self.jobs.remember(&records.jobs);
+        self.job_runs.extend(records.jobs.runs);
         for submission in records.submissions {
             let one = self.schedulers.entry(submission.handle).or_default();
             let mut first = submission.first_seq;
@@ -143,6 +148,11 @@ impl Remembered {
         let one = self.schedulers.get_mut(&handle);
         let image = one.and_then(|one| one.image.as_mut());
         image.expect("it was opened").halt = halt;
+    }
+
+    /// The rows of a scheduler are lost.
+    pub(crate) fn forget(&mut self, handle: Handle) {
+        self.schedulers.remove(&handle);
     }
 
     /// The pauses in force that recovery would read.

@@ -1,0 +1,72 @@
+//! What is remembered of jobs: definitions, where each stands, what became of each due time, and
+//! whether the agent fires: all as whole images.
+
+use super::{AgentImage, JobImage, JobNo, JobState, RunImage, RunKey, ShardId};
+use std::collections::BTreeMap;
+
+/// The records of one batch about jobs, the last image of each.
+#[derive(Clone, Debug, Default)]
+pub struct JobRecords {
+    /// Changed definitions.
+    pub jobs: BTreeMap<JobNo, JobImage>,
+    /// Where jobs stand.
+    pub states: BTreeMap<JobNo, JobState>,
+    /// Due times, and what became of them.
+    pub runs: BTreeMap<RunKey, RunImage>,
+    /// The agent.
+    pub agent: Option<AgentImage>,
+}
+
+/// What a recovery reads.
+#[derive(Clone, Debug, Default)]
+pub struct RecoveredJobs {
+    /// Whose jobs they are.
+    pub shard: ShardId,
+    /// Jobs that are not deleted, with where they stand.
+    pub jobs: Vec<(JobImage, JobState)>,
+    /// Runs that are not over, and those of late that somebody asked for.
+    pub runs: Vec<RunImage>,
+    /// The agent.
+    pub agent: AgentImage,
+    /// The last job so far.
+    pub last: JobNo,
+}
+
+impl JobRecords {
+    /// Nothing to remember.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+            && self.states.is_empty()
+            && self.runs.is_empty()
+            && self.agent.is_none()
+    }
+}
+
+impl RecoveredJobs {
+    /// Takes in what a batch writes, as the journal does.
+    #[doc(hidden)]
+    pub fn remember(&mut self, records: &JobRecords) {
+        for (no, image) in &records.jobs {
+            self.last = self.last.max(*no);
+            let known = self.jobs.iter().position(|(job, _)| job.no == *no);
+            let state = known.map(|at| self.jobs.remove(at).1).unwrap_or_default();
+            if !image.deleted {
+                self.jobs.push((image.clone(), state));
+            }
+        }
+        for (no, state) in &records.states {
+            if let Some(job) = self.jobs.iter_mut().find(|(job, _)| job.no == *no) {
+                job.1 = state.clone();
+            }
+        }
+        for (key, image) in &records.runs {
+            self.runs.retain(|run| run.key != *key);
+            if !image.state.is_over() || image.request.is_some() {
+                self.runs.push(image.clone());
+            }
+        }
+        if let Some(agent) = &records.agent {
+            self.agent = agent.clone();
+        }
+    }
+}

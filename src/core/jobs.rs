@@ -1,0 +1,230 @@
+//! Jobs: what is due, and what becomes of each due time.
+//!
+//! Each due time has a fate as soon as it has passed: a run, or a record of why there is none. The
+//! first one whose fate is open is durable, and so is a run before it starts: both are in the batch
+//! that opens its scheduler. Schedulers are opened and cancelled by the shard
+//! (`shard/job_runs.rs`), which carries out the steps that are left here, in the same batch.
+//!
+//! A job has one timer at most that counts, and each run too; an older one finds nothing to do. So
+//! a job that is not due costs nothing.
+
+mod agent;
+mod asked;
+mod define;
+pub(crate) mod digest;
+mod due;
+mod follow;
+mod job;
+mod overlap;
+mod restore;
+mod runs;
+mod timers;
+mod wake;
+
+use super::{
+    AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
+    JobVerb, Reject, Reply, RunImage, RunKey, RunState, ShardId, Time, Turn, model::limits::Limits,
+    schedule::TimeZones,
+};
+use asked::Asked;
+use job::Job;
+use rustc_hash::FxHashMap;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+use wake::Wake;
+
+/// The jobs of one shard.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    pub(crate) shard: ShardId,
+    zones: TimeZones,
+    jobs: BTreeMap<JobNo, Job>,
+    by_name: BTreeMap<JobKey, JobNo>,
+    /// Those that follow the job of this name.
+    followers: BTreeMap<JobKey, BTreeSet<JobNo>>,
+    /// Runs that are not over.
+    runs: BTreeMap<RunKey, RunImage>,
+    /// Those that run, by their schedulers.
+    by_handle: FxHashMap<Handle, RunKey>,
+    /// Runs that somebody asked for, and that are over.
+    asked: Asked,
+    /// When to look at a job or a run.
+    timers: BTreeSet<(Time, Wake)>,
+    /// What the shard is to do.
+    steps: VecDeque<Step>,
+    /// Bytes of the tasks of runs that this batch starts.
+    started_bytes: usize,
+    agent: AgentImage,
+    last: JobNo,
+    /// Nobody served due times before.
+    served_since: Time,
+}
+
+/// Something that the shard is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Open the scheduler of a run, with its tasks.
+    Start(RunKey),
+    /// Cancel what is left of a scheduler.
+    Cancel(Handle),
+    /// Find out whether the scheduler of a run is still there.
+    Check(RunKey),
+}
+
+type Answered = Result<JobReply, Reject>;
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Jobs {
+            shard: ShardId::default(),
+            zones: TimeZones::bundled(),
+            jobs: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            followers: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            by_handle: FxHashMap::default(),
+            asked: Asked::default(),
+            timers: BTreeSet::new(),
+            steps: VecDeque::new(),
+            started_bytes: 0,
+            agent: AgentImage::default(),
+            last: JobNo::default(),
+            served_since: Time(0),
+        }
+    }
+}
+
+impl Jobs {
+    /// Decides one verb.
+    pub(crate) fn decide(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        remembered_since: Time,
+        caller: &Caller,
+        verb: &JobVerb,
+    ) -> Reply {
+        self.asked.forget(remembered_since);
+        let answered = match verb {
+            JobVerb::Create { name, job } => self.create(turn, limits, caller, name, job),
+            JobVerb::Update { name, job, version } => {
+                self.update(turn, limits, caller, name, job, *version)
+            }
+            JobVerb::Delete { name, version } => self.delete(turn, limits, caller, name, *version),
+            JobVerb::Pause { name, reason } => self.pause(turn, limits, caller, name, reason),
+            JobVerb::Resume(name) => self.resume(turn, limits, caller, name),
+            JobVerb::Run {
+                name,
+                request,
+                from_order,
+            } => self.run_now(turn, limits, caller, name, *request, *from_order),
+            JobVerb::CancelRun { name, due } => self.cancel_run(turn, limits, caller, name, *due),
+            JobVerb::StartAgent => Ok(self.start_agent(turn, limits, caller)),
+            JobVerb::StopAgent { mode, reason } => Ok(self.stop_agent(turn, caller, *mode, reason)),
+        };
+        match answered {
+            Ok(reply) => Reply::Job(Box::new(reply)),
+            Err(reject) => Reply::Rejected(reject),
+        }
+    }
+
+    /// The number of a job of the caller's namespace.
+    fn job_of(&self, caller: &Caller, name: &Arc<str>) -> Result<JobNo, Reject> {
+        let known = self.by_name.get(&key_of(caller, name));
+        let unknown = || Reject::Job(JobReject::UnknownJob(name.clone()));
+        known.copied().ok_or_else(unknown)
+    }
+
+    /// Runs of a job that are not over, by due time.
+    fn open_runs(&self, no: JobNo) -> impl Iterator<Item = &RunImage> {
+        self.runs.range(RunKey::all_of(no)).map(|(_, run)| run)
+    }
+
+    /// Whether nothing of a job may start.
+    fn is_held(&self, no: JobNo) -> bool {
+        let job = self.jobs.get(&no);
+        self.agent.is_stopped || job.is_some_and(|job| job.state.paused.is_some())
+    }
+
+    /// Counts over all jobs.
+    pub(crate) fn counts(&self, now: Time, limits: &Limits) -> JobCounts {
+        let count = |is: &dyn Fn(&Job) -> bool| self.jobs.values().filter(|job| is(job)).count();
+        let fires = |job: &&Job| !self.agent.is_stopped && job.state.paused.is_none();
+        let due = self.jobs.values().filter(fires);
+        let running = self.by_handle.len();
+        JobCounts {
+            agent: self.agent.clone(),
+            jobs: self.jobs.len(),
+            paused: count(&|job| job.state.paused.is_some()),
+            failing: count(&|job| job.state.failures > 0),
+            late: count(&|job| {
+                job.fires_at()
+                    .is_some_and(|at| at + limits.late_start < now)
+            }),
+            running,
+            waiting: self.runs.len() - running,
+            next_due: due.filter_map(Job::fires_at).min(),
+        }
+    }
+
+    /// What the shard is to do next.
+    pub(crate) fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// The definition of a job.
+    pub(crate) fn definition(&self, no: JobNo) -> Option<&JobImage> {
+        self.jobs.get(&no).map(|job| &job.image)
+    }
+
+    /// A run that is not over.
+    pub(crate) fn run(&self, key: RunKey) -> Option<&RunImage> {
+        self.runs.get(&key)
+    }
+
+    /// Writes the row of a run with this batch, and what is over leaves memory.
+    fn record_run(&mut self, turn: &mut Turn, key: RunKey) {
+        let Some(run) = self.runs.get(&key) else {
+            return;
+        };
+        turn.out.records.jobs.runs.insert(key, run.clone());
+        if run.state.is_over()
+            && let Some(run) = self.runs.remove(&key)
+        {
+            self.asked.remember(run);
+        }
+    }
+
+    /// Writes where a job stands with this batch.
+    fn record_state(&self, turn: &mut Turn, no: JobNo) {
+        if let Some(job) = self.jobs.get(&no) {
+            let states = &mut turn.out.records.jobs.states;
+            states.insert(no, job.state.clone());
+        }
+    }
+
+    fn change_state(&mut self, turn: &mut Turn, no: JobNo, change: impl FnOnce(&mut JobState)) {
+        if let Some(job) = self.jobs.get_mut(&no) {
+            let before = job.state.clone();
+            change(&mut job.state);
+            if job.state != before {
+                self.record_state(turn, no);
+            }
+        }
+    }
+
+    /// Runs of a job that keep others waiting: they run, or are about to be repeated.
+    fn is_busy(&self, no: JobNo) -> bool {
+        let waits = |run: &RunImage| run.state == RunState::Waiting;
+        self.open_runs(no).any(|run| !waits(run))
+    }
+}
+
+fn key_of(caller: &Caller, name: &Arc<str>) -> JobKey {
+    JobKey {
+        namespace: caller.namespace.clone(),
+        name: name.clone(),
+    }
+}

@@ -1,0 +1,218 @@
+//! Jobs are defined, changed, deleted, paused and resumed. What runs goes on; what had passed
+//! before the change has its fate by the rules of before.
+
+use super::{Answered, Job, Jobs, key_of};
+use crate::core::{
+    Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobState, NewJob, Reject, RunKey,
+    RunReason, RunState, Time, Turn,
+    model::limits::{Limit, Limits},
+};
+use std::sync::Arc;
+
+impl Jobs {
+    /// Defines a job. The same definition once more changes nothing.
+    pub(super) fn create(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        job: &NewJob,
+    ) -> Answered {
+        let key = key_of(caller, name);
+        if let Some(no) = self.by_name.get(&key) {
+            let is_same = self.jobs[no].image.says(&job.settings, &job.steps);
+            return match is_same {
+                true => Ok(self.shown(*no, false)),
+                false => Err(Reject::Job(JobReject::JobExists)),
+            };
+        }
+        let of = |job: &&Job| job.image.key.namespace == key.namespace;
+        if self.jobs.len() >= limits.jobs && self.jobs.values().filter(of).count() >= limits.jobs {
+            return Err(Reject::LimitReached {
+                limit: Limit::Jobs,
+                namespace: key.namespace,
+                value: limits.jobs as i64,
+                wait: None,
+            });
+        }
+        self.check_follows(&key, &job.settings.schedule)?;
+        self.last = JobNo(self.last.0 + 1);
+        let image = JobImage {
+            no: self.last,
+            key,
+            version: 1,
+            settings: job.settings.clone(),
+            steps: job.steps.clone(),
+            created_at: turn.now,
+            changed_at: turn.now,
+            changed_by: caller.name.clone(),
+            deleted: false,
+        };
+        Ok(self.define(turn, image, JobState::default()))
+    }
+
+    /// Puts a definition in place of the present one.
+    pub(super) fn update(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        job: &NewJob,
+        version: Option<i64>,
+    ) -> Answered {
+        let no = self.job_at(caller, name, version)?;
+        let known = &self.jobs[&no];
+        if known.image.says(&job.settings, &job.steps) {
+            return Ok(self.shown(no, false));
+        }
+        self.check_follows(&key_of(caller, name), &job.settings.schedule)?;
+        self.pass(turn, limits, no);
+        let known = &self.jobs[&no];
+        let image = JobImage {
+            version: known.image.version + 1,
+            settings: job.settings.clone(),
+            steps: job.steps.clone(),
+            changed_at: turn.now,
+            changed_by: caller.name.clone(),
+            ..known.image.clone()
+        };
+        let state = known.state.clone();
+        Ok(self.define(turn, image, state))
+    }
+
+    /// Deletes a job that no other one follows.
+    pub(super) fn delete(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        version: Option<i64>,
+    ) -> Answered {
+        let no = self.job_at(caller, name, version)?;
+        if let Some(follower) = self.followers(no).next() {
+            let name = self.jobs[&follower].image.key.name.clone();
+            return Err(Reject::Job(JobReject::JobFollowed(name)));
+        }
+        self.pass(turn, limits, no);
+        let waits = |run: &&crate::core::RunImage| run.state != RunState::Running;
+        let waiting: Vec<RunKey> = self
+            .open_runs(no)
+            .filter(waits)
+            .map(|run| run.key)
+            .collect();
+        for key in waiting {
+            self.give_up(turn, key, RunState::Skipped, RunReason::JobDeleted);
+        }
+        let Some(Job { image, state, .. }) = self.jobs.remove(&no) else {
+            return Err(Reject::Job(JobReject::UnknownJob(name.clone())));
+        };
+        self.by_name.remove(&image.key);
+        self.forget_follower(&image);
+        let image = JobImage {
+            version: image.version + 1,
+            changed_at: turn.now,
+            changed_by: caller.name.clone(),
+            deleted: true,
+            ..image
+        };
+        turn.out.records.jobs.jobs.insert(no, image.clone());
+        Ok(JobReply::Job(image, state, true))
+    }
+
+    pub(super) fn pause(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        reason: &Arc<str>,
+    ) -> Answered {
+        let no = self.job_of(caller, name)?;
+        if self.jobs[&no].state.paused.is_some() {
+            return Ok(self.shown(no, false));
+        }
+        self.pass(turn, limits, no);
+        let pause = JobPause {
+            since: turn.now,
+            by: caller.name.clone(),
+            reason: reason.clone(),
+        };
+        self.change_state(turn, no, |state| state.paused = Some(pause));
+        Ok(self.shown(no, true))
+    }
+
+    /// Goes on with the next due time: those of the pause are skipped.
+    pub(super) fn resume(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+    ) -> Answered {
+        let no = self.job_of(caller, name)?;
+        if self.jobs[&no].state.paused.is_none() {
+            return Ok(self.shown(no, false));
+        }
+        self.pass(turn, limits, no);
+        self.change_state(turn, no, |state| {
+            state.paused = None;
+            state.failures = 0;
+        });
+        self.rearm(turn, limits, no);
+        Ok(self.shown(no, true))
+    }
+
+    fn define(&mut self, turn: &mut Turn, image: JobImage, state: JobState) -> JobReply {
+        let no = image.no;
+        self.by_name.insert(image.key.clone(), no);
+        if let Some(before) = self.jobs.remove(&no) {
+            self.forget_follower(&before.image);
+        }
+        self.note_follower(&image);
+        turn.out.records.jobs.jobs.insert(no, image.clone());
+        let mut job = Job::new(image, state, &self.zones);
+        job.state.next_due = job.due_after(turn.now);
+        job.state.time_zones = self.zones.release().into();
+        self.jobs.insert(no, job);
+        self.record_state(turn, no);
+        self.set_timer(no);
+        self.shown(no, true)
+    }
+
+    /// The job, if nobody has changed it since.
+    fn job_at(
+        &self,
+        caller: &Caller,
+        name: &Arc<str>,
+        version: Option<i64>,
+    ) -> Result<JobNo, Reject> {
+        let no = self.job_of(caller, name)?;
+        let present = self.jobs[&no].image.version;
+        match version.is_none_or(|version| version == present) {
+            true => Ok(no),
+            false => Err(Reject::Job(JobReject::JobChanged(present))),
+        }
+    }
+
+    fn shown(&self, no: JobNo, changed: bool) -> JobReply {
+        let job = &self.jobs[&no];
+        JobReply::Job(job.image.clone(), job.state.clone(), changed)
+    }
+
+    /// The due time of a run that no schedule names: now, unless that is taken. Those of schedules
+    /// are whole seconds, these never are.
+    pub(super) fn unscheduled(&mut self, turn: &mut Turn, no: JobNo) -> Time {
+        let mut due = turn.now;
+        self.change_state(turn, no, |state| {
+            due = due.max(Time(state.last_unscheduled.0 + 1));
+            if due.0 % 1_000_000 == 0 {
+                due.0 += 1;
+            }
+            state.last_unscheduled = due;
+        });
+        due
+    }
+}

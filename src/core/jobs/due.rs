@@ -1,0 +1,179 @@
+//! Due times have passed: which of them have a run, and what becomes of the others.
+//!
+//! A due time is served in time when it is hardly late, or when it is the newest one and not too
+//! late: so a server that was away for a moment misses nothing. What was not served in time goes by
+//! the rule for that (`Misfire`).
+
+use super::{
+    Jobs,
+    job::{time_of, timestamp},
+    overlap::Firing,
+};
+use crate::core::{
+    JobNo, Misfire, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    model::limits::Limits,
+    schedule::{DueTime, Passed, Range},
+};
+
+impl Jobs {
+    /// Gives every due time of a job that has passed its fate.
+    pub(super) fn pass(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        let held = self.held_because(no);
+        let Some(job) = self.jobs.get_mut(&no) else {
+            return;
+        };
+        let (Some(from), Some(schedule)) = (job.state.next_due, &job.schedule) else {
+            return;
+        };
+        let until = turn.now - schedule.delay(&job.image.key.name);
+        if from > until {
+            return;
+        }
+        let misfire = job.image.settings.misfire;
+        let most = limits.missed_rows + misfire.runs() + 4;
+        let passed = schedule.passed(timestamp(from), timestamp(until), most);
+        // The release of the time zones may be another one, by which it is not due any more.
+        let is_named = passed.newest.first().is_some();
+        let next = job.due_after(until);
+        let release = self.zones.release();
+        self.change_state(turn, no, |state| {
+            state.next_due = next;
+            state.time_zones = release.into();
+        });
+        self.set_timer(no);
+        match held {
+            _ if !is_named => {}
+            Some((state, reason)) => self.pass_over(turn, limits, no, passed, (state, reason)),
+            None => self.fire(turn, limits, no, passed, misfire),
+        }
+    }
+
+    /// Why nothing of a job starts, and what that makes of a due time.
+    pub(super) fn held_because(&self, no: JobNo) -> Option<(RunState, RunReason)> {
+        let job = self.jobs.get(&no)?;
+        match job.state.paused {
+            Some(_) => Some((RunState::Skipped, RunReason::JobPaused)),
+            None if self.agent.is_stopped => Some((RunState::Missed, RunReason::AgentStopped)),
+            None => None,
+        }
+    }
+
+    fn fire(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        no: JobNo,
+        passed: Passed,
+        misfire: Misfire,
+    ) {
+        let Passed { earlier, newest } = passed;
+        let delay = self.jobs[&no].delay();
+        let last = newest.len() - 1;
+        let in_time = |(at, due): (usize, &DueTime)| {
+            let late = turn.now.since(time_of(due.at) + delay);
+            let is_open = match due.closes {
+                Some(closes) => turn.now < time_of(closes),
+                None => late <= limits.latest_start,
+            };
+            late <= limits.late_start || (at == last && is_open)
+        };
+        let served = newest.iter().enumerate().position(in_time);
+        let served = served.unwrap_or(newest.len());
+        let caught_up = match misfire {
+            // What is served in time stands for all before it.
+            Misfire::RunOnce if served < newest.len() => served,
+            _ => served.saturating_sub(misfire.runs()),
+        };
+        if let Some(range) = earlier {
+            self.miss_range(turn, no, range);
+        }
+        for (at, due) in newest.iter().enumerate() {
+            let firing = Firing {
+                closes: due.closes.map(time_of),
+                catches_up: (caught_up..served).contains(&at)
+                    && matches!(misfire, Misfire::CatchUp(_)),
+                ..Firing::new(time_of(due.at), RunCause::Scheduled)
+            };
+            let is_closed = firing.closes.is_some_and(|closes| closes <= turn.now);
+            if is_closed {
+                self.note(turn, no, firing, RunState::Missed, RunReason::WindowClosed);
+            } else if at < caught_up {
+                let reason = self.missed_because(firing.due);
+                self.note(turn, no, firing, RunState::Missed, reason);
+            } else {
+                self.begin(turn, limits, no, firing);
+            }
+        }
+    }
+
+    /// Nothing of the job may start: every due time is passed over.
+    fn pass_over(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        no: JobNo,
+        passed: Passed,
+        (state, reason): (RunState, RunReason),
+    ) {
+        let Passed { earlier, newest } = passed;
+        debug_assert!(newest.len() <= limits.missed_rows + limits.waiting_runs + 4);
+        if let Some(range) = earlier {
+            self.note_range(turn, no, range, state, reason);
+        }
+        for due in newest {
+            let firing = Firing {
+                closes: due.closes.map(time_of),
+                ..Firing::new(time_of(due.at), RunCause::Scheduled)
+            };
+            self.note(turn, no, firing, state, reason);
+        }
+    }
+
+    fn miss_range(&self, turn: &mut Turn, no: JobNo, range: Range) {
+        let reason = self.missed_because(time_of(range.first));
+        self.note_range(turn, no, range, RunState::Missed, reason);
+    }
+
+    fn note_range(
+        &self,
+        turn: &mut Turn,
+        no: JobNo,
+        range: Range,
+        state: RunState,
+        reason: RunReason,
+    ) {
+        let due = time_of(range.first);
+        let image = RunImage {
+            last: Some(time_of(range.last)),
+            count: range.count as i64,
+            state,
+            reason: Some(reason),
+            ended_at: Some(turn.now),
+            ..RunImage::new(RunKey { job: no, due }, RunCause::Scheduled)
+        };
+        turn.out.records.jobs.runs.insert(image.key, image);
+    }
+
+    /// Why a due time was not served in time.
+    fn missed_because(&self, due: Time) -> RunReason {
+        let stop = self.agent.stopped_at;
+        if stop.is_some_and(|from| (from..self.agent.changed_at).contains(&due)) {
+            RunReason::AgentStopped
+        } else if due < self.served_since {
+            RunReason::NoServer
+        } else {
+            RunReason::TooLate
+        }
+    }
+}
+
+impl Misfire {
+    /// How many due times that were not served in time have a run.
+    fn runs(self) -> usize {
+        match self {
+            Misfire::Skip => 0,
+            Misfire::RunOnce => 1,
+            Misfire::CatchUp(most) => most as usize,
+        }
+    }
+}

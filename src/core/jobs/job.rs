@@ -1,0 +1,53 @@
+//! One job: its definition, its calendar, and where it stands.
+
+use crate::core::{
+    JobImage, JobState, Time,
+    schedule::{Schedule, TimeZones},
+};
+use jiff::Timestamp;
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub image: JobImage,
+    /// `None`: it makes no sense by the time zones of this program. It is never due.
+    pub schedule: Option<Schedule>,
+    pub state: JobState,
+}
+
+impl Job {
+    pub(super) fn new(image: JobImage, state: JobState, zones: &TimeZones) -> Self {
+        Job {
+            schedule: image.settings.schedule.check(zones).ok(),
+            image,
+            state,
+        }
+    }
+
+    /// How much later than its due times it starts.
+    pub(super) fn delay(&self) -> std::time::Duration {
+        let delay = |schedule: &Schedule| schedule.delay(&self.image.key.name);
+        self.schedule.as_ref().map(delay).unwrap_or_default()
+    }
+
+    /// When the next due time is to have a fate.
+    pub(super) fn fires_at(&self) -> Option<Time> {
+        let delay = self.delay();
+        self.state.next_due.map(|due| due + delay)
+    }
+
+    /// The first due time after this time.
+    pub(super) fn due_after(&self, time: Time) -> Option<Time> {
+        let next = self.schedule.as_ref()?.next(timestamp(time))?;
+        Some(time_of(next.at))
+    }
+}
+
+/// A time as the calendar has it.
+pub(super) fn timestamp(time: Time) -> Timestamp {
+    Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX)
+}
+
+/// A time of the calendar.
+pub(super) fn time_of(at: Timestamp) -> Time {
+    Time(at.as_microsecond())
+}

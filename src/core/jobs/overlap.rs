@@ -1,0 +1,152 @@
+//! A due time meets earlier runs of its job.
+
+use super::{Jobs, Step};
+use crate::core::{
+    JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    model::limits::Limits,
+};
+use std::sync::Arc;
+
+/// A due time that is to have a run.
+#[derive(Clone, Debug)]
+pub(super) struct Firing {
+    pub due: Time,
+    pub cause: RunCause,
+    /// When its window closes.
+    pub closes: Option<Time>,
+    /// It waits for its turn whatever the rules of overlap say.
+    pub catches_up: bool,
+}
+
+impl Firing {
+    pub(super) fn new(due: Time, cause: RunCause) -> Self {
+        Firing {
+            due,
+            cause,
+            closes: None,
+            catches_up: false,
+        }
+    }
+
+    pub(super) fn image(&self, job: JobNo) -> RunImage {
+        let due = self.due;
+        RunImage {
+            closes: self.closes,
+            catches_up: self.catches_up,
+            ..RunImage::new(RunKey { job, due }, self.cause)
+        }
+    }
+}
+
+impl Jobs {
+    /// Gives a due time its run, now or later, or says why there is none.
+    pub(super) fn begin(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo, firing: Firing) {
+        let overlap = self.jobs[&no].image.settings.overlap;
+        let is_free = self.open_runs(no).next().is_none();
+        if is_free || overlap == Overlap::Allow {
+            let image = firing.image(no);
+            return self.start(turn, image);
+        }
+        let is_waiting = |run: &&RunImage| run.state == RunState::Waiting;
+        let waiting = self.open_runs(no).filter(is_waiting).count();
+        let skip = match overlap {
+            _ if firing.catches_up => None,
+            Overlap::Skip => Some(RunReason::StillRunning),
+            Overlap::QueueOne if waiting > 0 => Some(RunReason::QueueFull),
+            Overlap::QueueAll if waiting >= limits.waiting_runs => Some(RunReason::QueueFull),
+            _ => None,
+        };
+        if let Some(reason) = skip {
+            return self.note(turn, no, firing, RunState::Skipped, reason);
+        }
+        if !firing.catches_up && matches!(overlap, Overlap::KeepNewest | Overlap::CancelRunning) {
+            self.make_way(turn, no, overlap);
+        }
+        let key = RunKey {
+            job: no,
+            due: firing.due,
+        };
+        self.runs.insert(key, firing.image(no));
+        self.record_run(turn, key);
+        self.take_turns(turn, no);
+    }
+
+    /// What waits is replaced by a later due time, and what runs is cancelled if the rule says so.
+    fn make_way(&mut self, turn: &mut Turn, no: JobNo, overlap: Overlap) {
+        let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
+        for key in open {
+            match self.runs[&key].state {
+                RunState::Waiting => {
+                    self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
+                }
+                _ if overlap == Overlap::KeepNewest => {}
+                RunState::Retrying => {
+                    let state = match self.runs[&key].reason {
+                        Some(RunReason::MaxRuntime) => RunState::TimedOut,
+                        _ => RunState::Failed,
+                    };
+                    self.give_up(turn, key, state, RunReason::Replaced);
+                }
+                _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
+            }
+        }
+    }
+
+    /// A due time has no run.
+    pub(super) fn note(
+        &mut self,
+        turn: &mut Turn,
+        no: JobNo,
+        firing: Firing,
+        state: RunState,
+        reason: RunReason,
+    ) {
+        let image = RunImage {
+            state,
+            reason: Some(reason),
+            ended_at: Some(turn.now),
+            ..firing.image(no)
+        };
+        turn.out.records.jobs.runs.insert(image.key, image);
+    }
+
+    /// A run that does not run comes to its end.
+    pub(super) fn give_up(
+        &mut self,
+        turn: &mut Turn,
+        key: RunKey,
+        state: RunState,
+        reason: RunReason,
+    ) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.state = state;
+            run.reason = Some(reason);
+            run.next_attempt_at = None;
+            run.ended_at = Some(turn.now);
+            self.record_run(turn, key);
+        }
+    }
+
+    /// What is left of a run is cancelled. It ends with its scheduler.
+    pub(super) fn cancel(
+        &mut self,
+        turn: &mut Turn,
+        key: RunKey,
+        reason: RunReason,
+        by: &Arc<str>,
+    ) {
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.reason.is_none() {
+            run.reason = Some(reason);
+            run.by = if by.is_empty() {
+                run.by.clone()
+            } else {
+                by.clone()
+            };
+            self.steps.extend(run.handle.map(Step::Cancel));
+            self.record_run(turn, key);
+        }
+    }
+}

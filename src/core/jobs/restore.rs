@@ -1,0 +1,51 @@
+//! Rebuilding jobs from what the journal remembers. What was due meanwhile has its fate when the
+//! owner first settles.
+
+use super::{Job, Jobs};
+use crate::core::{JobImage, JobState, RecoveredJobs, RunImage, RunState, Time};
+
+impl Jobs {
+    /// As of the last durable batch.
+    pub(crate) fn restore(now: Time, recovered: RecoveredJobs) -> Self {
+        let mut jobs = Jobs {
+            shard: recovered.shard,
+            agent: recovered.agent,
+            last: recovered.last,
+            served_since: now,
+            ..Jobs::default()
+        };
+        for (image, state) in recovered.jobs {
+            jobs.restore_job(image, state);
+        }
+        let mut runs = recovered.runs;
+        runs.sort_by_key(|run| run.key);
+        for run in runs {
+            jobs.restore_run(run);
+        }
+        jobs
+    }
+
+    fn restore_job(&mut self, image: JobImage, state: JobState) {
+        let no = image.no;
+        self.last = self.last.max(no);
+        self.by_name.insert(image.key.clone(), no);
+        self.note_follower(&image);
+        self.jobs.insert(no, Job::new(image, state, &self.zones));
+        self.set_timer(no);
+    }
+
+    fn restore_run(&mut self, run: RunImage) {
+        if run.state.is_over() {
+            return self.asked.remember(run);
+        }
+        let key = run.key;
+        if run.state == RunState::Running
+            && let Some(handle) = run.handle
+        {
+            self.by_handle.insert(handle, key);
+            self.check_later(key);
+        }
+        self.runs.insert(key, run);
+        self.set_run_timer(key);
+    }
+}

@@ -1,0 +1,284 @@
+//! Runs: they start, end, are repeated, and let the next one of their job begin.
+
+use super::{Answered, Jobs, Step, overlap::Firing};
+use crate::core::{
+    Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
+    RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
+};
+use std::sync::Arc;
+use uuid::Uuid;
+
+impl Jobs {
+    /// A run starts: its scheduler is opened with this batch.
+    pub(super) fn start(&mut self, turn: &mut Turn, image: RunImage) {
+        let key = image.key;
+        self.runs.insert(key, image);
+        self.start_again(turn, key);
+    }
+
+    /// The next attempt of a run starts.
+    pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
+        let shard = self.shard;
+        if let Some(job) = self.jobs.get(&key.job) {
+            self.started_bytes += job.image.steps.bodies.bytes.len();
+        }
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        run.attempt += 1;
+        let handle = Handle::new(
+            shard,
+            (turn.now.0 / 1_000) as u64,
+            name_of(key, run.attempt),
+        );
+        run.state = RunState::Running;
+        run.reason = None;
+        run.handle = Some(handle);
+        run.started_at = Some(turn.now);
+        run.next_attempt_at = None;
+        (run.failed, run.cancelled) = (0, 0);
+        self.by_handle.insert(handle, key);
+        self.steps.push_back(Step::Start(key));
+        self.set_run_timer(key);
+        self.record_run(turn, key);
+    }
+
+    /// Lets the oldest run that waits begin, if it is its turn.
+    pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
+        while !self.is_busy(no) && !self.is_held(no) {
+            let Some(key) = self.open_runs(no).next().map(|run| run.key) else {
+                return;
+            };
+            match self.runs[&key].closes {
+                Some(closes) if closes <= turn.now => {
+                    self.give_up(turn, key, RunState::Missed, RunReason::WindowClosed);
+                }
+                _ => self.start_again(turn, key),
+            }
+        }
+    }
+
+    /// Tasks of a scheduler have ended. Whether a run has failed must be known when it ends.
+    pub(crate) fn note_outcome(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        outcome: Outcome,
+        count: u32,
+    ) {
+        if self.by_handle.is_empty() || outcome == Outcome::Succeeded {
+            return;
+        }
+        let Some(key) = self.by_handle.get(&handle).copied() else {
+            return;
+        };
+        if let Some(run) = self.runs.get_mut(&key) {
+            match outcome.is_failure() {
+                true => run.failed += i64::from(count),
+                false => run.cancelled += i64::from(count),
+            }
+            self.record_run(turn, key);
+        }
+    }
+
+    /// Its steps cannot be submitted.
+    pub(crate) fn refused(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, why: String) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.reason = Some(RunReason::Refused);
+            run.detail = why.into();
+            if let Some(handle) = run.handle {
+                self.by_handle.remove(&handle);
+            }
+            self.end_attempt(turn, limits, key, RunState::Failed);
+        }
+    }
+
+    /// Its scheduler is not known any more.
+    pub(crate) fn scheduler_gone(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.reason = Some(RunReason::SchedulerGone);
+            if let Some(handle) = run.handle {
+                self.by_handle.remove(&handle);
+            }
+            self.end_attempt(turn, limits, key, RunState::Lost);
+        }
+    }
+
+    /// A scheduler has ended.
+    pub(crate) fn scheduler_ended(&mut self, turn: &mut Turn, limits: &Limits, handle: Handle) {
+        if self.by_handle.is_empty() {
+            return;
+        }
+        let Some(key) = self.by_handle.remove(&handle) else {
+            return;
+        };
+        let run = &self.runs[&key];
+        let state = match run.reason {
+            Some(RunReason::MaxRuntime) => RunState::TimedOut,
+            Some(_) => RunState::Cancelled,
+            None if run.failed > 0 => RunState::Failed,
+            None if run.cancelled > 0 => RunState::Cancelled,
+            None => RunState::Succeeded,
+        };
+        self.end_attempt(turn, limits, key, state);
+    }
+
+    fn end_attempt(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, state: RunState) {
+        let next = self.next_attempt(turn.now, key, state);
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        run.state = state;
+        run.ended_at = Some(turn.now);
+        if let Some(at) = next {
+            run.state = RunState::Retrying;
+            run.ended_at = None;
+            run.next_attempt_at = Some(at);
+            self.set_run_timer(key);
+            return self.record_run(turn, key);
+        }
+        self.record_run(turn, key);
+        self.count(turn, key.job, state);
+        if state == RunState::Succeeded {
+            self.fire_followers(turn, limits, key.job);
+        }
+        self.take_turns(turn, key.job);
+    }
+
+    /// When a run that has failed is repeated.
+    fn next_attempt(&self, now: Time, key: RunKey, state: RunState) -> Option<Time> {
+        let rule: Rerun = self.jobs.get(&key.job)?.image.settings.rerun?;
+        let run = &self.runs[&key];
+        let at = now + rule.delay;
+        let is_open = run.closes.is_none_or(|closes| at < closes);
+        let may = state.is_failure()
+            && rule.max.is_none_or(|max| run.attempt <= max)
+            && (is_open || !rule.within_window);
+        may.then_some(at)
+    }
+
+    /// Counts failures in a row, and pauses a job that has too many of them.
+    fn count(&mut self, turn: &mut Turn, no: JobNo, ended: RunState) {
+        let Some(job) = self.jobs.get(&no) else {
+            return;
+        };
+        let most = job.image.settings.pause_after_failures;
+        let since = turn.now;
+        self.change_state(turn, no, |state| {
+            if ended == RunState::Succeeded {
+                state.failures = 0;
+            } else if ended.is_failure() {
+                state.failures = state.failures.saturating_add(1);
+                if most.is_some_and(|most| state.failures >= most) && state.paused.is_none() {
+                    let reason = format!("{} failed runs in a row", state.failures);
+                    state.paused = Some(JobPause {
+                        since,
+                        by: "".into(),
+                        reason: reason.into(),
+                    });
+                }
+            }
+        });
+    }
+
+    /// Somebody asks for a run now. The same request gets the same run.
+    pub(super) fn run_now(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        request: Option<Uuid>,
+        from_order: Option<i64>,
+    ) -> Answered {
+        let no = self.job_of(caller, name)?;
+        if let Some(request) = request {
+            let mut open = self.open_runs(no);
+            let known = open.find(|run| run.request == Some(request));
+            if let Some(run) = known.or_else(|| self.asked.get(no, request)) {
+                return Ok(JobReply::Run(run.clone(), false));
+            }
+        }
+        if self.agent.is_stopped {
+            return Err(Reject::Job(JobReject::AgentStopped));
+        }
+        let job = &self.jobs[&no];
+        let from = from_order.map(Order);
+        let is_left = |order: Option<Order>| order.is_none() || order >= from;
+        if !job.image.steps.runs.iter().any(|run| is_left(run.order)) {
+            return Err(Reject::Job(JobReject::NoSteps));
+        }
+        let overlap = job.image.settings.overlap;
+        let busy = self.open_runs(no).next().map(|run| run.key.due);
+        if let Some(due) = busy.filter(|_| overlap == Overlap::Skip) {
+            return Err(Reject::Job(JobReject::JobRuns(due)));
+        }
+        let due = self.unscheduled(turn, no);
+        let key = RunKey { job: no, due };
+        let image = RunImage {
+            by: caller.name.clone(),
+            request,
+            from_order,
+            // It was asked for by somebody, so it has its turn.
+            catches_up: true,
+            ..Firing::new(due, RunCause::Asked).image(no)
+        };
+        match busy.is_none() || overlap == Overlap::Allow {
+            true => self.start(turn, image),
+            false => {
+                self.runs.insert(key, image);
+                self.record_run(turn, key);
+                self.take_turns(turn, no);
+            }
+        }
+        let _ = limits;
+        Ok(JobReply::Run(self.runs[&key].clone(), true))
+    }
+
+    /// Cancels a run, whether it runs or waits.
+    pub(super) fn cancel_run(
+        &mut self,
+        turn: &mut Turn,
+        _limits: &Limits,
+        caller: &Caller,
+        name: &Arc<str>,
+        due: Time,
+    ) -> Answered {
+        let no = self.job_of(caller, name)?;
+        let key = RunKey { job: no, due };
+        let Some(run) = self.runs.get(&key) else {
+            return Err(Reject::Job(JobReject::UnknownRun));
+        };
+        let mut shown = run.clone();
+        let changes = shown.reason.is_none() || shown.state != RunState::Running;
+        (shown.reason, shown.by) = (Some(RunReason::Asked), caller.name.clone());
+        if shown.state == RunState::Running {
+            self.cancel(turn, key, RunReason::Asked, &caller.name);
+        } else {
+            if let Some(run) = self.runs.get_mut(&key) {
+                run.by = caller.name.clone();
+            }
+            shown.state = RunState::Cancelled;
+            shown.ended_at = Some(turn.now);
+            self.give_up(turn, key, RunState::Cancelled, RunReason::Asked);
+            self.take_turns(turn, no);
+        }
+        Ok(JobReply::Run(shown, changes))
+    }
+}
+
+/// Bits that name an attempt of a run, so that no other one has its handle.
+fn name_of(key: RunKey, attempt: u32) -> [u8; 10] {
+    let mix = |number: u64| {
+        let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^ (number >> 31)
+    };
+    let due = mix(key.due.0 as u64 ^ 0x9e37_79b9_7f4a_7c15);
+    let low = mix(due ^ mix(key.job.0 as u64) ^ u64::from(attempt).rotate_left(40));
+    let high = mix(low ^ key.job.0 as u64) as u16;
+    let mut bits = [0; 10];
+    bits[..2].copy_from_slice(&high.to_be_bytes());
+    bits[2..].copy_from_slice(&low.to_be_bytes());
+    bits
+}

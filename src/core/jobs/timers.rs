@@ -1,0 +1,107 @@
+//! What happens because time passes: due times, the longest time of a run, and its next attempt.
+//!
+//! Timers are not taken back: one that goes off asks what is due, and may find nothing.
+
+use super::{Jobs, Step, wake::Wake};
+use crate::core::{
+    JobNo, RunKey, RunReason, RunState, Time, Turn,
+    model::limits::{CALL_BYTES, Limits},
+};
+
+impl Jobs {
+    /// Does what is due, as much as one batch bears.
+    pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits) {
+        self.started_bytes = 0;
+        for _ in 0..limits.timers_per_batch {
+            let first = self.timers.first().copied();
+            let Some((at, wake)) = first.filter(|(at, _)| *at <= turn.now) else {
+                return;
+            };
+            let rows = turn.out.records.jobs.runs.len();
+            if rows >= limits.timers_per_batch || self.started_bytes >= CALL_BYTES {
+                return;
+            }
+            self.timers.remove(&(at, wake));
+            match wake {
+                // Due times of a pause have their fate at its end.
+                Wake::Job(no) if self.is_held(no) => {}
+                Wake::Job(no) => self.pass(turn, limits, no),
+                Wake::Run(key) => self.wake_run(turn, key),
+            }
+        }
+    }
+
+    /// When `settle` has something to do even without a command.
+    pub(crate) fn next_due(&self) -> Time {
+        if !self.steps.is_empty() {
+            return Time(0);
+        }
+        self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
+    }
+
+    fn wake_run(&mut self, turn: &mut Turn, key: RunKey) {
+        let Some(run) = self.runs.get(&key) else {
+            return;
+        };
+        let is_due = self.wakes_at(key).is_some_and(|at| at <= turn.now);
+        match run.state {
+            RunState::Running if is_due => {
+                self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
+            }
+            RunState::Retrying if is_due && !self.is_held(key.job) => self.start_again(turn, key),
+            _ => {}
+        }
+    }
+
+    /// When a run has something to do even without a command.
+    fn wakes_at(&self, key: RunKey) -> Option<Time> {
+        let run = self.runs.get(&key)?;
+        let job = self.jobs.get(&key.job);
+        match run.state {
+            RunState::Running if run.reason.is_none() => {
+                let longest = job?.image.settings.max_runtime?;
+                Some(run.started_at? + longest)
+            }
+            RunState::Retrying => run.next_attempt_at,
+            _ => None,
+        }
+    }
+
+    /// Sees to it that a job is looked at when it is due.
+    pub(super) fn set_timer(&mut self, no: JobNo) {
+        let due = self.jobs.get(&no).and_then(super::Job::fires_at);
+        self.timers.extend(due.map(|at| (at, Wake::Job(no))));
+    }
+
+    /// Sees to it that a run is looked at when something is due.
+    pub(super) fn set_run_timer(&mut self, key: RunKey) {
+        let due = self.wakes_at(key);
+        self.timers.extend(due.map(|at| (at, Wake::Run(key))));
+    }
+
+    /// Nothing holds the job any more: what was due and what waited goes on.
+    pub(super) fn rearm(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        if self.is_held(no) {
+            return;
+        }
+        self.pass(turn, limits, no);
+        self.set_timer(no);
+        let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
+        for key in open {
+            self.set_run_timer(key);
+        }
+        self.take_turns(turn, no);
+    }
+
+    /// A run that was cancelled and still runs is cancelled once more.
+    pub(crate) fn cancel_again(&mut self, key: RunKey) {
+        let run = self.runs.get(&key).filter(|run| run.reason.is_some());
+        let handle = run.and_then(|run| run.handle);
+        self.steps.extend(handle.map(Step::Cancel));
+    }
+
+    /// The scheduler of a run is asked about before anything else.
+    pub(super) fn check_later(&mut self, key: RunKey) {
+        self.steps.push_back(Step::Check(key));
+    }
+}

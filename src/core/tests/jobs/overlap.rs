@@ -1,0 +1,92 @@
+//! What becomes of a due time while an earlier run goes on.
+
+use super::*;
+
+/// A job every ten seconds whose first run lasts for 35 s.
+fn after_35s(overlap: Overlap) -> World {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| settings.overlap = overlap);
+    w.seconds(10.0);
+    for _ in 0..5 {
+        w.seconds(5.0);
+    }
+    w
+}
+
+#[test]
+fn it_is_skipped() {
+    let w = after_35s(Overlap::Skip);
+    let skipped = |due| (due, Skipped, Some(RunReason::StillRunning));
+    assert_eq!(w.ends(), [(10, Running, None), skipped(20), skipped(30)]);
+}
+
+#[test]
+fn it_waits_for_its_turn() {
+    let mut w = after_35s(Overlap::QueueOne);
+    let full = (30, Skipped, Some(RunReason::QueueFull));
+    assert_eq!(w.ends(), [(10, Running, None), (20, Waiting, None), full]);
+    w.succeed_all();
+    assert_eq!(w.states()[..2], [(10, Succeeded), (20, Running)]);
+    let mut w = after_35s(Overlap::QueueAll);
+    assert_eq!(w.states(), [(10, Running), (20, Waiting), (30, Waiting)]);
+    w.succeed_all();
+    assert_eq!(w.states(), [(10, Succeeded), (20, Running), (30, Waiting)]);
+}
+
+#[test]
+fn it_takes_the_place_of_what_waits_or_runs() {
+    let w = after_35s(Overlap::KeepNewest);
+    let replaced = (20, Skipped, Some(RunReason::Replaced));
+    assert_eq!(
+        w.ends(),
+        [(10, Running, None), replaced, (30, Waiting, None)]
+    );
+    let mut w = after_35s(Overlap::CancelRunning);
+    assert_eq!(w.stops.len(), 1, "it is asked to stop once");
+    let handle = w.runs()[0];
+    w.report(handle, 1, crate::core::Report::Stopped);
+    let cancelled = (10, Cancelled, Some(RunReason::Replaced));
+    assert_eq!(w.ends(), [cancelled, replaced, (30, Running, None)]);
+}
+
+#[test]
+fn it_runs_beside_the_earlier_one() {
+    let w = after_35s(Overlap::Allow);
+    assert_eq!(w.states(), [(10, Running), (20, Running), (30, Running)]);
+}
+
+#[test]
+fn a_run_that_is_asked_for_has_its_turn_or_is_refused() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let run = w.run_now("a").expect("nothing runs");
+    assert_eq!((run.state, &*run.by), (Running, "ann"));
+    assert_eq!(w.run_now("a").err(), Some(JobReject::JobRuns(run.key.due)));
+    w.succeed_all();
+    let again = w.run_now("a").expect("nothing runs any more");
+    assert!(again.key.due > run.key.due && again.key.due.0 % 1_000_000 != 0);
+}
+
+#[test]
+fn a_request_has_one_run_also_after_a_crash() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let ask = |w: &mut World| {
+        let verb = JobVerb::Run {
+            name: "a".into(),
+            request: Some(uuid::Uuid::from_u128(7)),
+            from_order: None,
+        };
+        match w.ask_jobs(verb) {
+            Ok(JobReply::Run(run, changed)) => (run.key, changed),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (first, changed) = ask(&mut w);
+    assert!(changed);
+    w.succeed_all();
+    w.seconds(1.0);
+    assert_eq!(ask(&mut w), (first, false));
+    w.take_over();
+    assert_eq!(ask(&mut w), (first, false));
+}

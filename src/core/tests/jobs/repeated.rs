@@ -1,0 +1,98 @@
+//! Runs that fail are repeated, take too long, or pause their job.
+
+use super::*;
+use crate::core::{Report, Rerun};
+
+#[test]
+fn a_failed_run_is_repeated_under_its_due_time() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.rerun = Some(Rerun {
+            within_window: false,
+            max: Some(1),
+            delay: Duration::from_secs(5),
+        });
+    });
+    w.seconds(1000.0);
+    w.fail_all();
+    assert_eq!(w.states(), [(1000, Retrying)]);
+    w.rebuild();
+    w.seconds(5.0);
+    assert_eq!(w.states(), [(1000, Running)]);
+    w.fail_all();
+    let run = w.remembered.job_runs.values().next().expect("it is there");
+    assert_eq!((run.state, run.attempt, run.failed), (Failed, 2, 1));
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_cancelled() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.max_runtime = Some(Duration::from_secs(30))
+    });
+    w.seconds(1000.0);
+    w.rebuild();
+    w.seconds(29.0);
+    assert!(w.stops.is_empty());
+    w.seconds(1.0);
+    assert_eq!(w.stops.len(), 1);
+    let handle = w.runs()[0];
+    w.report(handle, 1, Report::Stopped);
+    let timed_out = (1000, TimedOut, Some(RunReason::MaxRuntime));
+    assert_eq!(w.ends(), [timed_out]);
+}
+
+#[test]
+fn failures_in_a_row_pause_the_job_and_a_resume_goes_on() {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| settings.pause_after_failures = Some(2));
+    for _ in 0..2 {
+        w.seconds(10.0);
+        w.fail_all();
+    }
+    assert_eq!((w.status().jobs.paused, w.status().jobs.failing), (1, 1));
+    w.seconds(15.0);
+    w.take_over();
+    w.seconds(10.0);
+    assert_eq!(w.states(), [(10, Failed), (20, Failed)]);
+    w.ask_jobs(JobVerb::Resume("a".into()))
+        .expect("it is there");
+    w.seconds(5.0);
+    let skipped = |due| (due, Skipped, Some(RunReason::JobPaused));
+    assert_eq!(
+        w.ends()[2..],
+        [skipped(30), skipped(40), (50, Running, None)]
+    );
+}
+
+#[test]
+fn a_run_is_cancelled_by_a_caller() {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| settings.overlap = Overlap::QueueOne);
+    w.seconds(20.0);
+    for seconds in [20, 10] {
+        let due = BEGIN + Duration::from_secs(seconds);
+        let verb = JobVerb::CancelRun {
+            name: "a".into(),
+            due,
+        };
+        w.ask_jobs(verb).expect("it is open");
+    }
+    let asked = Some(RunReason::Asked);
+    assert_eq!(w.ends(), [(10, Running, asked), (20, Cancelled, asked)]);
+    let handle = w.runs()[0];
+    w.report(handle, 1, Report::Stopped);
+    assert_eq!(w.states(), [(10, Cancelled), (20, Cancelled)]);
+}
+
+#[test]
+fn a_run_whose_scheduler_is_gone_is_lost() {
+    let mut w = World::new(5);
+    w.job("a", 10, |_| {});
+    w.seconds(10.0);
+    let handle = w.runs()[0];
+    w.remembered.forget(handle);
+    w.crash_and_set_back(Duration::ZERO);
+    w.seconds(0.0);
+    assert_eq!(w.ends(), [(10, Lost, Some(RunReason::SchedulerGone))]);
+}

@@ -1,0 +1,209 @@
+//! Rows of `job`, `job_state`, `job_run` and `job_agent`: whole images.
+
+use super::columns::{OrNull, columns};
+use crate::core::{AgentImage, JobImage, JobNo, JobState, RunImage, RunKey};
+use crate::journal::{
+    encoding::{Blobs, Stamp},
+    rows::job::StepsText,
+};
+use bytes::Bytes;
+use sqlx::error::BoxDynError;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// What the insert does with a job that has a row.
+pub(super) const ON_JOB_CONFLICT: &str = "
+on conflict on constraint job_pkey do update
+set version = excluded.version,
+    settings = excluded.settings,
+    steps = excluded.steps,
+    bodies = excluded.bodies,
+    params = excluded.params,
+    changed_at = excluded.changed_at,
+    changed_by = excluded.changed_by,
+    deleted = excluded.deleted";
+
+/// What it does with where a job stood.
+pub(super) const ON_STATE_CONFLICT: &str = "
+on conflict on constraint job_state_pkey do update
+set next_due = excluded.next_due,
+    time_zones = excluded.time_zones,
+    last_unscheduled = excluded.last_unscheduled,
+    failures = excluded.failures,
+    paused = excluded.paused";
+
+/// What it does with a due time that has a row.
+pub(super) const ON_RUN_CONFLICT: &str = "
+on conflict on constraint job_run_pkey do update
+set state = excluded.state,
+    reason = excluded.reason,
+    detail = excluded.detail,
+    by = excluded.by,
+    attempt = excluded.attempt,
+    handle = excluded.handle,
+    started_at = excluded.started_at,
+    ended_at = excluded.ended_at,
+    next_attempt_at = excluded.next_attempt_at,
+    failed = excluded.failed,
+    cancelled = excluded.cancelled";
+
+/// What it does with the agent.
+pub(super) const ON_AGENT_CONFLICT: &str = "
+on conflict on constraint job_agent_pkey do update
+set stopped = excluded.stopped,
+    changed_at = excluded.changed_at,
+    stopped_at = excluded.stopped_at,
+    changed_by = excluded.changed_by,
+    reason = excluded.reason";
+
+columns! {
+    /// Definitions.
+    pub(super) struct Jobs of "job" {
+        job_no: Vec<i64>,
+        namespace: Blobs,
+        name: Blobs,
+        version: Vec<i64>,
+        settings: Blobs,
+        steps: Blobs,
+        bodies: Blobs,
+        params: Blobs,
+        created_at: Vec<Stamp>,
+        changed_at: Vec<Stamp>,
+        changed_by: Blobs,
+        deleted: Vec<bool>,
+    }
+}
+
+columns! {
+    /// Where jobs stand.
+    pub(super) struct States of "job_state" {
+        job_no: Vec<i64>,
+        next_due: Vec<Option<Stamp>>,
+        time_zones: Blobs,
+        last_unscheduled: Vec<Stamp>,
+        failures: Vec<i32>,
+        paused: Blobs,
+    }
+}
+
+columns! {
+    /// Due times.
+    pub(super) struct Runs of "job_run" {
+        job_no: Vec<i64>,
+        due_at: Vec<Stamp>,
+        last_due_at: Vec<Option<Stamp>>,
+        due_count: Vec<i64>,
+        cause: Vec<i16>,
+        state: Vec<i16>,
+        reason: Vec<Option<i16>>,
+        detail: Blobs,
+        by: Blobs,
+        request_id: Vec<Option<Uuid>>,
+        from_order: OrNull,
+        closes_at: Vec<Option<Stamp>>,
+        catches_up: Vec<bool>,
+        attempt: Vec<i32>,
+        handle: Vec<Option<Uuid>>,
+        started_at: Vec<Option<Stamp>>,
+        ended_at: Vec<Option<Stamp>>,
+        next_attempt_at: Vec<Option<Stamp>>,
+        failed: Vec<i64>,
+        cancelled: Vec<i64>,
+    }
+}
+
+columns! {
+    /// The agent.
+    pub(super) struct Agents of "job_agent" {
+        stopped: Vec<bool>,
+        changed_at: Vec<Stamp>,
+        stopped_at: Vec<Option<Stamp>>,
+        changed_by: Blobs,
+        reason: Blobs,
+    }
+}
+
+impl Jobs {
+    /// Adds a row for each image.
+    pub(super) fn fill(&mut self, images: &BTreeMap<JobNo, JobImage>) -> Result<(), BoxDynError> {
+        for (no, image) in images {
+            self.job_no.push(no.0);
+            self.namespace.row(text(&image.key.namespace.0));
+            self.name.row(text(&image.key.name));
+            self.version.push(image.version);
+            let settings = serde_json::to_vec(&*image.settings)?;
+            self.settings.row(Some(settings.into()));
+            let steps = serde_json::to_vec(&StepsText::of(&image.steps))?;
+            self.steps.row(Some(steps.into()));
+            self.bodies.row(Some(image.steps.bodies.bytes.clone()));
+            self.params.row(Some(image.steps.params.bytes.clone()));
+            self.created_at.push(Stamp(image.created_at));
+            self.changed_at.push(Stamp(image.changed_at));
+            self.changed_by.row(text(&image.changed_by));
+            self.deleted.push(image.deleted);
+        }
+        Ok(())
+    }
+}
+
+impl States {
+    /// Adds a row for each image.
+    pub(super) fn fill(&mut self, images: &BTreeMap<JobNo, JobState>) -> Result<(), BoxDynError> {
+        for (no, state) in images {
+            self.job_no.push(no.0);
+            self.next_due.push(state.next_due.map(Stamp));
+            self.time_zones.row(text(&state.time_zones));
+            self.last_unscheduled.push(Stamp(state.last_unscheduled));
+            self.failures
+                .push(i32::try_from(state.failures).unwrap_or(i32::MAX));
+            let paused = state.paused.as_ref().map(serde_json::to_vec).transpose()?;
+            self.paused.row(paused.map(Into::into));
+        }
+        Ok(())
+    }
+}
+
+impl Runs {
+    /// Adds a row for each image.
+    pub(super) fn fill(&mut self, images: &BTreeMap<RunKey, RunImage>) {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        for (key, run) in images {
+            self.job_no.push(key.job.0);
+            self.due_at.push(Stamp(key.due));
+            self.last_due_at.push(run.last.map(Stamp));
+            self.due_count.push(run.count);
+            self.cause.push(run.cause as i16);
+            self.state.push(run.state as i16);
+            self.reason.push(run.reason.map(|reason| reason as i16));
+            self.detail.row(some(&run.detail).map(Into::into));
+            self.by.row(some(&run.by).map(Into::into));
+            self.request_id.push(run.request);
+            self.from_order.0.push(run.from_order.unwrap_or(-1));
+            self.closes_at.push(run.closes.map(Stamp));
+            self.catches_up.push(run.catches_up);
+            self.attempt
+                .push(i32::try_from(run.attempt).unwrap_or(i32::MAX));
+            self.handle.push(run.handle.map(|handle| handle.uuid()));
+            self.started_at.push(run.started_at.map(Stamp));
+            self.ended_at.push(run.ended_at.map(Stamp));
+            self.next_attempt_at.push(run.next_attempt_at.map(Stamp));
+            self.failed.push(run.failed);
+            self.cancelled.push(run.cancelled);
+        }
+    }
+}
+
+impl Agents {
+    /// Adds the row.
+    pub(super) fn fill(&mut self, agent: &AgentImage) {
+        self.stopped.push(agent.is_stopped);
+        self.changed_at.push(Stamp(agent.changed_at));
+        self.stopped_at.push(agent.stopped_at.map(Stamp));
+        self.changed_by.row(text(&agent.changed_by));
+        self.reason.row(text(&agent.reason));
+    }
+}
+
+fn text(text: &str) -> Option<Bytes> {
+    Some(Bytes::copy_from_slice(text.as_bytes()))
+}

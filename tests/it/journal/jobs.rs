@@ -1,0 +1,176 @@
+//! Jobs in the journal: what was written is read again, and old runs are not kept for ever.
+
+use super::{Owned, make::*};
+use rallypoint::{
+    core::{
+        schedule::{RuleText, ScheduleText},
+        *,
+    },
+    journal::*,
+};
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
+
+fn settings() -> JobSettings {
+    JobSettings {
+        schedule: ScheduleText {
+            rule: RuleText::Cron("30 2 * * *".into()),
+            time_zone: "Europe/Berlin".into(),
+            dst_gap: None,
+            dst_fold: None,
+            jitter: Duration::from_secs(7),
+            start: "2026-12-01".into(),
+            end: String::new(),
+            exclude: vec!["12-25".into()],
+        },
+        overlap: Overlap::QueueOne,
+        misfire: Misfire::CatchUp(3),
+        rerun: Some(Rerun {
+            within_window: false,
+            max: Some(2),
+            delay: Duration::from_secs(5),
+        }),
+        max_runtime: Some(Duration::from_secs(60)),
+        pause_after_failures: Some(3),
+        scheduler: Arc::new(Settings::default()),
+    }
+}
+
+/// A job of this number with a run, and a stopped agent.
+pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
+    let no = JobNo(no);
+    let run = |order, spec| Run {
+        count: 1,
+        order: Some(Order(order)),
+        spec,
+    };
+    let steps = Submit {
+        request: None,
+        runs: vec![run(1, sql()), run(2, noop())],
+        bodies: Packed::new([&b"select $1"[..], b""]),
+        params: Packed::new([&b"[\"a\"]"[..], b""]),
+        retries: None,
+    };
+    let image = JobImage {
+        no,
+        key: JobKey {
+            namespace: Namespace::default_namespace(),
+            name: format!("job {}", no.0).into(),
+        },
+        version: 7,
+        settings: Arc::new(settings()),
+        steps: Arc::new(steps),
+        created_at: at,
+        changed_at: at,
+        changed_by: "ann".into(),
+        deleted: false,
+    };
+    let state = JobState {
+        next_due: Some(at + Duration::from_secs(60)),
+        time_zones: "2026f".into(),
+        last_unscheduled: at,
+        failures: 2,
+        paused: Some(JobPause {
+            since: at,
+            by: "ben".into(),
+            reason: "a release".into(),
+        }),
+    };
+    let key = RunKey { job: no, due: at };
+    JobRecords {
+        jobs: [(no, image)].into(),
+        states: [(no, state)].into(),
+        runs: [(key, a_run(key))].into(),
+        agent: Some(AgentImage {
+            is_stopped: true,
+            changed_at: at,
+            stopped_at: Some(at),
+            changed_by: "ann".into(),
+            reason: "a release".into(),
+        }),
+    }
+}
+
+fn a_run(key: RunKey) -> RunImage {
+    RunImage {
+        key,
+        last: None,
+        count: 1,
+        cause: RunCause::Asked,
+        state: RunState::Running,
+        reason: Some(RunReason::MaxRuntime),
+        detail: "more".into(),
+        by: "ann".into(),
+        request: Some(Uuid::from_u128(7)),
+        from_order: Some(2),
+        closes: Some(key.due + Duration::from_secs(9)),
+        catches_up: true,
+        attempt: 2,
+        handle: Some(handle()),
+        started_at: Some(key.due),
+        ended_at: None,
+        next_attempt_at: Some(key.due),
+        failed: 1,
+        cancelled: 2,
+    }
+}
+
+async fn recovered(owned: &Owned) -> RecoveredJobs {
+    let read = recover(&owned.journal, ENOUGH, since(owned.now)).await;
+    read.expect("it can be read").jobs
+}
+
+#[tokio::test]
+async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
+    let mut owned = Owned::new().await;
+    let jobs = of_job(3, owned.now);
+    let write = |jobs: &JobRecords| Records {
+        jobs: jobs.clone(),
+        ..Records::default()
+    };
+    owned.write(write(&jobs)).await;
+    let read = recovered(&owned).await;
+    let (image, state) = &read.jobs[0];
+    let written = &jobs.jobs[&JobNo(3)];
+    assert!(image.says(&written.settings, &written.steps));
+    assert_eq!((&image.key, image.version), (&written.key, 7));
+    assert_eq!(*state, jobs.states[&JobNo(3)]);
+    let runs: Vec<RunImage> = jobs.runs.values().cloned().collect();
+    assert_eq!(read.runs, runs);
+    assert_eq!(
+        (Some(read.agent), read.last),
+        (jobs.agent.clone(), JobNo(3))
+    );
+    let reader = owned.journal.reader();
+    let all = reader
+        .jobs(&written.key.namespace, "", 9)
+        .await
+        .expect("read");
+    assert_eq!(all.len(), 1);
+    // The run ends, and the job is deleted.
+    let mut over = jobs.clone();
+    over.jobs.values_mut().for_each(|job| job.deleted = true);
+    for run in over.runs.values_mut() {
+        (run.state, run.request) = (RunState::Succeeded, None);
+        run.ended_at = Some(run.key.due);
+    }
+    owned.write(write(&over)).await;
+    let read = recovered(&owned).await;
+    assert!(read.jobs.is_empty() && read.last == JobNo(3));
+    let listed = reader
+        .job_runs(JobNo(3), Time::NEVER, 9)
+        .await
+        .expect("read");
+    let ended = over.runs.values().next().expect("one");
+    assert_eq!(
+        (listed[0].state, listed[0].ended_at),
+        (ended.state, ended.ended_at)
+    );
+    let mut connection = owned.psql().await;
+    let shown: String =
+        sqlx::query_scalar("select job || ' ' || state from rallypoint_log.job_runs")
+            .fetch_one(&mut connection)
+            .await
+            .expect("the view");
+    assert_eq!(shown, "job 3 succeeded");
+}

@@ -1,0 +1,256 @@
+//! Jobs: each due time has one fate once it has passed, and at most one run; nothing runs against
+//! the rules of its job or while the agent is stopped; and what a run does to schedulers is what
+//! callers would have to ask for.
+
+use super::{Oracle, rows::Rows};
+use rallypoint::core::{
+    Caller, Handle, JobImage, JobNo, JobRecords, JobState, Open, Overlap, Packed, ReleaseMode, Run,
+    RunCause, RunImage, RunKey, RunReason, RunState, Submit, Time, Verb, schedule::RuleText,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+const SECOND: i64 = 1_000_000;
+
+/// What the journal holds of jobs.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    jobs: BTreeMap<JobNo, JobImage>,
+    states: BTreeMap<JobNo, JobState>,
+    /// The first due time of each job that has no fate.
+    next: BTreeMap<JobNo, Time>,
+    runs: BTreeMap<RunKey, RunImage>,
+    /// Schedulers of runs.
+    opened: BTreeSet<Handle>,
+    is_stopped: bool,
+}
+
+/// The due times of a job: every so many seconds since 1970.
+fn after(job: &JobImage, time: Time) -> Time {
+    let RuleText::Interval { every, .. } = &job.settings.schedule.rule else {
+        panic!("all jobs here have intervals");
+    };
+    let every = every.as_micros() as i64;
+    Time((time.0.div_euclid(every) + 1) * every)
+}
+
+impl Jobs {
+    /// A batch is written. Returns the attempts that it begins, with the job by which they run.
+    fn durable(&mut self, records: &JobRecords) -> Vec<(RunImage, JobImage)> {
+        let was_stopped = self.is_stopped;
+        if let Some(agent) = &records.agent {
+            self.is_stopped = agent.is_stopped;
+        }
+        let changes = records.agent.is_some();
+        let mut begun = Vec::new();
+        for (key, run) in &records.runs {
+            if let Some(job) = records.jobs.get(&key.job) {
+                self.follow(job, key.due);
+            }
+            self.judge(*key, run);
+            let starts = run.handle.filter(|handle| self.opened.insert(*handle));
+            if starts.is_some() {
+                let stopped = was_stopped && self.is_stopped && !changes;
+                assert!(!stopped, "{key:?} starts while the agent is stopped");
+                // It is opened when every command of the batch is decided.
+                let job = records.jobs.get(&key.job);
+                let job = job.or_else(|| self.jobs.get(&key.job));
+                begun.push((run.clone(), job.expect("it is defined").clone()));
+            }
+            self.runs.insert(*key, run.clone());
+        }
+        for job in records.jobs.values() {
+            self.define(job);
+        }
+        for (no, state) in &records.states {
+            self.states.insert(*no, state.clone());
+            let next = Some(self.next[no]);
+            assert_eq!(state.next_due, next, "job {}: its next due time", no.0);
+        }
+        self.one_at_a_time(records);
+        begun
+    }
+
+    /// From now on a job is due by this definition, unless it was before.
+    fn define(&mut self, job: &JobImage) {
+        let known = self.jobs.insert(job.no, job.clone());
+        if known.is_none_or(|known| known.version != job.version) {
+            self.next.insert(job.no, after(job, job.changed_at));
+        }
+    }
+
+    /// A batch defines a job, and has a due time of it: by this definition, or by one before.
+    fn follow(&mut self, job: &JobImage, due: Time) {
+        let known = self.jobs.get(&job.no).map_or(0, |known| known.version);
+        if due > job.changed_at {
+            self.define(job);
+        } else if known + 1 < job.version {
+            // A definition between them, of which there is no row.
+            self.jobs.entry(job.no).or_insert_with(|| job.clone());
+            self.next.insert(job.no, due);
+        }
+    }
+
+    /// A due time has one fate, which is final once it is one; and none is left out.
+    fn judge(&mut self, key: RunKey, run: &RunImage) {
+        if let Some(before) = self.runs.get(&key) {
+            assert!(!before.state.is_over(), "{key:?} ends twice");
+            let (from, to) = (before.attempt, run.attempt);
+            assert!((from..=from + 1).contains(&to), "{key:?}: attempt {to}");
+            return;
+        }
+        if run.cause != RunCause::Scheduled {
+            assert!(
+                key.due.0 % SECOND != 0,
+                "{key:?} takes the due time of a schedule"
+            );
+            return;
+        }
+        let job = &self.jobs[&key.job];
+        let next = self.next.get_mut(&key.job).expect("it is defined");
+        assert_eq!(key.due, *next, "job {}: a due time is left out", key.job.0);
+        *next = after(job, run.last.unwrap_or(key.due));
+    }
+
+    /// Unless the job allows it, one run goes on at a time.
+    fn one_at_a_time(&self, records: &JobRecords) {
+        let touched: BTreeSet<JobNo> = records.runs.keys().map(|key| key.job).collect();
+        for no in touched {
+            let overlap = self.jobs[&no].settings.overlap;
+            let begun: Vec<&RunImage> = self.open(no).filter(|run| goes_on(run)).collect();
+            // Those of an earlier definition may have run side by side.
+            let changed_at = self.jobs[&no].changed_at;
+            let is_fresh = |run: &&&RunImage| run.key.due > changed_at;
+            let fresh = begun.iter().filter(is_fresh).count();
+            assert!(
+                overlap == Overlap::Allow || fresh <= 1,
+                "job {}: runs go on side by side",
+                no.0
+            );
+        }
+    }
+
+    fn open(&self, no: JobNo) -> impl Iterator<Item = &RunImage> {
+        let runs = self.runs.values().filter(move |run| run.key.job == no);
+        runs.filter(|run| !run.state.is_over())
+    }
+
+    /// Everything due has happened.
+    pub(crate) fn settled(&self, now: Time) {
+        for (no, next) in &self.next {
+            let is_paused = self.states[no].paused.is_some();
+            if self.is_stopped || is_paused {
+                continue;
+            }
+            assert!(
+                *next > now,
+                "job {}: {next:?} has passed, and nothing became of it",
+                no.0
+            );
+            let waits = self.open(*no).any(|run| run.state == RunState::Waiting);
+            let goes_on = self.open(*no).any(goes_on);
+            assert!(goes_on || !waits, "job {}: a run waits for nobody", no.0);
+        }
+    }
+
+    /// The agent is stopped, and every scheduler has ended.
+    pub(crate) fn nothing_runs(&self) {
+        let mut runs = self.runs.values();
+        let left = runs.find(|run| run.state == RunState::Running);
+        assert_eq!(left, None, "a run has no end");
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+}
+
+fn goes_on(run: &RunImage) -> bool {
+    matches!(run.state, RunState::Running | RunState::Retrying)
+}
+
+impl Oracle {
+    /// A batch is written: what its runs do to schedulers is decided as if callers had asked.
+    pub(super) fn jobs_durable(&mut self, at: Time, records: &JobRecords, rows: &mut Rows<'_>) {
+        let cancelled: Vec<Handle> = records
+            .runs
+            .iter()
+            .filter(|(key, run)| {
+                let before = self.jobs.runs.get(key);
+                let same = before.filter(|before| before.handle == run.handle);
+                run.reason.is_some_and(is_cancelling)
+                    && same.is_some_and(|before| before.reason.is_none())
+            })
+            .filter_map(|(_, run)| run.handle)
+            .collect();
+        for handle in cancelled {
+            self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
+        }
+        for (run, job) in self.jobs.durable(records) {
+            self.begins(at, &run, &job, rows);
+        }
+    }
+
+    fn begins(&mut self, at: Time, run: &RunImage, job: &JobImage, rows: &mut Rows<'_>) {
+        let handle = run.handle.expect("it begins");
+        let mut settings = (*job.settings.scheduler).clone();
+        let due = jiff::Timestamp::from_microsecond(run.key.due.0).expect("a time");
+        settings.labels.insert("due".to_owned(), due.to_string());
+        settings
+            .labels
+            .insert("job".to_owned(), job.key.name.to_string());
+        settings.display_name = job.key.name.to_string();
+        let open = Open {
+            settings: Arc::new(settings),
+            ..Open::default()
+        };
+        if !rows.writes(handle) {
+            assert_eq!(
+                run.reason,
+                Some(RunReason::Refused),
+                "{handle} is not opened"
+            );
+            return;
+        }
+        self.asks(at, handle, &Verb::Open(open), rows);
+        let steps = steps(&job.steps, run.from_order);
+        if run.reason == Some(RunReason::Refused) {
+            self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
+            return;
+        }
+        self.asks(at, handle, &Verb::Submit(steps), rows);
+        self.asks(at, handle, &Verb::Release(ReleaseMode::Finish), rows);
+        if run.reason.is_some_and(is_cancelling) {
+            self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
+        }
+    }
+
+    fn asks(&mut self, at: Time, handle: Handle, verb: &Verb, rows: &mut Rows<'_>) {
+        let caller = Caller {
+            namespace: rallypoint::core::Namespace("jobs".into()),
+            name: "keeper".into(),
+        };
+        self.call((at, at), (&caller, handle), verb, rows);
+    }
+}
+
+fn is_cancelling(reason: RunReason) -> bool {
+    use RunReason::{AgentStopped, Asked, MaxRuntime, Replaced};
+    matches!(reason, AgentStopped | Asked | MaxRuntime | Replaced)
+}
+
+/// The steps from an order on.
+fn steps(all: &Arc<Submit>, from: Option<i64>) -> Arc<Submit> {
+    let runs: Vec<Run> = all.runs.to_vec();
+    let is_left = |run: &Run| from.is_none_or(|from| run.order.is_none_or(|order| order.0 >= from));
+    let runs: Vec<Run> = runs.into_iter().filter(is_left).collect();
+    Arc::new(Submit {
+        request: None,
+        bodies: Packed::new(runs.iter().map(|_| &b"select"[..])),
+        runs,
+        params: Packed::default(),
+        retries: None,
+    })
+}
