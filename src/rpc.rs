@@ -7,6 +7,7 @@ mod convert;
 mod deadline;
 mod errors;
 pub(crate) mod forwarding;
+mod job;
 mod message_budget;
 mod operator;
 mod resource;

@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = env::var_os("CARGO_FEATURE_SERVER").is_some();
     let api = [
         "rallypoint/v1/error.proto",
+        "rallypoint/v1/job.proto",
         "rallypoint/v1/operator.proto",
         "rallypoint/v1/resource.proto",
         "rallypoint/v1/scheduler.proto",

@@ -2,6 +2,7 @@
 
 mod attempt;
 pub(super) mod explanation;
+mod job;
 mod options;
 mod resource;
 mod scheduler;
@@ -10,6 +11,7 @@ mod target_pause;
 mod task;
 
 pub(super) use attempt::attempts;
+pub(super) use job::{agent, due_time, job, job_counts, planned_job, run};
 pub(super) use resource::{Messages, claim, holder, resource, stored_claim};
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};

@@ -3,6 +3,7 @@
 //! exist and one of another namespace get identical answers. Nothing of a statement, a file or the
 //! database's own messages is ever included.
 
+pub(super) mod job;
 mod limits;
 pub(crate) mod reason;
 pub(super) mod resource;
@@ -150,6 +151,7 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         Reject::Retried { .. } | Reject::RetriesUnknown => retried_meanwhile(),
         Reject::JournalRejected => journal_rejected(),
         Reject::Resource(reject) => resource::rejected(reject),
+        Reject::Job(reject) => job::rejected(reject),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     deadline::Deadlines,
     errors,
     forwarding::{peer_service::Peering, route::Route},
+    job::Jobs,
     message_budget::MessageRoom,
     operator::Operators,
     resource::Resources,
@@ -24,7 +25,7 @@ use crate::{
     peer::{Peers, connections},
 };
 use rallypoint_client::api::{
-    self, operator_service_server::OperatorServiceServer,
+    self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
     peer::peer_service_server::PeerServiceServer, resource_service_server::ResourceServiceServer,
     scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
@@ -116,6 +117,7 @@ fn services(
         source: config.status_source.clone(),
         route: route.clone(),
     };
+    let jobs = jobs_of(&schedulers);
     let resources = Resources {
         coordinator: coordinator.clone(),
         reader: reader.clone(),
@@ -134,6 +136,19 @@ fn services(
         .add_service(StatusServiceServer::new(statuses))
         .add_service(OperatorServiceServer::new(operators))
         .add_service(ResourceServiceServer::new(resources))
+        .add_service(JobServiceServer::new(jobs).max_decoding_message_size(limit))
+}
+
+/// JobService, by what SchedulerService has.
+fn jobs_of(schedulers: &Schedulers) -> Jobs {
+    Jobs {
+        coordinator: schedulers.coordinator.clone(),
+        reader: schedulers.reader.clone(),
+        auth: schedulers.auth.clone(),
+        targets: schedulers.targets.clone(),
+        stopping: schedulers.stopping.clone(),
+        route: schedulers.route.clone(),
+    }
 }
 
 /// Serves until `shutdown` resolves, then ends the streams with UNAVAILABLE and waits for the other

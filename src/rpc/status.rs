@@ -6,7 +6,7 @@ pub(crate) mod readiness;
 mod task_notes;
 
 use super::{
-    convert::{duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
+    convert::{self, duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
     errors,
     forwarding::route::{Destination, Route},
     validate::{self, ListExecutions},
@@ -243,6 +243,7 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         holds: core.claims.holds as i64,
         waiting: core.claims.waiting as i64,
     });
+    status.jobs = Some(convert::job_counts(&core.jobs));
 }
 
 fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {

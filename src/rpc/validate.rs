@@ -5,6 +5,7 @@
 mod cancel;
 mod filter;
 mod hash;
+pub(super) mod job;
 mod options;
 mod paging;
 pub(super) mod resource;

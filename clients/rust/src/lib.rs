@@ -41,6 +41,7 @@ mod claim;
 mod codec;
 mod error;
 mod hold;
+mod jobs;
 mod open;
 mod resources;
 mod scheduler;

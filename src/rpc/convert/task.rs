@@ -4,8 +4,8 @@ use super::{options, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
     core::{
-        Attempt, Done, DoneNo, Handle, Outcome, TaskError, TaskResult, TaskState, Time, Work,
-        model::diagnostics::Diagnostics,
+        Attempt, Done, DoneNo, Handle, Outcome, Run, Seq, Submit, TaskError, TaskResult, TaskState,
+        Time, Work, model::diagnostics::Diagnostics,
     },
     journal::{Body, StoredTask},
 };
@@ -116,6 +116,36 @@ fn submitted(task: &StoredTask) -> api::Task {
         order: task.order.map(|order| order.0),
         options: Some(options::options(&task.spec.options)),
     }
+}
+
+/// Tasks that are not submitted yet: the steps of a job.
+pub(super) fn steps(submit: &Submit) -> Vec<api::Task> {
+    let runs = submit.runs.iter();
+    let each = runs.flat_map(|run| std::iter::repeat_n(run, run.count as usize));
+    let step = |(at, run): (usize, &Run)| {
+        let params = Some(&submit.params).filter(|params| !params.is_empty());
+        let params = params.map(|params| params.get(at));
+        let body = Body {
+            seq: Seq(at as i64 + 1),
+            body: submit.bodies.get(at),
+            params: params.filter(|params| !params.is_empty()),
+        };
+        let kind = match &run.spec.work {
+            Work::Noop => Kind::Noop(api::NoopTask { payload: body.body }),
+            Work::Sql { target } => Kind::Sql(api::SqlTask {
+                statement: statement(&body),
+                params: self::params(&body),
+                target: target.to_string(),
+            }),
+        };
+        let options = &run.spec.options;
+        api::Task {
+            kind: Some(kind),
+            order: run.order.map(|order| order.0),
+            options: (!options.is_default()).then(|| options::options(options)),
+        }
+    };
+    each.enumerate().map(step).collect()
 }
 
 /// What was submitted is UTF-8, and stored as it is.

@@ -51,6 +51,7 @@ fn remedy(limit: Limit) -> String {
         Limit::UnfinishedOrders => "wait for some of its orders to end",
         Limit::Resources => "delete a resource, or use a pattern of names",
         Limit::OpenClaims => "release a claim",
+        Limit::Jobs => "delete a job",
     };
     match option(limit) {
         Some(option) => format!("{wait}, or ask the operator to raise `serve {option}`"),
@@ -66,7 +67,9 @@ fn option(limit: Limit) -> Option<&'static str> {
         Limit::QueuedBytes => "--max-queued-mib",
         Limit::SubmitRate => "--max-submit-rate",
         Limit::Streams => "--max-streams",
-        Limit::UnfinishedOrders | Limit::Resources | Limit::OpenClaims => return None,
+        Limit::UnfinishedOrders | Limit::Resources | Limit::OpenClaims | Limit::Jobs => {
+            return None;
+        }
     })
 }
 
@@ -81,6 +84,7 @@ fn name(limit: Limit) -> &'static str {
         Limit::UnfinishedOrders => "unfinished_orders",
         Limit::Resources => "resources",
         Limit::OpenClaims => "open_claims",
+        Limit::Jobs => "jobs",
     }
 }
 
@@ -92,5 +96,6 @@ fn reason(limit: Limit) -> Reason {
         Limit::Streams => Reason::TooManyStreams,
         Limit::Resources => Reason::TooManyResources,
         Limit::OpenClaims => Reason::TooManyClaims,
+        Limit::Jobs => Reason::TooManyJobs,
     }
 }

@@ -41,28 +41,36 @@ pub(crate) fn exec_async(
             return Err(v);
         }
     }
-    let runs = runs(&mut v, path, &request.tasks, targets);
-    let bodies = bodies(&mut v, path, &request.tasks);
-    let params = params(&mut v, path, &request.tasks);
-    if bodies.bytes.len() + params.bytes.len() > limits::CALL_BYTES {
+    let steps = steps(&mut v, path, &request.tasks, targets);
+    if steps.bodies.bytes.len() + steps.params.bytes.len() > limits::CALL_BYTES {
         v.add(
             path,
             Reason::CallTooLarge,
             "at most 4 MiB of statements, parameters and payloads a call; make several calls",
         );
     }
-    let mut submit = v.into_result(Submit {
-        request: None,
-        runs,
-        bodies,
-        params,
-        retries: None,
-    })?;
+    let mut submit = v.into_result(steps)?;
     submit.request = id.map(|id| Request {
         id,
         hash: hash(request, &submit),
     });
     Ok((handle, Arc::new(submit)))
+}
+
+/// Tasks that are not submitted yet: the steps of a job.
+pub(super) fn steps(
+    v: &mut Violations,
+    path: Path<'_>,
+    tasks: &[api::Task],
+    targets: &Targets,
+) -> Submit {
+    Submit {
+        request: None,
+        runs: runs(v, path, tasks, targets),
+        bodies: bodies(v, path, tasks),
+        params: params(v, path, tasks),
+        retries: None,
+    }
 }
 
 fn runs(v: &mut Violations, path: Path<'_>, tasks: &[api::Task], targets: &Targets) -> Vec<Run> {

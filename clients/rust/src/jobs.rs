@@ -1,0 +1,64 @@
+//! Calls of JobService.
+
+use crate::{Client, api, error::Result};
+use prost::Message;
+
+/// Calls by their own names: what is said of each, its RPC, request and response.
+macro_rules! calls {
+    ($($(#[$meta:meta])* $name:ident($rpc:literal, $request:ident) -> $response:ident;)*) => {
+        impl Client {
+            $($(#[$meta])*
+            pub async fn $name(&self, request: api::$request) -> Result<api::$response> {
+                self.job_call($rpc, request).await
+            })*
+        }
+    };
+}
+
+calls! {
+    /// Defines a job.
+    create_job("CreateJob", CreateJobRequest) -> CreateJobResponse;
+    /// Puts a definition in place of the present one.
+    update_job("UpdateJob", UpdateJobRequest) -> UpdateJobResponse;
+    /// Deletes a job.
+    delete_job("DeleteJob", DeleteJobRequest) -> DeleteJobResponse;
+    /// A job.
+    get_job("GetJob", GetJobRequest) -> GetJobResponse;
+    /// A page of jobs, by name.
+    list_jobs("ListJobs", ListJobsRequest) -> ListJobsResponse;
+    /// Starts nothing more of a job.
+    pause_job("PauseJob", PauseJobRequest) -> PauseJobResponse;
+    /// Goes on with the next due time.
+    resume_job("ResumeJob", ResumeJobRequest) -> ResumeJobResponse;
+    /// The next due times of a schedule, or of a job.
+    preview_schedule("PreviewSchedule", PreviewScheduleRequest) -> PreviewScheduleResponse;
+    /// A page of due times with what became of them, newest first.
+    list_runs("ListRuns", ListRunsRequest) -> ListRunsResponse;
+    /// A run.
+    get_run("GetRun", GetRunRequest) -> GetRunResponse;
+    /// Cancels a run.
+    cancel_run("CancelRun", CancelRunRequest) -> CancelRunResponse;
+    /// Lets jobs fire.
+    start_agent("StartAgent", StartAgentRequest) -> StartAgentResponse;
+    /// Lets no job fire.
+    stop_agent("StopAgent", StopAgentRequest) -> StopAgentResponse;
+}
+
+impl Client {
+    /// Starts a run of a job now.
+    pub async fn run_job(&self, mut request: api::RunJobRequest) -> Result<api::RunJobResponse> {
+        if request.request_id.is_empty() {
+            request.request_id = self.request_id();
+        }
+        self.job_call("RunJob", request).await
+    }
+
+    async fn job_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        self.call(format!("/rallypoint.v1.JobService/{rpc}"), request)
+            .await
+    }
+}

@@ -1,0 +1,112 @@
+//! Why a call about jobs was refused. It had no effect.
+
+use super::{info, journal_rejected, limits, not_carried_out, reason::Reason, violation};
+use crate::{
+    coordinator::CallError,
+    core::{JobReject, Reject},
+};
+use jiff::Timestamp;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// Why the coordinator did not carry out a call.
+pub(crate) fn call(error: CallError) -> Status {
+    not_carried_out(error, |reject| match reject {
+        Reject::Job(reject) => rejected(reject),
+        Reject::LimitReached {
+            limit,
+            namespace,
+            value,
+            wait,
+        } => limits::reached(limit, &namespace, value, wait, None),
+        _ => journal_rejected(),
+    })
+}
+
+/// There is no job of this name.
+pub(crate) fn unknown(name: &str) -> Status {
+    let message = format!("no job {name:?} in this namespace: ListJobs shows those there are");
+    let details = info(Reason::JobNotFound, &[("job", name.to_owned())]);
+    Status::with_error_details(Code::NotFound, message, details)
+}
+
+/// The job has no such run.
+pub(crate) fn unknown_run(what: &str) -> Status {
+    let message = format!("{what}: ListRuns shows those there are");
+    Status::with_error_details(Code::NotFound, message, info(Reason::RunNotFound, &[]))
+}
+
+/// Why the core refused it.
+pub(crate) fn rejected(reject: JobReject) -> Status {
+    match reject {
+        JobReject::UnknownJob(name) => unknown(&name),
+        JobReject::JobExists => Status::with_error_details(
+            Code::AlreadyExists,
+            "the job is there with other settings: change it with UpdateJob",
+            info(Reason::JobExists, &[]),
+        ),
+        JobReject::JobChanged(version) => {
+            let message = "the job has been changed since: read it again with GetJob";
+            let facts = [("etag", version.to_string())];
+            precondition(Reason::JobChanged, &facts, "etag", message.to_owned())
+        }
+        JobReject::FollowsNone(name) => {
+            let what = format!("there is no job {name:?}: create it first");
+            wrong_schedule(what)
+        }
+        JobReject::FollowsItself(way) => {
+            let way = way.join(" after ");
+            wrong_schedule(format!("it would wait for itself: {way}"))
+        }
+        JobReject::JobFollowed(name) => {
+            let message = format!("job {name:?} follows it: delete or change that first");
+            precondition(
+                Reason::JobBlocked,
+                &[("by", name.to_string())],
+                "name",
+                message,
+            )
+        }
+        JobReject::JobRuns(due) => {
+            let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
+            let due = due.unwrap_or_default();
+            let message = format!(
+                "the run of {due} goes on, and `overlap` is SKIP: wait for it, or end it with \
+                 CancelRun"
+            );
+            precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
+        }
+        JobReject::UnknownRun => unknown_run("the job has no such run, or it is over"),
+        JobReject::RunEnded(_) => unknown_run("the run is over"),
+        JobReject::NoSteps => {
+            let what = "every step has a lower order: name one of the job's".to_owned();
+            wrong("from_order", Reason::JobInvalid, what)
+        }
+        JobReject::AgentStopped => {
+            let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";
+            precondition(Reason::JobBlocked, &[], "agent", message.to_owned())
+        }
+    }
+}
+
+fn wrong_schedule(what: String) -> Status {
+    wrong("settings.schedule.after", Reason::ScheduleInvalid, what)
+}
+
+fn wrong(field: &str, reason: Reason, what: String) -> Status {
+    let mut details = info(reason, &[]);
+    let message = format!("{field}: {what}");
+    details.set_bad_request([violation(field, reason, what)]);
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+fn precondition(
+    reason: Reason,
+    metadata: &[(&str, String)],
+    subject: &str,
+    message: String,
+) -> Status {
+    let mut details = info(reason, metadata);
+    details.add_precondition_failure_violation(reason.as_str_name(), subject, &message);
+    Status::with_error_details(Code::FailedPrecondition, message, details)
+}

@@ -1,0 +1,279 @@
+//! JobService. Any replica takes a call. What changes something the owner of the shard answers;
+//! what only looks is read from the journal, by whichever replica is asked.
+
+mod calls;
+
+use super::{
+    auth::Auth,
+    convert, errors,
+    forwarding::{
+        route::Route,
+        unary::{Endpoint, Unary},
+    },
+    validate::{Targets, job as validate},
+};
+use crate::{
+    coordinator::Coordinator,
+    core::{
+        Caller, JobImage, JobReply, JobState, JobVerb, Reply, RunImage, Time,
+        schedule::{DueTime, TimeZones},
+    },
+    journal::Reader,
+};
+use jiff::Timestamp;
+use rallypoint_client::api::{self, job_service_server::JobService};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+/// The service of this replica, or of its peer port.
+#[derive(Clone)]
+pub(super) struct Jobs {
+    pub coordinator: Coordinator,
+    /// Reads the journal.
+    pub reader: Reader,
+    pub auth: Auth,
+    /// Targets of this replica.
+    pub targets: Targets,
+    /// Cancelled when the server shuts down.
+    pub stopping: CancellationToken,
+    /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
+    pub route: Option<Route>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl JobService for Jobs {
+    async fn create_job(
+        &self,
+        request: Request<api::CreateJobRequest>,
+    ) -> Answer<api::CreateJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn update_job(
+        &self,
+        request: Request<api::UpdateJobRequest>,
+    ) -> Answer<api::UpdateJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn delete_job(
+        &self,
+        request: Request<api::DeleteJobRequest>,
+    ) -> Answer<api::DeleteJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn run_job(&self, request: Request<api::RunJobRequest>) -> Answer<api::RunJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn pause_job(
+        &self,
+        request: Request<api::PauseJobRequest>,
+    ) -> Answer<api::PauseJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn resume_job(
+        &self,
+        request: Request<api::ResumeJobRequest>,
+    ) -> Answer<api::ResumeJobResponse> {
+        self.answer(request).await
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<api::CancelRunRequest>,
+    ) -> Answer<api::CancelRunResponse> {
+        self.answer(request).await
+    }
+
+    async fn start_agent(
+        &self,
+        request: Request<api::StartAgentRequest>,
+    ) -> Answer<api::StartAgentResponse> {
+        self.answer(request).await
+    }
+
+    async fn stop_agent(
+        &self,
+        request: Request<api::StopAgentRequest>,
+    ) -> Answer<api::StopAgentResponse> {
+        self.answer(request).await
+    }
+
+    async fn get_job(&self, request: Request<api::GetJobRequest>) -> Answer<api::GetJobResponse> {
+        let caller = self.auth.caller(&request)?;
+        let (image, state) = self.stored(&caller, &request.into_inner().name).await?;
+        Ok(Response::new(api::GetJobResponse {
+            job: Some(convert::job(&image, &state, true)),
+        }))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<api::ListJobsRequest>,
+    ) -> Answer<api::ListJobsResponse> {
+        let caller = self.auth.caller(&request)?;
+        let request = request.into_inner();
+        let (size, after) = validate::list_jobs(&request)?;
+        let read = self.reader.jobs(&caller.namespace, after, size + 1).await;
+        let mut jobs = read.map_err(errors::journal)?;
+        let has_more = jobs.len() as i64 > size;
+        jobs.truncate(size as usize);
+        let last = jobs.last().filter(|_| has_more);
+        Ok(Response::new(api::ListJobsResponse {
+            next_page_token: last.map_or_else(String::new, |(job, _)| job.key.name.to_string()),
+            jobs: jobs
+                .iter()
+                .map(|(job, state)| convert::job(job, state, false))
+                .collect(),
+        }))
+    }
+
+    async fn preview_schedule(
+        &self,
+        request: Request<api::PreviewScheduleRequest>,
+    ) -> Answer<api::PreviewScheduleResponse> {
+        let caller = self.auth.caller(&request)?;
+        self.preview(caller, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<api::ListRunsRequest>,
+    ) -> Answer<api::ListRunsResponse> {
+        let caller = self.auth.caller(&request)?;
+        let (name, size, before) = validate::list_runs(&request.into_inner())?;
+        let (job, _) = self.stored(&caller, &name).await?;
+        let read = self.reader.job_runs(job.no, before, size + 1).await;
+        let mut runs = read.map_err(errors::journal)?;
+        let has_more = runs.len() as i64 > size;
+        runs.truncate(size as usize);
+        let last = runs.last().filter(|_| has_more);
+        Ok(Response::new(api::ListRunsResponse {
+            next_page_token: last.map_or_else(String::new, |run| run.key.due.0.to_string()),
+            runs: runs.iter().map(|run| convert::run(&name, run)).collect(),
+        }))
+    }
+
+    async fn get_run(&self, request: Request<api::GetRunRequest>) -> Answer<api::GetRunResponse> {
+        let caller = self.auth.caller(&request)?;
+        let request = request.into_inner();
+        let (name, due) = validate::run_of(&request.name, request.due.as_ref())?;
+        let (job, _) = self.stored(&caller, &name).await?;
+        let read = self.reader.job_runs(job.no, Time(due.0 + 1), 1).await;
+        let run = read.map_err(errors::journal)?.pop();
+        // A range names its first due time, and stands for all up to its last.
+        let is_it = |run: &RunImage| run.key.due == due || run.last.is_some_and(|l| due <= l);
+        let run = run.filter(is_it);
+        let run = run.ok_or_else(|| errors::job::unknown_run("the job has no such run"))?;
+        Ok(Response::new(api::GetRunResponse {
+            run: Some(convert::run(&name, &run)),
+        }))
+    }
+}
+
+impl Jobs {
+    async fn answer<C: Unary<Jobs>>(&self, request: Request<C>) -> Answer<C::Response> {
+        let endpoint = Endpoint {
+            here: self,
+            auth: &self.auth,
+            route: self.route.as_ref(),
+            stopping: &self.stopping,
+        };
+        endpoint.answer(request).await
+    }
+
+    async fn ask(&self, caller: Caller, verb: JobVerb) -> Result<JobReply, Status> {
+        let replied = self.coordinator.job(caller, verb).await;
+        replied.map_err(errors::job::call)
+    }
+
+    /// Verbs that are answered with the job, and whether they have changed something.
+    async fn job(&self, caller: Caller, verb: JobVerb) -> Result<(api::Job, bool), Status> {
+        match self.ask(caller, verb).await? {
+            JobReply::Job(image, state, changed) => {
+                Ok((convert::job(&image, &state, true), changed))
+            }
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// Verbs that are answered with a run, and whether they have changed something.
+    async fn run(
+        &self,
+        caller: Caller,
+        name: &str,
+        verb: JobVerb,
+    ) -> Result<(api::JobRun, bool), Status> {
+        match self.ask(caller, verb).await? {
+            JobReply::Run(run, changed) => Ok((convert::run(name, &run), changed)),
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// Verbs that are answered with the agent, and whether they have changed something.
+    async fn agent(&self, caller: Caller, verb: JobVerb) -> Result<(api::Agent, bool), Status> {
+        let namespace = caller.namespace.clone();
+        match self.ask(caller, verb).await? {
+            JobReply::Agent(view, changed) => {
+                let own = view
+                    .running
+                    .iter()
+                    .filter(|(key, _)| key.namespace == namespace);
+                let agent = api::Agent {
+                    runs: own.map(|(key, run)| convert::run(&key.name, run)).collect(),
+                    ..convert::agent(&view.image, view.count)
+                };
+                Ok((agent, changed))
+            }
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// A job as the journal has it.
+    async fn stored(&self, caller: &Caller, name: &str) -> Result<(JobImage, JobState), Status> {
+        let name = validate::named(name)?;
+        let read = self.reader.job(&caller.namespace, &name).await;
+        let job = read.map_err(errors::journal)?;
+        job.ok_or_else(|| errors::job::unknown(&name))
+    }
+
+    async fn preview(
+        &self,
+        caller: Caller,
+        request: api::PreviewScheduleRequest,
+    ) -> Result<api::PreviewScheduleResponse, Status> {
+        use api::preview_schedule_request::Of;
+        let (given, count, after) = validate::preview(&request)?;
+        let zones = TimeZones::bundled();
+        let schedule = match (given, &request.of) {
+            (None, Some(Of::Name(name))) => {
+                let (job, _) = self.stored(&caller, name).await?;
+                job.settings.schedule.check(&zones).ok()
+            }
+            (given, _) => given,
+        };
+        let after = after.map_or_else(Timestamp::now, |after| {
+            Timestamp::from_microsecond(after.0).unwrap_or(Timestamp::MAX)
+        });
+        let due: Vec<DueTime> = schedule.map_or_else(Vec::new, |schedule| {
+            let times = schedule.due_times(after).filter(DueTime::is_due);
+            times.filter(|due| due.at > after).take(count).collect()
+        });
+        Ok(api::PreviewScheduleResponse {
+            due_times: due.iter().map(convert::due_time).collect(),
+            time_zones: zones.release().to_owned(),
+        })
+    }
+}
+
+/// The core answered something else than was asked.
+fn mismatched(reply: JobReply) -> Status {
+    errors::mismatched_reply(&Reply::Job(Box::new(reply)))
+}

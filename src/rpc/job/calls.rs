@@ -1,0 +1,177 @@
+//! The calls of JobService that the owner answers: what each does here, and by its own name the
+//! call that sends it to the owner.
+
+use super::{Jobs, convert, validate};
+use crate::{
+    core::{Caller, JobVerb},
+    rpc::forwarding::unary::{MAX_RESPONSE_BYTES, Unary},
+};
+use rallypoint_client::api::{self, job_service_client::JobServiceClient};
+use std::sync::Arc;
+use tonic::{Request, Response, Status, transport::Channel};
+
+/// `creates by FIELD`: the call creates something each time it is made without a request id there.
+macro_rules! unary {
+    ($($call:ident($request:ident) -> $response:ident $(, creates by $id:ident)?;)*) => {
+        $(impl Unary<Jobs> for api::$request {
+            type Response = api::$response;
+
+            $(fn request_id(&mut self) -> Option<&mut String> {
+                Some(&mut self.$id)
+            })?
+
+            async fn run(
+                self: Arc<Self>,
+                here: &Jobs,
+                caller: Caller,
+            ) -> Result<Self::Response, Status> {
+                here.$call(caller, &self).await
+            }
+
+            async fn send(
+                owner: Channel,
+                request: Request<Self>,
+            ) -> Result<Response<Self::Response>, Status> {
+                let owner = JobServiceClient::new(owner);
+                let mut owner = owner.max_decoding_message_size(MAX_RESPONSE_BYTES);
+                owner.$call(request).await
+            }
+        })*
+    };
+}
+
+unary! {
+    create_job(CreateJobRequest) -> CreateJobResponse;
+    update_job(UpdateJobRequest) -> UpdateJobResponse;
+    delete_job(DeleteJobRequest) -> DeleteJobResponse;
+    run_job(RunJobRequest) -> RunJobResponse, creates by request_id;
+    pause_job(PauseJobRequest) -> PauseJobResponse;
+    resume_job(ResumeJobRequest) -> ResumeJobResponse;
+    cancel_run(CancelRunRequest) -> CancelRunResponse;
+    start_agent(StartAgentRequest) -> StartAgentResponse;
+    stop_agent(StopAgentRequest) -> StopAgentResponse;
+}
+
+impl Jobs {
+    async fn create_job(
+        &self,
+        caller: Caller,
+        request: &api::CreateJobRequest,
+    ) -> Result<api::CreateJobResponse, Status> {
+        let verb = validate::create(request, &self.targets)?;
+        if let (true, JobVerb::Create { name, job }) = (request.validate_only, &verb) {
+            return Ok(api::CreateJobResponse {
+                job: Some(convert::planned_job(name, job)),
+                already_exists: false,
+            });
+        }
+        let (job, changed) = self.job(caller, verb).await?;
+        Ok(api::CreateJobResponse {
+            job: Some(job),
+            already_exists: !changed,
+        })
+    }
+
+    async fn update_job(
+        &self,
+        caller: Caller,
+        request: &api::UpdateJobRequest,
+    ) -> Result<api::UpdateJobResponse, Status> {
+        let verb = validate::update(request, &self.targets)?;
+        let (job, changed) = self.job(caller, verb).await?;
+        Ok(api::UpdateJobResponse {
+            job: Some(job),
+            unchanged: !changed,
+        })
+    }
+
+    async fn delete_job(
+        &self,
+        caller: Caller,
+        request: &api::DeleteJobRequest,
+    ) -> Result<api::DeleteJobResponse, Status> {
+        self.job(caller, validate::delete(request)?).await?;
+        Ok(api::DeleteJobResponse {})
+    }
+
+    async fn run_job(
+        &self,
+        caller: Caller,
+        request: &api::RunJobRequest,
+    ) -> Result<api::RunJobResponse, Status> {
+        let verb = validate::run(request)?;
+        let (run, changed) = self.run(caller, &request.name, verb).await?;
+        Ok(api::RunJobResponse {
+            run: Some(run),
+            repeated: !changed,
+        })
+    }
+
+    async fn pause_job(
+        &self,
+        caller: Caller,
+        request: &api::PauseJobRequest,
+    ) -> Result<api::PauseJobResponse, Status> {
+        let (job, changed) = self.job(caller, validate::pause(request)?).await?;
+        Ok(api::PauseJobResponse {
+            job: Some(job),
+            already_paused: !changed,
+        })
+    }
+
+    async fn resume_job(
+        &self,
+        caller: Caller,
+        request: &api::ResumeJobRequest,
+    ) -> Result<api::ResumeJobResponse, Status> {
+        let (job, changed) = self.job(caller, validate::resume(request)?).await?;
+        Ok(api::ResumeJobResponse {
+            job: Some(job),
+            already_resumed: !changed,
+        })
+    }
+
+    async fn cancel_run(
+        &self,
+        caller: Caller,
+        request: &api::CancelRunRequest,
+    ) -> Result<api::CancelRunResponse, Status> {
+        let verb = validate::cancel_run(request)?;
+        let (run, _) = self.run(caller, &request.name, verb).await?;
+        Ok(api::CancelRunResponse { run: Some(run) })
+    }
+
+    async fn start_agent(
+        &self,
+        caller: Caller,
+        _: &api::StartAgentRequest,
+    ) -> Result<api::StartAgentResponse, Status> {
+        let by = caller.name.clone();
+        let (agent, changed) = self.agent(caller, JobVerb::StartAgent).await?;
+        if changed {
+            tracing::warn!(%by, "an operator starts the agent: jobs fire");
+        }
+        Ok(api::StartAgentResponse {
+            agent: Some(agent),
+            already_started: !changed,
+        })
+    }
+
+    async fn stop_agent(
+        &self,
+        caller: Caller,
+        request: &api::StopAgentRequest,
+    ) -> Result<api::StopAgentResponse, Status> {
+        let by = caller.name.clone();
+        let verb = validate::stop_agent(request)?;
+        let (agent, changed) = self.agent(caller, verb).await?;
+        if changed {
+            let reason = &request.reason;
+            tracing::warn!(%by, reason, "an operator stops the agent: no job fires");
+        }
+        Ok(api::StopAgentResponse {
+            agent: Some(agent),
+            already_stopped: !changed,
+        })
+    }
+}
