@@ -133,7 +133,7 @@ enum Subcommands {
     CheckConfig(check_config::CheckConfig),
     /// Make the database of a target ready for EXACTLY_ONCE tasks
     PrepareTarget(prepare_target::PrepareTarget),
-    /// Look at a file of recurring jobs: when they are due, what is wrong (needs no server)
+    /// Recurring jobs: define them by a file, run and pause them, see what became of them
     Jobs(jobs::Jobs),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
@@ -222,7 +222,7 @@ impl Subcommands {
             Subcommands::Migrate(command) => command.run().await,
             Subcommands::CheckConfig(command) => command.run(),
             Subcommands::PrepareTarget(command) => command.run().await,
-            Subcommands::Jobs(command) => command.run(),
+            Subcommands::Jobs(command) => command.run(server).await,
             Subcommands::Health(command) => command.run(server).await,
             Subcommands::Completions(command) => command.run(Cli::command()),
             Subcommands::Man(command) => command.run(Cli::command()),

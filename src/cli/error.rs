@@ -213,6 +213,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("RESOURCE_NOT_FOUND") => Some(
             "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
         ),
+        Some("JOB_NOT_FOUND") => {
+            Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
+        }
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }

@@ -1,16 +1,21 @@
-//! `jobs`: files of recurring jobs (`docs/schedules.md`), looked at without a server.
+//! `jobs`: recurring jobs (`docs/schedules.md`). Files of them are looked at without a server, and
+//! brought to it by `apply`.
 
 mod after;
+mod agent;
+mod apply;
 mod check;
 mod clock_note;
 mod file;
 mod finding;
 mod job;
 mod preview;
+mod remote;
 mod rules;
 mod schedule;
+mod show;
 
-use super::error::CliError;
+use super::{connect::Server, error::CliError};
 use clap::{Args, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -27,6 +32,28 @@ enum Verb {
     Preview(preview::Preview),
     /// Say what is wrong with a file of jobs, and what may surprise
     Check(check::Check),
+    /// Make the jobs of the service those of a file: create and change what differs
+    Apply(apply::Apply),
+    /// List jobs with their next due times
+    List,
+    /// Show a job
+    Get(remote::Named),
+    /// Delete a job; what runs goes on
+    Delete(remote::Named),
+    /// Start a run now
+    Run(remote::RunNow),
+    /// Start nothing more of a job; its due times are skipped
+    Pause(remote::Pause),
+    /// Go on with the next due time
+    Resume(remote::Named),
+    /// Show due times with what became of them, newest first
+    Runs(remote::Runs),
+    /// Cancel a run that goes on or waits
+    CancelRun(remote::CancelRun),
+    /// Let the jobs of all namespaces fire
+    StartAgent,
+    /// Let no job of any namespace fire, and say what still runs
+    StopAgent(agent::StopAgent),
 }
 
 /// Which file.
@@ -43,11 +70,23 @@ struct JobsFile {
 }
 
 impl Jobs {
-    pub(super) fn run(self) -> Result<ExitCode, CliError> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         match self.verb {
-            Verb::Preview(command) => command.run(),
-            Verb::Check(command) => command.run(),
+            Verb::Preview(command) => return command.run(),
+            Verb::Check(command) => return command.run(),
+            Verb::Apply(command) => return command.run(server).await,
+            Verb::List => remote::list(server).await?,
+            Verb::Get(job) => job.get(server).await?,
+            Verb::Delete(job) => job.delete(server).await?,
+            Verb::Run(command) => command.run(server).await?,
+            Verb::Pause(command) => command.run(server).await?,
+            Verb::Resume(job) => job.resume(server).await?,
+            Verb::Runs(command) => command.run(server).await?,
+            Verb::CancelRun(command) => command.run(server).await?,
+            Verb::StartAgent => agent::start(server).await?,
+            Verb::StopAgent(command) => command.run(server).await?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

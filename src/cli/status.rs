@@ -1,6 +1,7 @@
 //! `status`: what the service is doing, once or continuously.
 
 mod executions;
+mod jobs;
 
 use super::{
     connect::Server,
@@ -112,6 +113,7 @@ fn print(status: &GetStatusResponse) {
         let (holds, waiting) = (claims.holds, claims.waiting);
         output::line(format!("resources: {holds} claims hold, {waiting} wait"));
     }
+    jobs::show(status.jobs.as_ref());
     output::line(journal(status));
 }
 

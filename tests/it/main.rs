@@ -15,6 +15,7 @@ mod fairness;
 mod fences;
 mod guard;
 mod harness;
+mod jobs;
 mod journal;
 mod overload;
 mod peers;

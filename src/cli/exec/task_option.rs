@@ -51,7 +51,7 @@ impl Described {
         }
     }
 
-    pub(super) fn into_task(self) -> Task {
+    pub(in crate::cli) fn into_task(self) -> Task {
         let params = self.params.into_iter().map(value);
         let sql = SqlTask {
             statement: self.statement,

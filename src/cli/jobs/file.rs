@@ -3,21 +3,27 @@
 use super::{
     after,
     job::Job,
-    rules::{Misfire, Overlap, Rerun, length, number},
+    rules::{Misfire, Overlap, Rerun, choice, length, number},
     schedule,
 };
 use crate::{
     cli::exec::{self, Described},
     core::{
         model::limits::NAME_BYTES,
-        schedule::{Recurrence, Schedule, TimeZones},
+        schedule::{Recurrence, TimeZones},
     },
     toml_file::{self, Faults, Table},
 };
+use rallypoint_client::api::OnFailure;
 use serde_json::Value;
 use std::path::Path;
 
 const MOST_FAILURES: u32 = 10_000;
+const MOST_PARALLEL: u32 = i32::MAX as u32;
+const ON_STEP_FAILURE: &[(&str, OnFailure)] = &[
+    ("CONTINUE", OnFailure::Continue),
+    ("CANCEL_REST", OnFailure::CancelRest),
+];
 
 /// The jobs of a file, in the order of their names.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
@@ -77,7 +83,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     }
     let schedule = table.table("schedule");
     let schedule = schedule.and_then(|table| schedule::read(table, zones));
-    let recurrence = schedule.as_ref().map(Schedule::recurrence);
+    let recurrence = schedule.as_ref().map(|(_, schedule)| schedule.recurrence());
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let steps = table.tables("steps", read_task);
@@ -87,11 +93,17 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     let rerun = Rerun::read(&mut table, has_window);
     let max_runtime = length(&mut table, "max_runtime");
     let pause_after_failures = number(&mut table, "pause_after_failures", MOST_FAILURES);
+    let max_parallelism = number(&mut table, "max_parallelism", MOST_PARALLEL);
+    let on_step_failure = choice(&mut table, "on_step_failure", ON_STEP_FAILURE);
     table.finish();
+    let (text, schedule) = schedule?;
     Some(Job {
         name: name.to_owned(),
         line,
-        schedule: schedule?,
+        text,
+        schedule,
+        max_parallelism,
+        on_step_failure: on_step_failure.unwrap_or(OnFailure::Continue),
         steps,
         on_failure,
         overlap,

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     cli::exec::Described,
-    core::schedule::{Recurrence, Schedule},
+    core::schedule::{Recurrence, Schedule, ScheduleText},
 };
+use rallypoint_client::api::{self, OnFailure};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -17,11 +18,17 @@ pub(super) struct Job {
     pub(super) name: String,
     /// The line on which it begins.
     pub(super) line: usize,
+    /// Its schedule as it is written.
+    pub(super) text: ScheduleText,
     pub(super) schedule: Schedule,
     /// The tasks of a run.
     pub(super) steps: Vec<Described>,
     /// The tasks that a failed, lost or missed run has follow.
     pub(super) on_failure: Vec<Described>,
+    /// Steps that run at a time; `None`: as many as there are slots.
+    pub(super) max_parallelism: Option<u32>,
+    /// What a failed step does to steps of later orders.
+    pub(super) on_step_failure: OnFailure,
     pub(super) overlap: Overlap,
     pub(super) misfire: Misfire,
     /// `None`: a run is not repeated.
@@ -50,6 +57,37 @@ impl Job {
             "max_runtime_s": self.max_runtime.map(|most| most.as_secs_f64()),
             "pause_after_failures": self.pause_after_failures,
         })
+    }
+
+    /// What the service is told of it.
+    pub(super) fn settings(&self) -> api::JobSettings {
+        let (misfire, catch_up_max) = match self.misfire {
+            Misfire::Skip => (api::Misfire::Skip, 0),
+            Misfire::RunOnce => (api::Misfire::RunOnce, 0),
+            Misfire::CatchUp(most) => (api::Misfire::CatchUp, most as i32),
+        };
+        let overlap = format!("OVERLAP_{}", self.overlap.name());
+        let overlap = api::Overlap::from_str_name(&overlap);
+        let steps = self.steps.iter().cloned().map(Described::into_task);
+        api::JobSettings {
+            schedule: Some(schedule::message(&self.text)),
+            steps: steps.collect(),
+            scheduler: Some(api::SchedulerSettings {
+                max_parallelism: self.max_parallelism.map(|most| most as i32),
+                on_failure: self.on_step_failure.into(),
+                ..api::SchedulerSettings::default()
+            }),
+            overlap: overlap.unwrap_or(api::Overlap::Unspecified).into(),
+            misfire: misfire.into(),
+            catch_up_max,
+            rerun: self.rerun.map(|rerun| api::Rerun {
+                within_window: rerun.within_window,
+                max: rerun.max.unwrap_or(0) as i32,
+                delay: Some(schedule::length(rerun.delay)),
+            }),
+            max_runtime: self.max_runtime.map(schedule::length),
+            pause_after_failures: self.pause_after_failures.unwrap_or(0) as i32,
+        }
     }
 
     /// The job that it follows.

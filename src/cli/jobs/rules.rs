@@ -51,7 +51,7 @@ const OVERLAPS: &[(&str, Overlap)] = &[
     ("ALLOW", Overlap::Allow),
 ];
 /// Due times that are caught up at most.
-const MOST_CAUGHT_UP: u32 = 10_000;
+const MOST_CAUGHT_UP: u32 = 1_000;
 const MOST_ATTEMPTS: u32 = 1_000;
 /// Between a failed run and its repetition, unless the job says otherwise.
 const RERUN_DELAY: Duration = Duration::from_secs(60);

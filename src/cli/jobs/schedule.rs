@@ -2,13 +2,11 @@
 
 use super::rules::choice;
 use crate::{
-    core::schedule::{
-        DstFold, DstGap, Exclusion, Interval, Period, Recurrence, Schedule, ScheduleSettings,
-        TimeZones, Window,
-    },
+    core::schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
     toml_file::{Length, Table},
 };
-use std::{str::FromStr, time::Duration};
+use rallypoint_client::api::{self, schedule::Rule};
+use std::time::Duration;
 
 const GAPS: &[(&str, DstGap)] = &[("NEXT_VALID", DstGap::NextValid), ("SKIP", DstGap::Skip)];
 const FOLDS: &[(&str, DstFold)] = &[
@@ -24,14 +22,17 @@ const PERIODS: &[(&str, Period)] = &[
 /// The rules, of which a schedule has one.
 const RULES: [&str; 4] = ["cron", "interval", "once_per", "after"];
 
-/// The schedule that a table describes.
-pub(super) fn read(mut table: Table<'_, '_>, zones: &TimeZones) -> Option<Schedule> {
-    let recurrence = recurrence(&mut table);
-    let is_whole = recurrence.is_some();
+/// The schedule that a table describes, as it is written and as it is meant.
+pub(super) fn read(
+    mut table: Table<'_, '_>,
+    zones: &TimeZones,
+) -> Option<(ScheduleText, Schedule)> {
+    let rule = rule(&mut table);
+    let is_whole = rule.is_some();
     // With a rule that makes no sense, the rest is checked as if it were this one.
-    let every_minute = || Recurrence::Cron("* * * * *".parse().expect("it is good"));
-    let settings = ScheduleSettings {
-        recurrence: recurrence.unwrap_or_else(every_minute),
+    let every_minute = || RuleText::Cron("* * * * *".to_owned());
+    let text = ScheduleText {
+        rule: rule.unwrap_or_else(every_minute),
         time_zone: table.take("time_zone").unwrap_or_else(|| "UTC".to_owned()),
         dst_gap: choice(&mut table, "dst_gap", GAPS),
         dst_fold: choice(&mut table, "dst_fold", FOLDS),
@@ -42,14 +43,15 @@ pub(super) fn read(mut table: Table<'_, '_>, zones: &TimeZones) -> Option<Schedu
         end: text_or_time(&mut table, "end"),
         exclude: exclude(&mut table),
     };
-    let schedule = settings.check(zones);
+    let schedule = text.check(zones);
     let schedule = schedule.map_err(|faults| {
         for fault in faults {
             table.fault(fault.field, fault.what);
         }
     });
     table.finish();
-    schedule.ok().filter(|_| is_whole)
+    let schedule = schedule.ok().filter(|_| is_whole)?;
+    Some((text, schedule))
 }
 
 /// The name of a choice.
@@ -64,7 +66,60 @@ pub(super) fn name_of_fold(fold: DstFold) -> &'static str {
     known.map_or("", |(name, _)| name)
 }
 
-fn recurrence(table: &mut Table<'_, '_>) -> Option<Recurrence> {
+/// A schedule as the API has it.
+pub(super) fn message(text: &ScheduleText) -> api::Schedule {
+    let rule = match &text.rule {
+        RuleText::Cron(text) => Rule::Cron(text.clone()),
+        RuleText::Interval { every, phase } => Rule::Interval(api::Interval {
+            every: Some(length(*every)),
+            phase: Some(length(*phase)),
+        }),
+        RuleText::OncePer {
+            period,
+            after,
+            before,
+        } => Rule::OncePer(api::OncePer {
+            period: match period {
+                Period::Day => api::Period::Day,
+                Period::Week => api::Period::Week,
+                Period::Month => api::Period::Month,
+            }
+            .into(),
+            after: after.clone(),
+            before: before.clone(),
+        }),
+        RuleText::After(job) => Rule::After(job.clone()),
+    };
+    let gap = text.dst_gap.map(|gap| match gap {
+        DstGap::NextValid => api::DstGap::NextValid,
+        DstGap::Skip => api::DstGap::Skip,
+    });
+    let fold = text.dst_fold.map(|fold| match fold {
+        DstFold::First => api::DstFold::First,
+        DstFold::Second => api::DstFold::Second,
+        DstFold::Both => api::DstFold::Both,
+    });
+    api::Schedule {
+        rule: Some(rule),
+        time_zone: text.time_zone.clone(),
+        dst_gap: gap.unwrap_or(api::DstGap::Unspecified).into(),
+        dst_fold: fold.unwrap_or(api::DstFold::Unspecified).into(),
+        jitter: (!text.jitter.is_zero()).then(|| length(text.jitter)),
+        start: text.start.clone(),
+        end: text.end.clone(),
+        exclude: text.exclude.clone(),
+    }
+}
+
+/// A length of time as the API has it.
+pub(super) fn length(length: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX),
+        nanos: length.subsec_nanos() as i32,
+    }
+}
+
+fn rule(table: &mut Table<'_, '_>) -> Option<RuleText> {
     let given: Vec<&str> = RULES.into_iter().filter(|rule| table.has(rule)).collect();
     match *given {
         [] => {
@@ -78,22 +133,14 @@ fn recurrence(table: &mut Table<'_, '_>) -> Option<Recurrence> {
         }
     }
     // All are read, so that none is called unknown.
-    let cron = cron(table);
+    let cron = table.take("cron").map(RuleText::Cron);
     let interval = interval(table);
     let once_per = once_per(table);
-    let after = table.take("after").map(Recurrence::After);
+    let after = table.take("after").map(RuleText::After);
     cron.or(interval).or(once_per).or(after)
 }
 
-fn cron(table: &mut Table<'_, '_>) -> Option<Recurrence> {
-    let text: String = table.take("cron")?;
-    let cron = text
-        .parse()
-        .map_err(|what: String| table.fault("cron", what));
-    cron.ok().map(Recurrence::Cron)
-}
-
-fn interval(table: &mut Table<'_, '_>) -> Option<Recurrence> {
+fn interval(table: &mut Table<'_, '_>) -> Option<RuleText> {
     let mut interval = table.table("interval")?;
     let every = interval.take("every");
     let phase = interval.take("phase");
@@ -103,10 +150,10 @@ fn interval(table: &mut Table<'_, '_>) -> Option<Recurrence> {
     interval.finish();
     let Length(every) = every?;
     let phase = phase.map_or(Duration::ZERO, |Length(phase)| phase);
-    Some(Recurrence::Interval(Interval { every, phase }))
+    Some(RuleText::Interval { every, phase })
 }
 
-fn once_per(table: &mut Table<'_, '_>) -> Option<Recurrence> {
+fn once_per(table: &mut Table<'_, '_>) -> Option<RuleText> {
     let mut window = table.table("once_per")?;
     let period = choice(&mut window, "period", PERIODS);
     let after: Option<String> = window.take("after");
@@ -115,34 +162,22 @@ fn once_per(table: &mut Table<'_, '_>) -> Option<Recurrence> {
         window.fault("period", "missing: it is DAY, WEEK or MONTH");
     }
     window.finish();
-    let parsed = Window::parse(period?, after.as_deref(), before.as_deref());
-    let parsed = parsed.map_err(|faults| {
-        for fault in faults {
-            table.fault(fault.field, fault.what);
-        }
-    });
-    parsed.ok().map(Recurrence::OncePer)
+    Some(RuleText::OncePer {
+        period: period?,
+        after: after.unwrap_or_default(),
+        before: before.unwrap_or_default(),
+    })
 }
 
-fn exclude(table: &mut Table<'_, '_>) -> Vec<Exclusion> {
+fn exclude(table: &mut Table<'_, '_>) -> Vec<String> {
     let values: Vec<toml::Value> = table.take("exclude").unwrap_or_default();
-    let mut excluded = Vec::new();
-    for value in values {
-        let parsed = text(&value).parse::<Exclusion>();
-        let parsed = parsed.map_err(|what| table.fault("exclude", what));
-        excluded.extend(parsed);
-    }
-    excluded
+    values.iter().map(text).collect()
 }
 
-/// A value that TOML may have as a time.
-fn text_or_time<T: FromStr<Err = String>>(
-    table: &mut Table<'_, '_>,
-    key: &'static str,
-) -> Option<T> {
-    let value: toml::Value = table.take(key)?;
-    let parsed = text(&value).parse();
-    parsed.map_err(|what: String| table.fault(key, what)).ok()
+/// A value that TOML may have as a time. Empty: there is none.
+fn text_or_time(table: &mut Table<'_, '_>, key: &'static str) -> String {
+    let value: Option<toml::Value> = table.take(key);
+    value.as_ref().map(text).unwrap_or_default()
 }
 
 fn text(value: &toml::Value) -> String {
@@ -150,6 +185,6 @@ fn text(value: &toml::Value) -> String {
         toml::Value::String(text) => text.clone(),
         toml::Value::Datetime(time) => time.to_string(),
         // It is no time in any form.
-        _ => String::new(),
+        _ => "?".to_owned(),
     }
 }

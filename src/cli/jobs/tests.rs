@@ -161,7 +161,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_line() {
         "line 11: jobs.b.steps: missing",
         "line 17: jobs.c.schedule.once_per.after: `noon` is not a time",
         "line 18: jobs.c.steps[1].order: `-1` is not an order",
-        "line 19: jobs.c.catch_up_max: must be 1 to 10000",
+        "line 19: jobs.c.catch_up_max: must be 1 to 1000",
         "line 23: jobs.d.schedule.jitter: a job that follows another",
         "line 26: jobs.e.schedule.after: there is no job `f`",
         "line 30: unknown key `other`: it may be one of jobs",

@@ -206,6 +206,30 @@ const CALLS: &[(&str, i32, Form)] = &[
     ),
     ("jobs check -f /nowhere", 2, Nothing),
     (
+        "jobs apply --dry-run -f FOLDER/jobs.toml",
+        0,
+        Fields(&["dry_run", "file", "jobs"]),
+    ),
+    (
+        "jobs apply -f FOLDER/jobs.toml",
+        0,
+        Fields(&["dry_run", "file", "jobs"]),
+    ),
+    ("jobs list", 0, Message("ListJobsResponse")),
+    ("jobs get a", 0, Message("GetJobResponse")),
+    ("jobs run a", 0, Message("RunJobResponse")),
+    ("jobs runs a", 0, Message("ListRunsResponse")),
+    ("jobs pause a --reason test", 0, Message("PauseJobResponse")),
+    ("jobs resume a", 0, Message("ResumeJobResponse")),
+    ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),
+    (
+        "jobs stop-agent --reason test",
+        0,
+        Message("StopAgentResponse"),
+    ),
+    ("jobs start-agent", 0, Message("StartAgentResponse")),
+    ("jobs delete a", 0, Message("DeleteJobResponse")),
+    (
         "prepare-target --login u --print",
         0,
         Fields(&["statements"]),
@@ -341,6 +365,7 @@ fn without_a_server_every_verb_that_needs_one_says_so() {
         &["resume-target", "x", "--reason", "x"],
         &["declare-dead", "x", "--replica", "x", "--reason", "x"],
         &["resource", "list"],
+        &["jobs", "list"],
         &["lock", "run", "x", "--", "true"],
         &["health"],
     ];

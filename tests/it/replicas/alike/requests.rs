@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 32] = [
+pub(super) const CALLS: [&str; 46] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -39,6 +39,20 @@ pub(super) const CALLS: [&str; 32] = [
     "ResourceService/Renew",
     "ResourceService/Release",
     "ResourceService/ForceRelease",
+    "JobService/CreateJob",
+    "JobService/UpdateJob",
+    "JobService/DeleteJob",
+    "JobService/GetJob",
+    "JobService/ListJobs",
+    "JobService/RunJob",
+    "JobService/PauseJob",
+    "JobService/ResumeJob",
+    "JobService/PreviewSchedule",
+    "JobService/ListRuns",
+    "JobService/GetRun",
+    "JobService/CancelRun",
+    "JobService/StartAgent",
+    "JobService/StopAgent",
 ];
 /// Stands for the handle of a scheduler; as long as one.
 const HANDLE: &str = "HHHHHHHH-HHHH-7HHH-8HHH-HHHHHHHHHHHH";
@@ -153,7 +167,8 @@ impl Requests {
                 self.of_task(handle).encode_to_vec()
             }
             _ if call.starts_with("ResourceService") => self.of_resources(call),
-            // The first field is the handle, and there is none in those of the status.
+            // The first field is the handle, or the name of a job, and there is none in those of the
+            // status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
         }
     }

@@ -1,0 +1,191 @@
+//! `jobs apply`: the jobs of the service become those of a file. What differs is said, and with
+//! `--dry-run` nothing else is done. Jobs that are not in the file stay as they are.
+
+use super::{JobsFile, job::Job};
+use crate::cli::{connect::Server, error::CliError, json, output};
+use clap::Args;
+use rallypoint_client::{Client, Error, api};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Arguments of `jobs apply`.
+#[derive(Args, Debug)]
+pub(super) struct Apply {
+    #[command(flatten)]
+    file: JobsFile,
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is done to a job.
+struct Change {
+    name: String,
+    /// `created`, `changed` or `unchanged`.
+    done: &'static str,
+    /// What differs: the field, and its value before and after.
+    differences: Vec<(String, String, String)>,
+}
+
+impl Apply {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let mut jobs = self.file.read()?;
+        if let Some(job) = jobs.iter().find(|job| !job.on_failure.is_empty()) {
+            let what = format!(
+                "jobs.{}.on_failure: the service does not run it yet",
+                job.name
+            );
+            return Err(CliError::usage(what).next("leave it out"));
+        }
+        in_sequence(&mut jobs);
+        let client = server.client().await?;
+        let mut changes = Vec::new();
+        for job in &jobs {
+            changes.push(apply(&client, job, self.dry_run).await?);
+        }
+        let document = json!({
+            "file": self.file.path.display().to_string(),
+            "dry_run": self.dry_run,
+            "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
+        });
+        let lines: Vec<String> = changes.iter().map(|change| change.text()).collect();
+        output::document(document, lines.join("\n"));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Jobs come behind those that they follow.
+fn in_sequence(jobs: &mut Vec<Job>) {
+    let mut rest = std::mem::take(jobs);
+    while !rest.is_empty() {
+        let is_later = |job: &Job, rest: &[Job]| {
+            let before = job.follows();
+            rest.iter().any(|other| before == Some(&*other.name))
+        };
+        let at = rest
+            .iter()
+            .position(|job| !is_later(job, &rest))
+            .unwrap_or(0);
+        jobs.push(rest.remove(at));
+    }
+}
+
+async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, CliError> {
+    let name = &job.name;
+    let failed = |error: &Error| CliError::call(format!("cannot apply job {name}"), error);
+    let request = api::CreateJobRequest {
+        name: name.clone(),
+        settings: Some(job.settings()),
+        validate_only: true,
+    };
+    let planned = client.create_job(request.clone()).await;
+    let planned = planned
+        .map_err(|error| failed(&error))?
+        .job
+        .unwrap_or_default();
+    let known = client
+        .get_job(api::GetJobRequest { name: name.clone() })
+        .await;
+    let known = match known {
+        Ok(known) => known.job,
+        Err(error) if error.is("JOB_NOT_FOUND") => None,
+        Err(error) => return Err(failed(&error)),
+    };
+    let Some(known) = known else {
+        if !dry_run {
+            let request = api::CreateJobRequest {
+                validate_only: false,
+                ..request
+            };
+            client
+                .create_job(request)
+                .await
+                .map_err(|error| failed(&error))?;
+        }
+        return Ok(Change::of(name, "created", Vec::new()));
+    };
+    let differences = differences(known.settings.as_ref(), planned.settings.as_ref());
+    if differences.is_empty() {
+        return Ok(Change::of(name, "unchanged", differences));
+    }
+    if !dry_run {
+        let request = api::UpdateJobRequest {
+            name: name.clone(),
+            settings: Some(job.settings()),
+            etag: known.etag,
+        };
+        client
+            .update_job(request)
+            .await
+            .map_err(|error| failed(&error))?;
+    }
+    Ok(Change::of(name, "changed", differences))
+}
+
+fn differences(
+    before: Option<&api::JobSettings>,
+    after: Option<&api::JobSettings>,
+) -> Vec<(String, String, String)> {
+    let json = |settings: Option<&api::JobSettings>| settings.map_or(Value::Null, json::of);
+    let mut found = Vec::new();
+    compare("", &json(before), &json(after), &mut found);
+    found
+}
+
+/// The values that differ, by the path of their field.
+fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, String, String)>) {
+    match (before, after) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                let of = |map: &serde_json::Map<String, Value>| {
+                    map.get(name).cloned().unwrap_or(Value::Null)
+                };
+                compare(&path, &of(one), &of(other), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            for at in 0..one.len().max(other.len()) {
+                let of = |list: &[Value]| list.get(at).cloned().unwrap_or(Value::Null);
+                let path = format!("{path}[{}]", at + 1);
+                compare(&path, &of(one), &of(other), found);
+            }
+        }
+        _ if before == after => {}
+        _ => found.push((path.to_owned(), before.to_string(), after.to_string())),
+    }
+}
+
+impl Change {
+    fn of(name: &str, done: &'static str, differences: Vec<(String, String, String)>) -> Self {
+        Change {
+            name: name.to_owned(),
+            done,
+            differences,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let difference = |(field, before, after): &(String, String, String)| json!({ "field": field, "before": before, "after": after });
+        json!({
+            "job": self.name,
+            "done": self.done,
+            "differences": self.differences.iter().map(difference).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![format!("{}: {}", self.name, self.done)];
+        for (field, before, after) in &self.differences {
+            lines.push(format!("  {field}: {before} -> {after}"));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,187 @@
+//! Verbs about jobs of the service.
+
+use super::show;
+use crate::cli::{connect::Server, error::CliError, output};
+use clap::Args;
+use jiff::Timestamp;
+use rallypoint_client::api;
+
+/// Which job.
+#[derive(Args, Debug)]
+pub(super) struct Named {
+    /// Its name
+    name: String,
+}
+
+/// Arguments of `jobs run`.
+#[derive(Args, Debug)]
+pub(super) struct RunNow {
+    /// Its name
+    name: String,
+    /// Leave out steps of lower orders
+    #[arg(long, value_name = "ORDER")]
+    from_order: Option<i64>,
+}
+
+/// Arguments of `jobs pause`.
+#[derive(Args, Debug)]
+pub(super) struct Pause {
+    /// Its name
+    name: String,
+    /// Why, for the record
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "TEXT"
+    )]
+    reason: String,
+}
+
+/// Arguments of `jobs runs`.
+#[derive(Args, Debug)]
+pub(super) struct Runs {
+    /// Its name
+    name: String,
+    /// Most due times to show
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: i32,
+}
+
+/// Arguments of `jobs cancel-run`.
+#[derive(Args, Debug)]
+pub(super) struct CancelRun {
+    /// Its name
+    name: String,
+    /// The due time of the run, as `jobs runs` shows it
+    due: Timestamp,
+}
+
+impl Named {
+    pub(super) async fn get(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot show job {}", self.name);
+        let request = api::GetJobRequest { name: self.name };
+        let known = server.client().await?.get_job(request).await;
+        let known = known.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&known, |known| show::job(known.job.as_ref(), ""));
+        Ok(())
+    }
+
+    pub(super) async fn delete(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot delete job {}", self.name);
+        let said = format!("{}: deleted", self.name);
+        let request = api::DeleteJobRequest {
+            name: self.name,
+            etag: String::new(),
+        };
+        let deleted = server.client().await?.delete_job(request).await;
+        let deleted = deleted.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&deleted, |_| output::line(said));
+        Ok(())
+    }
+
+    pub(super) async fn resume(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot resume job {}", self.name);
+        let request = api::ResumeJobRequest { name: self.name };
+        let resumed = server.client().await?.resume_job(request).await;
+        let resumed = resumed.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&resumed, |resumed| {
+            let before = if resumed.already_resumed {
+                " (was not paused)"
+            } else {
+                ""
+            };
+            show::job(resumed.job.as_ref(), before);
+        });
+        Ok(())
+    }
+}
+
+impl RunNow {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot run job {}", self.name);
+        let request = api::RunJobRequest {
+            name: self.name,
+            request_id: String::new(),
+            from_order: self.from_order,
+        };
+        let run = server.client().await?.run_job(request).await;
+        let run = run.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&run, |answer| show::run(answer.run.as_ref()));
+        Ok(())
+    }
+}
+
+impl Pause {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot pause job {}", self.name);
+        let request = api::PauseJobRequest {
+            name: self.name,
+            reason: self.reason,
+        };
+        let paused = server.client().await?.pause_job(request).await;
+        let paused = paused.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&paused, |paused| {
+            let before = if paused.already_paused {
+                " (was paused before)"
+            } else {
+                ""
+            };
+            show::job(paused.job.as_ref(), before);
+        });
+        Ok(())
+    }
+}
+
+impl Runs {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot list runs of job {}", self.name);
+        let request = api::ListRunsRequest {
+            name: self.name,
+            page_size: self.limit,
+            page_token: String::new(),
+        };
+        let runs = server.client().await?.list_runs(request).await;
+        let runs = runs.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&runs, |answer| show::runs(&answer.runs));
+        Ok(())
+    }
+}
+
+impl CancelRun {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot cancel the run of {} of job {}", self.due, self.name);
+        let request = api::CancelRunRequest {
+            name: self.name,
+            due: Some(prost_types::Timestamp {
+                seconds: self.due.as_microsecond().div_euclid(1_000_000),
+                nanos: self.due.subsec_nanosecond(),
+            }),
+        };
+        let run = server.client().await?.cancel_run(request).await;
+        let run = run.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&run, |answer| show::run(answer.run.as_ref()));
+        Ok(())
+    }
+}
+
+/// All pages as one answer.
+pub(super) async fn list(server: &Server) -> Result<(), CliError> {
+    let client = server.client().await?;
+    let mut all = api::ListJobsResponse::default();
+    loop {
+        let request = api::ListJobsRequest {
+            page_size: 1_000,
+            page_token: std::mem::take(&mut all.next_page_token),
+        };
+        let page = client.list_jobs(request).await;
+        let page = page.map_err(|error| CliError::call("cannot list jobs", &error))?;
+        all.jobs.extend(page.jobs);
+        all.next_page_token = page.next_page_token;
+        if all.next_page_token.is_empty() {
+            break;
+        }
+    }
+    output::answer(&all, |all| show::jobs(&all.jobs));
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Jobs, their runs and the agent for people.
+
+use crate::cli::{output, table::Table, time_text};
+use jiff::Timestamp;
+use rallypoint_client::api::{Agent, Job, JobRun, RunReason, RunState, schedule::Rule};
+
+/// One job. `remark`: what else there is to say.
+pub(super) fn job(job: Option<&Job>, remark: &str) {
+    let Some(job) = job else { return };
+    output::line(format!("{}{remark}", job.name));
+    let settings = job.settings.clone().unwrap_or_default();
+    let mut lines = vec![
+        ("schedule", rule(job)),
+        ("next due", time(job.next_due.as_ref())),
+        ("steps", settings.steps.len().to_string()),
+        ("etag", job.etag.clone()),
+        ("changed by", job.changed_by.clone()),
+    ];
+    if job.failures > 0 {
+        lines.push(("failures", format!("{} in a row", job.failures)));
+    }
+    if let Some(paused) = paused(job) {
+        lines.push(("paused", paused));
+    }
+    for (name, value) in lines {
+        output::line(format!("  {name:<12} {value}"));
+    }
+}
+
+/// Many of them.
+pub(super) fn jobs(jobs: &[Job]) {
+    let mut table = Table::new(&["name", "schedule", "next due", ">failures", "paused"]);
+    for job in jobs {
+        table.row([
+            job.name.clone(),
+            rule(job),
+            time(job.next_due.as_ref()),
+            job.failures.to_string(),
+            paused(job).unwrap_or_default(),
+        ]);
+    }
+    match table.is_empty() {
+        true => output::note("no jobs: `rallypoint jobs apply -f jobs.toml`"),
+        false => table.print(),
+    }
+}
+
+/// One run.
+pub(super) fn run(run: Option<&JobRun>) {
+    let Some(run) = run else { return };
+    let why = why(run);
+    let why = if why.is_empty() {
+        why
+    } else {
+        format!(": {why}")
+    };
+    let state = state(run);
+    output::line(format!("{} {}: {state}{why}", run.job, due(run)));
+    if !run.handle.is_empty() {
+        output::line(format!("  scheduler {}", run.handle));
+    }
+}
+
+/// Due times with what became of them.
+pub(super) fn runs(runs: &[JobRun]) {
+    let mut table = Table::new(&[
+        "due",
+        "state",
+        "why",
+        ">attempt",
+        "started",
+        "took",
+        "scheduler",
+    ]);
+    for run in runs {
+        let (from, to) = (run.started_at.as_ref(), run.ended_at.as_ref());
+        let took = from.zip(to).map(|(from, to)| {
+            time_text::duration(time_text::micros(Some(to)) - time_text::micros(Some(from)))
+        });
+        table.row([
+            due(run),
+            state(run),
+            why(run),
+            run.attempt.to_string(),
+            time(from),
+            took.unwrap_or_else(|| "-".to_owned()),
+            run.handle.clone(),
+        ]);
+    }
+    match table.is_empty() {
+        true => output::note("no due time has passed yet"),
+        false => table.print(),
+    }
+}
+
+/// The agent, and what runs.
+pub(super) fn agent(agent: Option<&Agent>, remark: &str) {
+    let Some(agent) = agent else { return };
+    let stands = if agent.stopped { "stopped" } else { "started" };
+    output::line(format!(
+        "the agent is {stands}{remark}; {} runs go on",
+        agent.running
+    ));
+    agent.runs.iter().for_each(|one| run(Some(one)));
+}
+
+fn rule(job: &Job) -> String {
+    let settings = job.settings.as_ref();
+    let Some(schedule) = settings.and_then(|settings| settings.schedule.as_ref()) else {
+        return "-".to_owned();
+    };
+    let zone = match &*schedule.time_zone {
+        "UTC" => String::new(),
+        zone => format!(" {zone}"),
+    };
+    let rule = match &schedule.rule {
+        Some(Rule::Cron(text)) => text.clone(),
+        Some(Rule::Interval(interval)) => {
+            let every = time_text::duration_us(interval.every.as_ref());
+            format!("every {}", time_text::duration(every))
+        }
+        Some(Rule::OncePer(window)) => {
+            let period = window.period().as_str_name();
+            let period = period.trim_start_matches("PERIOD_").to_lowercase();
+            let ends = [&window.after, &window.before];
+            let ends = ends.map(|text| if text.is_empty() { "…" } else { text });
+            format!("once per {period}, {}", ends.join(" to "))
+        }
+        Some(Rule::After(job)) => format!("after {job}"),
+        None => "-".to_owned(),
+    };
+    format!("{rule}{zone}")
+}
+
+fn paused(job: &Job) -> Option<String> {
+    let paused = job.paused.as_ref()?;
+    let by = match &*paused.by {
+        "" => "the service",
+        by => by,
+    };
+    let since = time(paused.since.as_ref());
+    Some(format!("{since} by {by}: {}", paused.reason))
+}
+
+/// The due time as `jobs cancel-run` takes it, and the last one of a range.
+fn due(run: &JobRun) -> String {
+    let at = |time: &prost_types::Timestamp| {
+        let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
+        time.map(|time| time.to_string()).unwrap_or_default()
+    };
+    let due = run.due.as_ref().map(at).unwrap_or_default();
+    match &run.last_due {
+        Some(last) => format!("{due} to {} ({})", at(last), run.count),
+        None => due,
+    }
+}
+
+fn state(run: &JobRun) -> String {
+    let name = RunState::try_from(run.state)
+        .unwrap_or_default()
+        .as_str_name();
+    name.trim_start_matches("RUN_STATE_").to_owned()
+}
+
+fn why(run: &JobRun) -> String {
+    let reason = RunReason::try_from(run.reason).unwrap_or_default();
+    let what = match reason {
+        RunReason::Unspecified if run.failed_tasks > 0 => {
+            return format!("{} tasks failed", run.failed_tasks);
+        }
+        RunReason::Unspecified => "",
+        RunReason::StillRunning => "previous run still running",
+        RunReason::QueueFull => "too many runs wait",
+        RunReason::Replaced => "replaced by a later due time",
+        RunReason::JobPaused => "job paused",
+        RunReason::JobDeleted => "job deleted",
+        RunReason::NoServer => "no server",
+        RunReason::AgentStopped => "agent stopped",
+        RunReason::WindowClosed => "window closed",
+        RunReason::TooLate => "too late",
+        RunReason::MaxRuntime => "longer than max_runtime",
+        RunReason::Asked => "asked for",
+        RunReason::Refused => "steps refused",
+        RunReason::SchedulerGone => "its scheduler is gone",
+    };
+    let by = Some(&run.by).filter(|by| !by.is_empty() && reason == RunReason::Asked);
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let detail = Some(&run.detail).filter(|detail| !detail.is_empty());
+    let detail = detail
+        .map(|detail| format!(" ({detail})"))
+        .unwrap_or_default();
+    format!("{what}{by}{detail}")
+}
+
+fn time(time: Option<&prost_types::Timestamp>) -> String {
+    time_text::time(time_text::micros(time))
+}

@@ -1,0 +1,40 @@
+//! Recurring jobs in `status`: whether they fire, and what needs somebody's attention.
+
+use crate::cli::{
+    output::{self, RED},
+    time_text,
+};
+use rallypoint_client::api::JobCounts;
+
+/// A line about jobs, if there are any.
+pub(super) fn show(counts: Option<&JobCounts>) {
+    let Some(counts) = counts.filter(|counts| counts.jobs > 0) else {
+        return;
+    };
+    let agent = counts.agent.as_ref();
+    let running = agent.map_or(0, |agent| agent.running);
+    let mut line = format!("jobs: {}, {running} runs go on", counts.jobs);
+    for (count, what) in [
+        (counts.waiting, "wait"),
+        (counts.paused, "jobs paused"),
+        (counts.failing, "jobs whose last run failed"),
+        (counts.late, "jobs late"),
+    ] {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    }
+    if let Some(next) = &counts.next_due {
+        let next = time_text::time(time_text::micros(Some(next)));
+        line.push_str(&format!(", next due {next}"));
+    }
+    output::line(line);
+    if let Some(agent) = agent.filter(|agent| agent.stopped) {
+        let since = time_text::time(time_text::micros(agent.changed_at.as_ref()));
+        let text = format!(
+            "the agent is stopped since {since} by {}: no job fires ({})",
+            agent.changed_by, agent.reason
+        );
+        output::line(output::paint(&text, RED));
+    }
+}
