@@ -1,6 +1,7 @@
 //! Which moments a schedule names: across changes of the clocks, in windows, at the limits.
 
 mod faults;
+mod passed;
 mod windows;
 
 use super::*;
