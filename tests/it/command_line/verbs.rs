@@ -104,11 +104,7 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("status", 0, Message("GetStatusResponse")),
     ("status --executions", 0, Message("ListExecutionsResponse")),
     ("list --state open", 0, Message("ListSchedulersResponse")),
-    (
-        "tasks HANDLE --failed",
-        0,
-        Message("ListTasksResponse"),
-    ),
+    ("tasks HANDLE --failed", 0, Message("ListTasksResponse")),
     ("attempts HANDLE 1", 0, Message("ListAttemptsResponse")),
     ("attempts HANDLE/1", 0, Message("ListAttemptsResponse")),
     ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
