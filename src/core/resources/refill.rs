@@ -19,6 +19,7 @@ impl Resources {
             };
             // Until it has been looked at, what is missing has a timer all the same.
             self.set_refill_timer(&key, |in_use, now| in_use.full_at(now));
+            self.watches.note(&key);
             self.changed.insert(key);
         }
     }

@@ -53,7 +53,8 @@ impl Watches {
         }
     }
 
-    fn note(&mut self, key: &ResourceKey) {
+    /// The resource is not as its followers were told.
+    pub(super) fn note(&mut self, key: &ResourceKey) {
         let Some(watched) = self.watched.get_mut(key) else {
             return;
         };
