@@ -33,7 +33,7 @@ impl Jobs {
         let most = limits.missed_rows + misfire.runs() + 4;
         let passed = schedule.passed(timestamp(from), timestamp(until), most);
         // The release of the time zones may be another one, by which it is not due any more.
-        let is_named = passed.newest.first().is_some();
+        let is_named = !passed.newest.is_empty();
         let next = job.due_after(until);
         let release = self.zones.release();
         self.change_state(turn, no, |state| {
