@@ -46,6 +46,7 @@ pub use model::settings::*;
 pub use model::target_pause::*;
 pub use model::task::*;
 pub use model::time::*;
+pub use model::want::*;
 pub use output::*;
 pub use record::*;
 pub use reply::*;

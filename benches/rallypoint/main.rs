@@ -35,6 +35,7 @@ mod sql;
 mod stall;
 mod streams;
 mod takeover;
+mod task_resources;
 mod throughput;
 mod turnaround;
 mod unary;
@@ -102,6 +103,9 @@ enum Name {
     /// How long a place under a limit of 1, 3 and 8 stands empty between two tasks of 20 ms,
     /// against the same texts on 8 connections without a service
     Turnaround,
+    /// SQL tasks of 5 ms that hold one of 100 keys and one of 20 permits, against the same tasks
+    /// without
+    TaskResources,
     /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the
     /// memory they take
     Backlog,
@@ -201,6 +205,7 @@ impl Bench {
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
             Name::Locks => locks::run(most(100_000), runs).await?.into(),
             Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),
+            Name::TaskResources => task_resources::run(count(10_000), runs).await?.into(),
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
             Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
             Name::Orders => orders::run(count(100_000), runs).await?.into(),

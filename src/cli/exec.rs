@@ -17,6 +17,7 @@ mod sql_script;
 mod sql_token;
 mod task_option;
 mod task_options;
+mod task_resource;
 mod unique_json;
 
 pub(super) use file::field;
@@ -59,11 +60,13 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
   -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
                      @total_timeout 2h, @retries 3, @delivery exactly once, @result_rows 10, @read_only,
                      @isolation serializable, @search_path a, b, @statement_timeout 5m, @role NAME
+  -- @resource NAME  (also repeated) holds it while the task runs: alone, or as one of those that say
+                     `@resource NAME shared` or `@resource NAME permits 2`
 Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and COPY from stdin or to
 stdout. Variables of psql (`:name`) are left as they are, as in psql without them.
 
 A table of tasks, statements of several lines included, comes as JSON lines, whose fields are
-statement, order, params, labels and the names above:
+statement, order, params, labels, resources and the names above:
   psql -AtXc \"select json_build_object('order', step, 'statement', sql) from todo\" |
     rallypoint exec -f -";
 

@@ -153,9 +153,10 @@ fn waiting(claim: &Claim) -> String {
         claim.claim, claim.position
     );
     if let Some(first) = claim.in_the_way.first() {
-        let owner = match first.owner.as_str() {
-            "" => format!("claim {}", first.claim),
-            owner => table::plain(owner),
+        let owner = match (first.handle.as_str(), first.owner.as_str()) {
+            ("", "") => format!("claim {}", first.claim),
+            ("", owner) => table::plain(owner),
+            (handle, _) => format!("task {handle}/{}", first.seq),
         };
         let since = time_text::ago(time_text::micros(first.since.as_ref()));
         said.push_str(&format!(", held by {owner} since {since}"));

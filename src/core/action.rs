@@ -1,7 +1,8 @@
 //! What the core wants done once the records of its batch are durable.
 
 use super::{
-    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time, Work,
+    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time,
+    Token, Work,
 };
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub struct Assignment {
     /// When the attempt must end at the latest: the time, and whether it is the total deadline
     /// (else the timeout).
     pub time_limit: Option<TimeLimit>,
+    /// The fencing token of its resources, if it has any.
+    pub resource_token: Option<Token>,
     /// After what the session it runs on is cleaned.
     pub session_reset: SessionReset,
 }

@@ -1,6 +1,10 @@
 //! Why a task does not run: what the core answers to [`super::Verb::Explain`]. Values only.
 
-use super::{Attempt, Halt, Order, ReleaseMode, Seq, TargetPause, TaskRef, TaskState, Time, Work};
+use super::{
+    Attempt, Halt, Holder, Mode, Order, ReleaseMode, Seq, TargetPause, TaskRef, TaskState, Time,
+    Work,
+};
+use std::sync::Arc;
 
 /// An unfinished task, and what keeps it from starting.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,10 +108,27 @@ pub enum Blocker {
     },
     /// Others get the next slot by their share.
     Share(Share),
+    /// Resources that it wants are not free, or others are before it.
+    Resources(Vec<ResourceBlocker>),
     /// An earlier owner may have started it, and its executor has not said so yet.
     InDoubt,
     /// Its lost attempt may have committed, and its target has not said so yet.
     Resolving,
+}
+
+/// A resource that a task waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceBlocker {
+    /// Its name.
+    pub resource: Arc<str>,
+    /// How the task would use it.
+    pub mode: Mode,
+    /// Permits there are; `None`: it does not exist any more.
+    pub capacity: Option<u32>,
+    /// Place in line, from 1. Tasks of one scheduler and order that want the same have one.
+    pub position: u64,
+    /// Some of those that hold it, oldest first.
+    pub holders: Vec<Holder>,
 }
 
 impl Blocker {

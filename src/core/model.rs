@@ -16,3 +16,4 @@ pub(crate) mod settings;
 pub(crate) mod target_pause;
 pub(crate) mod task;
 pub(crate) mod time;
+pub(crate) mod want;

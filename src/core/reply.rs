@@ -137,6 +137,15 @@ pub enum Reject {
     },
     /// There may be retries behind those that the caller has found: search again.
     RetriesUnknown,
+    /// A task of the call cannot have a resource.
+    TaskResource {
+        /// Its place in the call.
+        index: usize,
+        /// Which of its resources, by its place in `resources`, sorted by name.
+        name: Arc<str>,
+        /// Why.
+        reject: ResourceReject,
+    },
     /// What is wrong with a call about resources.
     Resource(ResourceReject),
     /// What is wrong with a call about jobs.

@@ -2,7 +2,7 @@
 
 use super::{
     ClaimNo, ClaimPhase, ClaimSpec, ClaimState, Mode, ResourceField, ResourceImage,
-    ResourceSettings, Time, Token,
+    ResourceSettings, TaskId, Time, Token,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -130,6 +130,9 @@ pub struct ResourceView {
     pub holds: usize,
     /// Claims that wait for it.
     pub waiting: usize,
+    /// Lines of tasks that wait for it: those of one scheduler and order that want the same are
+    /// one.
+    pub lines: usize,
     /// How long holds last, of late.
     pub usual_hold: Option<Duration>,
     /// Those that hold it, oldest first, as many as were asked for.
@@ -177,6 +180,8 @@ pub struct Holder {
     pub claim: ClaimNo,
     /// In the caller's words.
     pub owner: Arc<str>,
+    /// The task that holds it, if one does.
+    pub task: Option<TaskId>,
     /// How it is used.
     pub mode: Mode,
     /// Since when it is held.
@@ -213,6 +218,8 @@ pub enum ResourceReject {
     UnknownClaim,
     /// The claim has another token, or none.
     WrongToken,
+    /// A task holds it, and gives it back when its attempt is over.
+    ClaimOfTask(TaskId),
     /// The claim has ended.
     ClaimEnded(Box<ClaimState>),
 }

@@ -21,15 +21,19 @@ mod end;
 mod grant;
 mod in_use;
 mod missing;
+mod passing;
 mod refill;
 mod restore;
+mod task_blockers;
+mod task_holds;
+pub(crate) mod task_lines;
 mod timers;
 mod view;
 mod watch;
 
 use super::{
     Caller, ClaimCounts, ClaimNo, Namespace, Proof, Reject, Reply, ResourceKey, ResourceReject,
-    ResourceReply, ResourceVerb, Ticket, Time, Token, Turn, model::limits::Limits,
+    ResourceReply, ResourceVerb, TaskId, Ticket, Time, Token, Turn, model::limits::Limits,
 };
 use claim::Claim;
 use definitions::Definitions;
@@ -38,6 +42,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
+use task_lines::TaskLines;
 use uuid::Uuid;
 use watch::Watches;
 
@@ -62,7 +67,9 @@ pub(crate) struct Resources {
     /// Open claims by namespace.
     open: BTreeMap<Namespace, usize>,
     counts: ClaimCounts,
+    /// The last number given; `recorded`: the last one on record.
     last: ClaimNo,
+    recorded: ClaimNo,
     token: Token,
     /// When to look at a claim: at most one entry each.
     timers: BTreeSet<(Time, ClaimNo)>,
@@ -81,6 +88,11 @@ pub(crate) struct Resources {
     in_outage: bool,
     /// Claims that have ended since some were forgotten.
     ended_since_forgotten: usize,
+    /// Tasks that wait, and the claims of those that run.
+    tasks: TaskLines,
+    holders: BTreeMap<TaskId, ClaimNo>,
+    /// They are as the journal has them, and nobody has looked at whose attempts are over.
+    restored: bool,
     /// Claims that have ended since the last checkpoint.
     ended_since_checkpoint: usize,
     /// When to write one, for so few ended claims.
@@ -183,6 +195,7 @@ impl Resources {
         proof: Proof,
     ) -> Result<ResourceReply, Reject> {
         let claim = self.claim_of(caller, no)?;
+        claim.check_not_of_task()?;
         claim.check_open()?;
         if let Proof::Token(token) = proof {
             claim.check_token(token)?;

@@ -6,6 +6,7 @@ pub(crate) mod deadlines;
 pub(crate) mod halting;
 pub(crate) mod in_flight;
 pub(crate) mod ledger;
+pub(crate) mod lines;
 pub(crate) mod queue;
 pub(crate) mod starts_and_ends;
 pub(crate) mod unfinished;
@@ -18,6 +19,7 @@ use super::{
 use contribution::Contribution;
 use in_flight::{Assignments, History};
 use ledger::Ledger;
+use lines::Lines;
 use queue::{Queue, StartLimit, span::Span};
 use std::collections::BTreeMap;
 
@@ -30,6 +32,8 @@ pub(crate) struct Scheduler {
     /// Its unfinished tasks.
     pub ledger: Ledger,
     pub queue: Queue,
+    /// Where its tasks wait for resources.
+    pub lines: Lines,
     pub running: Assignments,
     /// Attempts of tasks that have begun more than their first one.
     pub histories: BTreeMap<Seq, History>,
@@ -76,6 +80,7 @@ impl Scheduler {
             image,
             ledger: Ledger::default(),
             queue,
+            lines: Lines::default(),
             running: Assignments::default(),
             histories: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -151,7 +156,8 @@ impl Scheduler {
         if self.capacity() == 0 {
             return Vec::new();
         }
-        let mut kinds: Vec<KindId> = self.queue.ready_kinds(self.start_limit()).collect();
+        let plain = self.queue.ready_kinds(self.start_limit());
+        let mut kinds: Vec<KindId> = plain.chain(self.lines.ready_kinds()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds

@@ -30,6 +30,7 @@ pub(crate) mod schedulers;
 pub(crate) mod streams;
 pub(crate) mod submit;
 pub(crate) mod target_pauses;
+pub(crate) mod task_resources;
 pub(crate) mod timers;
 pub(crate) mod totals;
 
@@ -184,12 +185,14 @@ impl Shard {
         let turn = &mut Turn::new(now, out);
         self.forget_ended(turn);
         let remembered_since = self.memory.since(now);
+        self.end_orphans(turn);
         self.resources.settle(turn, &self.limits, remembered_since);
         self.run_timers(turn);
         self.run_jobs(turn);
         self.refresh();
         self.run_slices(turn);
         self.refresh();
+        self.keep_for_passed();
         self.dispatch(turn);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);
@@ -308,7 +311,9 @@ impl Shard {
     /// Brings what is derived from the touched schedulers up to date: fair share, totals and
     /// timers.
     pub(crate) fn refresh(&mut self) {
+        self.note_woken_lines();
         while let Some(scheduler) = self.schedulers.pop_touched() {
+            scheduler.follow_lanes(&mut self.resources);
             let halt = scheduler.image.halt.as_ref().map(|halt| halt.order);
             scheduler.queue.track_above(halt);
             self.totals.update(scheduler);

@@ -29,5 +29,6 @@ mod retried_tasks;
 mod retries;
 mod scheduler_names;
 mod target_pauses;
+mod task_resources;
 mod time_limits;
 pub(crate) mod world;

@@ -150,6 +150,11 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         Reject::UnknownTask => task_not_found(),
         Reject::Retried { .. } | Reject::RetriesUnknown => retried_meanwhile(),
         Reject::JournalRejected => journal_rejected(),
+        Reject::TaskResource {
+            index,
+            name,
+            reject,
+        } => resource::of_task(index, &name, reject),
         Reject::Resource(reject) => resource::rejected(reject),
         Reject::Job(reject) => job::rejected(reject),
     }

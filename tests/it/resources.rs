@@ -3,6 +3,7 @@
 
 mod errors;
 mod lock_run;
+mod tasks;
 mod watch;
 
 use crate::harness::{

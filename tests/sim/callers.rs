@@ -58,6 +58,8 @@ pub(crate) struct Callers {
     pub streams: Vec<Handle>,
     /// What was found to retry, perhaps long ago.
     searches: Vec<Search>,
+    /// There are resources that tasks may hold.
+    pub with_resources: bool,
 }
 
 impl Callers {
@@ -75,6 +77,7 @@ impl Callers {
             refused: Vec::new(),
             streams: Vec::new(),
             searches: Vec::new(),
+            with_resources: false,
         }
     }
 
@@ -328,7 +331,10 @@ impl Callers {
                 Run {
                     count: tasks,
                     order,
-                    spec: fixtures.spec(now, rng),
+                    spec: match self.with_resources && rng.percent(30) {
+                        true => fixtures.holding(rng),
+                        false => fixtures.spec(now, rng),
+                    },
                 }
             })
             .collect();

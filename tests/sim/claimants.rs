@@ -6,14 +6,20 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Caller, ClaimNo, ClaimPhase, ClaimSpec, ClaimView, Command, Mode, Namespace, Proof, Refill,
-        Reply, Request, ResourceField, ResourceReply, ResourceSettings, ResourceVerb, Ticket, Time,
-        Token, Want,
+        Reply, Request, ResourceField, ResourceKey, ResourceReply, ResourceSettings, ResourceVerb,
+        Ticket, Time, Token, Want,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use uuid::Uuid;
 
+/// Whose resources there are: those of the schedulers, whose tasks hold them too.
+const NAMESPACES: [&str; 2] = ["one", "two"];
 /// Their tickets are those from here on.
 const FIRST_TICKET: u64 = 1 << 40;
 /// Claims that are known to be open at a time, about.
@@ -41,7 +47,8 @@ const REFILL: Refill = Refill {
 pub(crate) struct Claimants {
     rng: Rng,
     next: u64,
-    defined: usize,
+    /// Resources that are known to be there.
+    defined: BTreeSet<ResourceKey>,
     /// Calls whose answer is still to come.
     asked: FxHashMap<Ticket, (ResourceVerb, Time)>,
     /// Calls of unknown outcome.
@@ -57,7 +64,7 @@ impl Claimants {
         Claimants {
             rng: Rng::new(seed ^ 0x5eed_c1a1),
             next: FIRST_TICKET,
-            defined: 0,
+            defined: BTreeSet::new(),
             asked: FxHashMap::default(),
             unknown: Vec::new(),
             claims: BTreeMap::new(),
@@ -72,18 +79,27 @@ impl Claimants {
         }
         let verb = match self.unknown.pop() {
             Some(verb) => verb,
-            None if self.defined < DEFINITIONS.len() => self.define(),
+            None if !self.have_defined() => return Some(self.define(now)),
             None => self.verb()?,
         };
         Some(self.say(now, verb))
     }
 
+    /// Whether every resource is there.
+    pub(crate) fn have_defined(&self) -> bool {
+        self.defined.len() == NAMESPACES.len() * DEFINITIONS.len()
+    }
+
     fn say(&mut self, now: Time, verb: ResourceVerb) -> Envelope {
+        self.say_as(now, namespace(), verb)
+    }
+
+    fn say_as(&mut self, now: Time, namespace: Namespace, verb: ResourceVerb) -> Envelope {
         self.next += 1;
         let ticket = Ticket(self.next);
         self.asked.insert(ticket, (verb.clone(), now));
         let caller = Caller {
-            namespace: namespace(),
+            namespace,
             name: "claimant".into(),
         };
         Envelope {
@@ -92,9 +108,18 @@ impl Claimants {
         }
     }
 
-    fn define(&mut self) -> ResourceVerb {
-        let (name, capacity, delay, max_hold) = DEFINITIONS[self.defined];
-        ResourceVerb::Create {
+    fn define(&mut self, now: Time) -> Envelope {
+        let all = NAMESPACES
+            .iter()
+            .flat_map(|of| DEFINITIONS.map(|one| (*of, one)));
+        let is_missing = |(of, (name, ..)): &(&str, (&str, u32, u64, Option<u64>))| {
+            let mut known = self.defined.iter();
+            !known.any(|key| (&*key.namespace.0, &*key.name) == (*of, *name))
+        };
+        let mut missing = all.filter(is_missing);
+        let (namespace, (name, capacity, delay, max_hold)) =
+            missing.next().expect("one is missing");
+        let create = ResourceVerb::Create {
             name: name.into(),
             settings: ResourceSettings {
                 capacity,
@@ -103,7 +128,8 @@ impl Claimants {
                 refill: name.starts_with("rate").then_some(REFILL),
                 reader_preferred: name == "news",
             },
-        }
+        };
+        self.say_as(now, Namespace(namespace.into()), create)
     }
 
     fn verb(&mut self) -> Option<ResourceVerb> {
@@ -177,6 +203,7 @@ impl Claimants {
             }),
             lease: Duration::from_secs(1 + rng.below(10)),
             wait: rng.percent(30).then(|| Duration::from_secs(rng.below(8))),
+            task: None,
         };
         ResourceVerb::Acquire {
             spec: Arc::new(spec),
@@ -204,7 +231,9 @@ impl Claimants {
             other => panic!("{verb:?} is answered with {other:?}"),
         };
         match (&verb, reply) {
-            (ResourceVerb::Create { .. }, _) => self.defined += 1,
+            (ResourceVerb::Create { .. }, ResourceReply::Resource(view, _)) => {
+                self.defined.insert(view.image.key.clone());
+            }
             (ResourceVerb::Acquire { spec, .. }, ResourceReply::Claim(view, _)) => {
                 let request = spec.request.expect("each has one");
                 let known = *self.claims.entry(request.id).or_insert(view.no);
@@ -248,5 +277,5 @@ impl Claimants {
 }
 
 fn namespace() -> Namespace {
-    Namespace("claims".into())
+    Namespace(NAMESPACES[0].into())
 }

@@ -3,7 +3,8 @@
 
 use crate::rng::Rng;
 use rallypoint::core::{
-    Delivery, Packed, Report, RetryPolicy, Spec, TaskError, TaskOptions, TaskResult, Time, Work,
+    Delivery, Mode, Packed, Report, RetryPolicy, Spec, TaskError, TaskOptions, TaskResult, Time,
+    Want, Work,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -14,6 +15,8 @@ pub(crate) struct Fixtures {
     /// The second one is small.
     pub targets: [Work; 2],
     specs: Vec<Arc<Spec>>,
+    /// Specs of tasks that hold resources.
+    holding: Vec<Arc<Spec>>,
     noop: Arc<Spec>,
     failures: [Arc<TaskError>; 2],
     pub timed_out: Arc<TaskError>,
@@ -73,6 +76,12 @@ impl Fixtures {
         });
         let mut specs: Vec<_> = all_options().into_iter().chain(more).map(spec).collect();
         specs.extend([elsewhere.clone(), elsewhere]);
+        let holding = specs[..7].iter().zip(wants().into_iter().cycle());
+        let holding = holding.map(|(spec, wants)| {
+            let mut spec = (**spec).clone();
+            spec.options.resources = wants.into();
+            Arc::new(spec)
+        });
         Fixtures {
             noop: Arc::new(Spec {
                 work: Work::Noop,
@@ -89,6 +98,7 @@ impl Fixtures {
                 rows_json: POISON.into(),
                 ..TaskResult::default()
             }),
+            holding: holding.collect(),
             specs,
             targets,
             with_markers: None,
@@ -98,6 +108,11 @@ impl Fixtures {
     /// The spec of tasks without options.
     pub(crate) fn plain(&self) -> Arc<Spec> {
         self.specs[0].clone()
+    }
+
+    /// The spec of some tasks that hold resources.
+    pub(crate) fn holding(&self, rng: &mut Rng) -> Arc<Spec> {
+        rng.one_of(&self.holding).clone()
     }
 
     /// The spec of some tasks.
@@ -152,6 +167,23 @@ impl Fixtures {
             _ => Report::Succeeded(None),
         }
     }
+}
+
+/// What tasks hold: never more than there is of it.
+fn wants() -> [Vec<Want>; 5] {
+    let want = |(name, mode): (&str, Mode)| Want {
+        name: name.into(),
+        mode,
+    };
+    let one = Mode::Shared(1);
+    [
+        vec![("lock", Mode::Exclusive)],
+        vec![("pool", one)],
+        vec![("key/1", Mode::Exclusive), ("pool", one)],
+        vec![("key/2", Mode::Exclusive), ("pool", one), ("rw", one)],
+        vec![("rw", Mode::Exclusive)],
+    ]
+    .map(|wants| wants.into_iter().map(want).collect())
 }
 
 fn retry(attempts: u32) -> RetryPolicy {

@@ -18,6 +18,7 @@ mod resources;
 mod rows;
 pub(crate) mod settled;
 mod submit;
+mod task_resources;
 mod uncaused;
 
 use expected::{Expected, same_image};

@@ -170,6 +170,7 @@ impl<'a> World<'a> {
         }
         events.extend(self.claimants.act(self.now).map(Event::Command));
         events.extend(self.job_keepers.act(self.fixtures).map(Event::Command));
+        self.callers.with_resources = self.claimants.have_defined();
         self.feed(events);
         if self.rng.percent(50) {
             self.bodies_arrive();
@@ -242,7 +243,6 @@ impl<'a> World<'a> {
             streams: &self.callers.streams,
         };
         self.journal.oracle.settled(&outside);
-        self.journal.oracle.resources.settled(self.now);
         self.journal.oracle.jobs.settled(self.now);
         let unstopped = self.executors.unstopped();
         self.journal.oracle.nothing_goes_on_unasked(&unstopped);

@@ -7,6 +7,7 @@ use super::{
     fault::Fault,
     sql_file,
     task_option::{self, Described, How},
+    task_resource,
     unique_json::Unique,
 };
 use crate::cli::error::CliError;
@@ -144,12 +145,20 @@ pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> 
                 task_option::label(&mut task.how, key, value)?;
             }
         }
+        ("resources", Value::Array(all)) => {
+            for one in all {
+                let used = task_resource::from_json(one)?;
+                task_option::resource(&mut task.how, used)?;
+            }
+        }
         ("params", Value::Array(values)) => task.params = values.iter().map(param).collect(),
-        ("statement" | "labels" | "params", _) => return Err("it has another type".to_owned()),
+        ("statement" | "labels" | "params" | "resources", _) => {
+            return Err("it has another type".to_owned());
+        }
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
             let known: Vec<_> = task_option::names().collect();
             format!(
-                "it is unknown; known are order, statement, params, labels, {}",
+                "it is unknown; known are order, statement, params, labels, resources, {}",
                 known.join(", ")
             )
         })??,

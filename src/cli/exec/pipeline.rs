@@ -3,8 +3,12 @@
 //! Orders stand one below the other, as they wait for each other; tasks of one order side by side
 //! with their lines in the file. The JSON is that of a file of tasks, so it can be run as it is.
 
-use super::task_option::{self, Described};
+use super::{
+    task_option::{self, Described},
+    task_resource,
+};
 use crate::cli::{enum_text::FailurePolicy, output, table::plain};
+use rallypoint_client::api::ResourceUse;
 use serde_json::{Map, Value, json};
 
 /// One line of the picture a task, and one between two orders. `tasks`: in ascending order.
@@ -70,7 +74,15 @@ pub(super) fn json(task: &Described) -> Value {
     if !labels.is_empty() {
         fields.insert("labels".to_owned(), json!(labels));
     }
+    let resources: Vec<_> = resources(task).map(task_resource::json).collect();
+    if !resources.is_empty() {
+        fields.insert("resources".to_owned(), resources.into());
+    }
     Value::Object(fields)
+}
+
+fn resources(task: &Described) -> impl Iterator<Item = &ResourceUse> {
+    task.how.options.resources.iter()
 }
 
 fn heading(task: &Described) -> String {
@@ -89,7 +101,9 @@ fn described(task: &Described, number: usize) -> String {
     let options = options.map(|(name, value)| format!("{name} {value}"));
     let labels = task_option::labels(&task.how);
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let options: Vec<String> = options.chain(labels).map(|text| plain(&text)).collect();
+    let resources = resources(task).map(|one| format!("resource {}", task_resource::text(one)));
+    let options = options.chain(resources).chain(labels);
+    let options: Vec<String> = options.map(|text| plain(&text)).collect();
     let options = match options.is_empty() {
         true => String::new(),
         false => format!("  ({})", options.join(", ")),

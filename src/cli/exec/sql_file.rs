@@ -11,6 +11,7 @@ use super::{
     lone_statement,
     sql_script::{self, Kind, Part, Statement},
     task_option::{self, Described, How},
+    task_resource,
 };
 use crate::core::model::limits::BODY_BYTES;
 use std::{collections::BTreeSet, ops::Range};
@@ -173,6 +174,10 @@ impl Reader<'_> {
         let taken = match (name, value.split_once('=')) {
             ("label", Some((key, value))) => {
                 Some(task_option::label(&mut ahead.how, key.trim(), value.trim()))
+            }
+            ("resource", _) => {
+                let used = task_resource::parse(value);
+                Some(used.and_then(|used| task_option::resource(&mut ahead.how, used)))
             }
             ("label", None) => Some(Err("write `label KEY=VALUE`".to_owned())),
             _ if !ahead.said.insert(name.to_owned()) => {
@@ -337,7 +342,7 @@ fn annotation(comment: &str) -> Option<(&str, &str)> {
 }
 
 fn unknown(line: usize, name: &str) -> Fault {
-    let known = ["order", "task", "end", "label"]
+    let known = ["order", "task", "end", "label", "resource"]
         .into_iter()
         .chain(task_option::names());
     let known: Vec<String> = known.map(|name| format!("@{name}")).collect();

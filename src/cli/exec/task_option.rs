@@ -7,7 +7,7 @@ use crate::{
     core::{NO_ROLE, model::limits::MAX_ORDER},
 };
 use rallypoint_client::api::{
-    Delivery, Isolation, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
+    Delivery, Isolation, ResourceUse, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
     sql_value::Kind as Value, task::Kind,
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
@@ -233,6 +233,16 @@ pub(super) fn label(how: &mut How, key: &str, value: &str) -> Result<(), String>
         Some(_) => Err(format!("`{key}` is said twice of one task")),
         None => Ok(()),
     }
+}
+
+/// Adds a resource.
+pub(super) fn resource(how: &mut How, used: ResourceUse) -> Result<(), String> {
+    let resources = &mut how.options.resources;
+    if resources.iter().any(|other| other.name == used.name) {
+        return Err(format!("`{}` is said twice of one task", used.name));
+    }
+    resources.push(used);
+    Ok(())
 }
 
 /// The labels besides the name, by their keys.

@@ -63,7 +63,7 @@ pub(super) fn resources(resources: &[Resource]) {
             one.settings.unwrap_or_default().capacity.to_string(),
             one.permits_in_use.to_string(),
             one.holds.to_string(),
-            one.waiting.to_string(),
+            (one.waiting + one.waiting_tasks).to_string(),
             usual.map_or_else(
                 || "-".into(),
                 |usual| time_text::duration(time_text::duration_us(Some(usual))),
@@ -114,7 +114,7 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
             table.row([
                 claim.claim.to_string(),
                 uses(&claim.resources),
-                claim.owner.clone(),
+                who(claim),
                 claim.caller.clone(),
                 time_text::ago(time_text::micros(since)),
                 token,
@@ -139,7 +139,7 @@ pub(super) fn claim(claim: Option<&Claim>) {
         |time: &Option<prost_types::Timestamp>| time_text::time(time_text::micros(time.as_ref()));
     for (name, value) in [
         ("resources", uses(&claim.resources)),
-        ("owner", claim.owner.clone()),
+        ("owner", who(claim)),
         ("caller", claim.caller.clone()),
         ("reason", claim.reason.clone()),
         ("requested", time(&claim.requested_at)),
@@ -151,6 +151,14 @@ pub(super) fn claim(claim: Option<&Claim>) {
         if !value.is_empty() && value != "-" {
             output::line(format!("  {name:<10} {}", plain(&value)));
         }
+    }
+}
+
+/// The owner in the caller's words, or the task that holds it.
+fn who(claim: &Claim) -> String {
+    match claim.handle.as_str() {
+        "" => claim.owner.clone(),
+        handle => format!("task {handle}/{}", claim.seq),
     }
 }
 

@@ -89,7 +89,7 @@ impl KindSlots {
     }
 
     /// Free slots for whoever is next.
-    pub(super) fn unreserved(&self) -> u32 {
+    pub(crate) fn unreserved(&self) -> u32 {
         let reserved = self.reserve().saturating_sub(self.ahead_of_turn);
         self.free().saturating_sub(reserved)
     }

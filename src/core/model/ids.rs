@@ -51,7 +51,7 @@ pub struct Attempt(pub i32);
 pub struct Namespace(pub Arc<str>);
 
 /// Names a task: the log id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId {
     /// Its scheduler.
     pub handle: Handle,

@@ -1,6 +1,11 @@
 //! Resources, and the claims on them that callers make: values only.
 
-use super::{ids::Namespace, settings::Request, time::Time};
+use super::{
+    ids::{Namespace, TaskId},
+    settings::Request,
+    time::Time,
+    want::Want,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -89,24 +94,6 @@ pub struct ResourceImage {
     pub deleted: bool,
 }
 
-/// How a resource is to be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Nobody else uses it meanwhile: a writer.
-    Exclusive,
-    /// So many permits, one or more, beside others: a reader, or a user of a semaphore.
-    Shared(u32),
-}
-
-/// One of the resources that a claim is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Want {
-    /// Its name.
-    pub name: Arc<str>,
-    /// How.
-    pub mode: Mode,
-}
-
 /// What a claim asks for, and for whom: all of its resources at once, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimSpec {
@@ -131,6 +118,9 @@ pub struct ClaimSpec {
     pub lease: Duration,
     /// How long it waits at most; `None`: for ever.
     pub wait: Option<Duration>,
+    /// The task whose attempt it lasts as long as, in place of a lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
 }
 
 /// How a claim ended.

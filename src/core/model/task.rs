@@ -1,6 +1,6 @@
 //! What a task is: its work, its options, its outcome. Plain data, shared by every layer.
 
-use crate::core::{Order, SessionOptions, Time};
+use crate::core::{Order, SessionOptions, Time, Want};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
@@ -55,6 +55,9 @@ pub struct TaskOptions {
     /// What its session begins with.
     #[serde(skip_serializing_if = "SessionOptions::is_default")]
     pub session: SessionOptions,
+    /// What an attempt holds while it runs: each name once, sorted by name.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub resources: Arc<[Want]>,
     /// Free labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -288,6 +291,10 @@ impl TaskOptions {
             delivery: self.delivery.or(fallback.delivery),
             result_rows: self.result_rows.or(fallback.result_rows),
             session: self.session.or(&fallback.session),
+            resources: match self.resources.is_empty() {
+                true => fallback.resources.clone(),
+                false => self.resources.clone(),
+            },
             labels: fallback
                 .labels
                 .iter()
@@ -368,4 +375,8 @@ impl TryFrom<String> for Work {
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
     }
+}
+
+fn is_empty(wants: &Arc<[Want]>) -> bool {
+    wants.is_empty()
 }

@@ -2,8 +2,8 @@
 
 use super::{Resources, claim::Claim, define::unknown};
 use crate::core::{
-    ClaimEvent, ClaimNo, ClaimPhase, ClaimRecord, ClaimSpec, Mode, Reject, ResourceKey,
-    ResourceReject, ResourceReply, Turn,
+    ClaimEvent, ClaimNo, ClaimPhase, ClaimRecord, ClaimSpec, Mode, Namespace, Reject, ResourceKey,
+    ResourceReject, ResourceReply, Turn, Want,
     model::limits::{LIMIT_WAIT, Limit, Limits},
 };
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Resources {
         if let Some(known) = self.requested_before(spec)? {
             return Ok(ResourceReply::Claim(self.claim_view(known), false));
         }
-        self.check_wants(spec)?;
+        self.check_wants(&spec.namespace, &spec.wants)?;
         self.check_room(spec, limits)?;
         let no = ClaimNo(self.last.0 + 1);
         self.claims.insert(no, Claim::new(spec.clone(), turn.now));
@@ -38,6 +38,7 @@ impl Resources {
             }
         }
         self.last = no;
+        self.recorded = no;
         self.note_open(no);
         match self.is_next(no) {
             true => self.grant(turn, no, Some(spec.clone())),
@@ -70,10 +71,11 @@ impl Resources {
         }
     }
 
-    fn check_wants(&self, spec: &ClaimSpec) -> Result<(), Reject> {
-        for want in &spec.wants {
+    /// Refused when there is no such resource, or too little of it.
+    pub(crate) fn check_wants(&self, namespace: &Namespace, wants: &[Want]) -> Result<(), Reject> {
+        for want in wants {
             let key = ResourceKey {
-                namespace: spec.namespace.clone(),
+                namespace: namespace.clone(),
                 name: want.name.clone(),
             };
             let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;

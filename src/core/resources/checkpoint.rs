@@ -26,7 +26,7 @@ impl Resources {
         self.ended_since_checkpoint = 0;
         self.checkpoint_due = None;
         turn.out.records.resources.checkpoint = Some(ClaimsCheckpoint {
-            last: self.last,
+            last: self.recorded,
             token: self.token,
             needed: self.needed(),
         });

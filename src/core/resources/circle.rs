@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
         if !seen.insert(no) {
             return None;
         }
-        let claim = &self.resources.claims[&no];
+        let claim = self.resources.claims.get(&no)?;
         for (key, want) in claim.keys().zip(&claim.spec.wants) {
             if self.has_room(&key, no, want.mode) {
                 continue;

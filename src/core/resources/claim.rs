@@ -59,6 +59,14 @@ impl Claim {
         }
     }
 
+    /// Refused when a task holds it: its attempt does, and gives it back.
+    pub(crate) fn check_not_of_task(&self) -> Result<(), Reject> {
+        match self.spec.task {
+            None => Ok(()),
+            Some(task) => Err(Reject::Resource(ResourceReject::ClaimOfTask(task))),
+        }
+    }
+
     /// Refused unless this is its token.
     pub(crate) fn check_token(&self, token: Option<Token>) -> Result<(), Reject> {
         let own = self.state.granted().map(|(token, _)| token);
@@ -66,6 +74,11 @@ impl Claim {
             true => Ok(()),
             false => Err(Reject::Resource(ResourceReject::WrongToken)),
         }
+    }
+
+    /// Whether it is kept by being renewed.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.is_open() && self.spec.task.is_none()
     }
 
     /// Until when it is kept unless it is renewed. `since`: leases count from then at the earliest.
@@ -79,6 +92,10 @@ impl Claim {
         leases_since: Time,
         max_hold: Option<Duration>,
     ) -> Option<(Time, ClaimEnd)> {
+        if self.spec.task.is_some() {
+            // It ends with the attempt.
+            return None;
+        }
         let lease = self.lease_until(leases_since);
         let (longest, at_longest, without_lease) = match &self.state {
             ClaimState::Ended { .. } => return None,

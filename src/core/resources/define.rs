@@ -7,7 +7,7 @@ use crate::core::{
     ResourceSettings, Time, Turn,
     model::limits::{Limit, Limits},
 };
-use std::{ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 impl Resources {
     /// Defines a resource. The same definition once more changes nothing.
@@ -82,9 +82,10 @@ impl Resources {
             let definition = self.definitions.of(used);
             definition.is_some_and(|definition| definition.image.key == key)
         };
-        if self.used_under(&key).any(|used| is_own(&used))
-            && let Some(view) = self.definition_view(&key)
-        {
+        let is_used = (self.used_under(&key))
+            .chain(self.watched_under(&key))
+            .any(|used| is_own(&used));
+        if is_used && let Some(view) = self.definition_view(&key) {
             return Err(Reject::Resource(ResourceReject::ResourceInUse {
                 holds: view.holds,
                 waiting: view.waiting,
@@ -110,6 +111,8 @@ impl Resources {
         let records = &mut turn.out.records.resources;
         records.definitions.insert(key.clone(), image);
         self.redefined.push_back((key.clone(), first_under(&key)));
+        let watched: Vec<_> = self.watched_under(&key).collect();
+        self.changed.extend(watched);
         self.apply_redefined(turn.now, limits);
         self.grant_next(turn, limits);
         self.defined(&key, true)
@@ -164,17 +167,15 @@ impl Resources {
         key: &ResourceKey,
         from: &ResourceKey,
     ) -> impl Iterator<Item = ResourceKey> + use<'a> {
-        let (namespace, pattern) = (key.namespace.clone(), key.name.clone());
-        let bounds = match prefix(&key.name) {
-            Some(_) => (Bound::Excluded(from), Bound::Unbounded),
-            None => (Bound::Included(from), Bound::Included(key)),
-        };
-        let is_meant = move |used: &&ResourceKey| {
-            let below = prefix(&pattern).is_none_or(|prefix| used.name.starts_with(prefix));
-            used.namespace == namespace && below
-        };
-        let in_use = self.in_use.range(bounds).map(|(key, _)| key);
-        in_use.take_while(is_meant).cloned()
+        keys_from(&self.in_use, key, from)
+    }
+
+    /// The same of the resources that tasks wait for.
+    pub(super) fn watched_under<'a>(
+        &'a self,
+        key: &ResourceKey,
+    ) -> impl Iterator<Item = ResourceKey> + use<'a> {
+        keys_from(&self.tasks.watched, key, &first_under(key))
     }
 
     fn defined_as(&self, key: &ResourceKey) -> Result<ResourceImage, Reject> {
@@ -188,6 +189,25 @@ impl Resources {
         let view = self.definition_view(key).expect("it is defined");
         ResourceReply::Resource(view, changed)
     }
+}
+
+/// The names from `from` on that fit a definition.
+fn keys_from<'a, T>(
+    all: &'a BTreeMap<ResourceKey, T>,
+    key: &ResourceKey,
+    from: &ResourceKey,
+) -> impl Iterator<Item = ResourceKey> + use<'a, T> {
+    let (namespace, pattern) = (key.namespace.clone(), key.name.clone());
+    let bounds = match prefix(&key.name) {
+        Some(_) => (Bound::Excluded(from), Bound::Unbounded),
+        None => (Bound::Included(from), Bound::Included(key)),
+    };
+    let is_meant = move |used: &&ResourceKey| {
+        let below = prefix(&pattern).is_none_or(|prefix| used.name.starts_with(prefix));
+        used.namespace == namespace && below
+    };
+    let names = all.range(bounds).map(|(key, _)| key);
+    names.take_while(is_meant).cloned()
 }
 
 /// Before everything in use that a definition may stand for; of one name the name itself.

@@ -16,7 +16,7 @@ pub struct ResourcesDigest {
     /// Where permits come back by time: what was missing of them after the last grant, and when
     /// that was.
     pub missing: BTreeMap<ResourceKey, (u64, Time)>,
-    /// The last claim.
+    /// The last claim on record.
     pub last: ClaimNo,
     /// The highest token.
     pub token: Token,
@@ -36,7 +36,7 @@ impl Resources {
             definitions: definitions.collect(),
             claims: claims.collect(),
             missing: self.missing(now),
-            last: self.last,
+            last: self.recorded,
             token: self.token,
         }
     }

@@ -19,6 +19,7 @@ impl Resources {
         token: Option<Token>,
     ) -> Result<ResourceReply, Reject> {
         let claim = self.claim_of(caller, no)?;
+        claim.check_not_of_task()?;
         claim.check_token(token)?;
         let how = match &claim.state {
             ClaimState::Waiting => ClaimEnd::Withdrawn,
@@ -101,7 +102,7 @@ impl Resources {
     }
 
     /// The claim counts for nothing any more.
-    fn note_ended(&mut self, no: ClaimNo) {
+    pub(super) fn note_ended(&mut self, no: ClaimNo) {
         let spec = self.claims[&no].spec.clone();
         let owner = (spec.namespace.clone(), spec.owner.clone());
         if let Some(claims) = self.owners.get_mut(&owner) {
@@ -140,7 +141,7 @@ impl Resources {
         limits.min()
     }
 
-    fn note_length(&mut self, no: ClaimNo, time: Duration) {
+    pub(super) fn note_length(&mut self, no: ClaimNo, time: Duration) {
         for key in self.claims[&no].keys() {
             let in_use = self.in_use.get(&key);
             if in_use.is_some_and(|one| one.held.contains_key(&no))

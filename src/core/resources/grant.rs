@@ -33,6 +33,7 @@ impl Resources {
                 left -= 1;
                 self.grant(turn, next, None);
             }
+            self.wake_lines(&key);
             self.forget_or_refill(&key);
         }
     }
@@ -58,6 +59,7 @@ impl Resources {
         });
         self.set_timer(turn.now, no);
         self.tell_change(turn, no);
+        self.count_passes(no, None);
     }
 
     /// Whether it is the claim's turn in all of its queues.
@@ -92,7 +94,7 @@ impl Resources {
 
     /// A claim gets what it asks for. Returns what it took of resources that refill, which it does
     /// not hold.
-    fn take(&mut self, no: ClaimNo, token: Token) -> Vec<Taken> {
+    pub(super) fn take(&mut self, no: ClaimNo, token: Token) -> Vec<Taken> {
         let (now, mut taken) = (self.now, Vec::new());
         for (key, mode) in self.wants(no) {
             let in_use = self.in_use_of(&key);

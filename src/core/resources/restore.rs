@@ -10,9 +10,11 @@ impl Resources {
     pub(crate) fn restore(now: Time, since: Time, recovered: RecoveredResources) -> Self {
         let mut resources = Resources {
             last: recovered.last,
+            recorded: recovered.last,
             token: recovered.token,
             leases_since: now,
             now,
+            restored: true,
             ..Resources::default()
         };
         for image in recovered.definitions {
@@ -40,6 +42,8 @@ impl Resources {
             taken,
             ended,
         } = recovered;
+        self.last = self.last.max(no);
+        self.recorded = self.last;
         // The clock by which it was recorded may have been set back since.
         let granted = granted.map(|(token, at)| (token, at.min(now)));
         if let Some((token, at)) = granted {
@@ -48,7 +52,8 @@ impl Resources {
         let mut claim = Claim::new(spec, requested_at.min(now));
         if let Some((at, ending)) = ended.map(|ended| not_beyond(now, ended)) {
             claim.keeps_others_out = granted.is_some() && ending.free_at > now;
-            if at < since && !claim.keeps_others_out {
+            let is_remembered = at >= since && claim.spec.task.is_none();
+            if !is_remembered && !claim.keeps_others_out {
                 return;
             }
             claim.state = ClaimState::Ended {
@@ -70,6 +75,8 @@ impl Resources {
         if is_open {
             self.note_open(no);
         }
+        let task = self.claims[&no].spec.task.filter(|_| is_open);
+        self.holders.extend(task.map(|task| (task, no)));
         if holds {
             self.hold_again(no, &taken);
         } else if waits {

@@ -34,17 +34,24 @@ impl Resources {
         key: &ResourceKey,
         limit: usize,
     ) -> Result<ResourceView, Reject> {
+        let is_used = self.in_use.contains_key(key) || self.tasks.watched.contains_key(key);
         if let Some(view) = self.definition_view(key)
-            && !self.in_use.contains_key(key)
+            && !is_used
         {
             return Ok(view);
         }
         let definition = self.definitions.of(key).ok_or_else(|| unknown(key))?;
         let mut view = self.seen(definition, &key.name, self.in_use.get(key));
+        view.lines = self.tasks.watched.get(key).map_or(0, |watch| watch.lines());
         if let Some(in_use) = self.in_use.get(key) {
             let shown = |no: &ClaimNo| self.claim_view(*no);
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
-            view.queue = in_use.queue.keys().take(limit).map(shown).collect();
+            // Tasks that are in line have no claim yet.
+            let claims = in_use
+                .queue
+                .keys()
+                .filter(|no| self.claims.contains_key(no));
+            view.queue = claims.take(limit).map(shown).collect();
         }
         Ok(view)
     }
@@ -73,6 +80,12 @@ impl Resources {
                 view.waiting += in_use.queue.len();
             }
         }
+        for waited in self.watched_under(key).take(NAMES_COUNTED) {
+            let own = self.definitions.of(&waited).map(|one| &one.image.key);
+            if let Some(watch) = self.tasks.watched.get(&waited).filter(|_| own == Some(key)) {
+                view.lines += watch.lines();
+            }
+        }
         Some(view)
     }
 
@@ -89,7 +102,9 @@ impl Resources {
             spec: claim.spec.clone(),
             requested_at: claim.requested_at,
             state: claim.state.clone(),
-            lease_until: (claim.ends_at(self.leases_since, self.max_hold(no)))
+            lease_until: (claim.has_lease())
+                .then(|| claim.ends_at(self.leases_since, self.max_hold(no)))
+                .flatten()
                 .map(|(until, _)| until),
             position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),
             expected_wait: places.iter().filter_map(|(_, wait)| *wait).max(),
@@ -125,19 +140,22 @@ impl Resources {
                 continue;
             };
             for (claim, mode) in in_use.held.iter().take(HOLDERS_NAMED) {
-                let Some(held) = self.claims.get(claim) else {
-                    continue;
-                };
-                found.push(Holder {
-                    resource: key.name.clone(),
-                    claim: *claim,
-                    owner: held.spec.owner.clone(),
-                    mode: *mode,
-                    since: held.state.granted().map_or(held.requested_at, |(_, at)| at),
-                });
+                found.extend(self.holder(&key, *claim, *mode));
             }
         }
         found
+    }
+
+    pub(super) fn holder(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<Holder> {
+        let held = self.claims.get(&no)?;
+        Some(Holder {
+            resource: key.name.clone(),
+            claim: no,
+            owner: held.spec.owner.clone(),
+            task: held.spec.task,
+            mode,
+            since: held.state.granted().map_or(held.requested_at, |(_, at)| at),
+        })
     }
 
     fn seen(
@@ -153,6 +171,7 @@ impl Resources {
             used: in_use.map_or(0, |one| one.used(self.now)),
             holds: in_use.map_or(0, |one| one.held.len()),
             waiting: in_use.map_or(0, |one| one.queue.len()),
+            lines: 0,
             usual_hold: definition.usual_hold,
             holders: Vec::new(),
             queue: Vec::new(),

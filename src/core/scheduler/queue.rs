@@ -2,9 +2,8 @@
 //! element of a span and a counter, never a slot.
 //!
 //! There are two waiting places: the lanes of a group hold what may start when its order is
-//! current, `delayed` what may not start before a time. A third one (tasks that wait for something
-//! else than a slot) would be another field here, asked by `remove_of`, `drain`, `newer_spans` and
-//! `spans`.
+//! current, `delayed` what may not start before a time. What needs resources besides a slot has
+//! lanes of its own there (`resource_lanes.rs`).
 //!
 //! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key
 //! of `ordered` is the current order, unless an incremental cancellation covers it: a function of
@@ -17,7 +16,9 @@ pub(crate) mod found_range;
 pub(crate) mod group;
 pub(crate) mod lane;
 pub(crate) mod lookup;
+pub(crate) mod open_lanes;
 mod order_sums;
+pub(crate) mod resource_lanes;
 pub(crate) mod span;
 pub(crate) mod step_counter;
 
@@ -139,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Kinds with a task that may start within `start_limit`.
+    /// Kinds with a task that needs no resources and may start within `start_limit`.
     pub(crate) fn ready_kinds(&self, start_limit: StartLimit) -> impl Iterator<Item = KindId> {
         self.open_groups(start_limit)
             .flat_map(Group::fronts)
@@ -148,28 +149,32 @@ impl Queue {
 
     /// When the oldest task was submitted that may start within `start_limit`.
     pub(crate) fn oldest(&self, start_limit: StartLimit) -> Option<Time> {
+        let fronts = |group| {
+            let claimed = Group::claimed(group).and_then(|lanes| lanes.first());
+            group.fronts().chain(claimed)
+        };
         self.open_groups(start_limit)
-            .flat_map(Group::fronts)
+            .flat_map(fronts)
             .map(|span| span.submitted_at)
             .min()
     }
 
-    /// The span whose first task is the next one of `kind` that may start within `start_limit`: the
-    /// one with the lowest number.
+    /// The span whose first task is the next one of `kind` that needs no resources and may start
+    /// within `start_limit`: the one with the lowest number.
     pub(crate) fn next(&self, kind: KindId, start_limit: StartLimit) -> Option<&Span> {
         self.open_groups(start_limit)
             .filter_map(|group| group.front(kind))
             .min_by_key(|span| span.first)
     }
 
-    /// Takes up to `max` consecutive tasks of `kind` from the next one on.
+    /// Takes up to `max` consecutive tasks of `kind` from the next one on that needs no resources.
     pub(crate) fn take(&mut self, kind: KindId, start_limit: StartLimit, max: u32) -> Option<Span> {
         let order = self.next(kind, start_limit)?.order;
         self.group(order).take(kind, max)
     }
 
     /// The first `most` tasks of a kind in each group that may start within `start_limit`, without
-    /// those that are `known` and those that had to wait for a time.
+    /// those that are `known`, and those that had to wait for a time or for resources.
     pub(crate) fn first_of<T>(
         &self,
         kind: KindId,

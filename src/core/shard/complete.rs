@@ -7,7 +7,7 @@
 use super::{finish::Ending, report_verdict::Verdict};
 use crate::core::{
     Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Ran, Report, Seq,
-    Shard, TaskError, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
+    Shard, TaskError, TaskId, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
 };
 use std::sync::Arc;
 
@@ -27,10 +27,7 @@ impl Shard {
         let (resolving, has_session) = (flight.resolving, flight.span.spec.work.has_session());
         // Its marker knows when it ran.
         let since = resolving.map_or(flight.since, |_| Time(0));
-        let report = match (resolving, &completion.report) {
-            (Some(Unreported::NotBegun), Report::Lost) => &Report::NotStarted,
-            (_, report) => report,
-        };
+        let report = as_judged(resolving, &completion.report);
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
         let began = *report != Report::NotStarted;
@@ -47,6 +44,9 @@ impl Shard {
         if *report == Report::Lost && may_have_committed && resolving.is_none() {
             return self.resolve(turn, handle, flight, Unreported::MayHaveBegun);
         }
+        self.resources
+            .end_of_attempt(turn, TaskId { handle, seq: first });
+        let scheduler = self.schedulers.expect_mut(handle);
         let verdict = scheduler.judge(now, &flight, report);
         let verdict = verdict.within_deadline(now, &flight.span);
         // Not simply what its executor has reported.
@@ -130,6 +130,14 @@ impl Shard {
             first,
             attempt,
         });
+    }
+}
+
+/// What is resolved without having begun was never started.
+fn as_judged(resolving: Option<Unreported>, report: &Report) -> &Report {
+    match (resolving, report) {
+        (Some(Unreported::NotBegun), Report::Lost) => &Report::NotStarted,
+        (_, report) => report,
     }
 }
 

@@ -44,6 +44,8 @@ impl Shard {
     /// Starts the next task of the scheduler whose turn it is, or for work without a session
     /// several; `early`: before the batch is durable.
     pub(crate) fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant, early: bool) {
+        let next = grant.handle;
+        let grant = self.before_rivals(kind, grant);
         let (now, handle) = (turn.now, grant.handle);
         let has_session = self.fair.slots[kind].work.has_session();
         let scheduler = self.schedulers.expect_mut(handle);
@@ -55,18 +57,22 @@ impl Shard {
         } else {
             grant.slots.min(scheduler.capacity())
         };
-        let start_limit = scheduler.start_limit();
-        let Some(span) = scheduler.queue.take(kind, start_limit, most) else {
+        let Some((span, token)) = scheduler.take_next(turn, &mut self.resources, kind, most) else {
             return;
         };
         let (attempt, again) = scheduler.next_attempt(&span, has_session);
-        self.fair.serve(&scheduler.share, grant, kind);
+        if handle == next {
+            self.fair.serve(&scheduler.share, grant, kind);
+        }
         let recorded = again || (has_session && scheduler.must_record(&span));
         if recorded {
             let record = start_record(handle, &span, attempt, now);
             turn.out.records.attempts.push(record);
         }
-        let assignment = scheduler.assignment(now, &span, attempt);
+        let assignment = Assignment {
+            resource_token: token,
+            ..scheduler.assignment(now, &span, attempt)
+        };
         let actions = match early {
             true => &mut turn.out.early,
             false => &mut turn.out.actions,
@@ -167,13 +173,17 @@ impl Scheduler {
     }
 
     /// Whether a first attempt is recorded before it starts: one that must not start twice or whose
-    /// fate must be known before it starts again, and one out of turn (its task waited for a time,
-    /// or passes tasks in doubt), which a later owner cannot infer from the task's number.
+    /// fate must be known before it starts again, one that holds resources, and one out of turn
+    /// (its task waited for a time, or passes tasks in doubt), which a later owner cannot infer from
+    /// the task's number.
     pub(crate) fn must_record(&self, span: &Span) -> bool {
         let options = &span.spec.options;
         match options.delivery() {
             Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
-            Delivery::AtLeastOnce => options.not_before.is_some() || self.running.in_doubt > 0,
+            Delivery::AtLeastOnce => {
+                let waited = options.not_before.is_some() || span.needs_resources();
+                waited || self.running.in_doubt > 0
+            }
         }
     }
 
@@ -195,6 +205,7 @@ impl Scheduler {
             spec: span.spec.clone(),
             namespace: self.image.namespace.clone(),
             caller: self.image.caller.clone(),
+            resource_token: None,
             time_limit,
             session_reset: self.image.settings.session_reset,
         }

@@ -66,6 +66,9 @@ impl Scheduler {
         let Some(span) = self.queue.next(kind, self.start_limit()) else {
             return false;
         };
+        if self.lines.next(kind, Some(span.first)).is_some() {
+            return false;
+        }
         let recorded = self.histories.contains_key(&span.first) || self.must_record(span);
         !recorded && !batches.any(|batch| batch.concerns(self.handle(), span.first, span.order))
     }

@@ -5,8 +5,8 @@
 //! counting ends after `Limits::listing_steps` steps.
 
 use crate::core::{
-    Ahead, Blocker, CancelRest, Explanation, Handle, Order, Reject, Reply, Seq, Shard, TaskRef,
-    TaskState, Time,
+    Ahead, Blocker, CancelRest, Explanation, Handle, Order, Reject, Reply, ResourceBlocker, Seq,
+    Shard, TaskRef, TaskState, Time,
     fairness::{fair_share::Fair, slot_kinds::KindId},
     scheduler::{
         Scheduler,
@@ -20,15 +20,15 @@ const TASKS_NAMED: usize = 10;
 
 impl Shard {
     /// Why a task does not run; nothing when it has ended.
-    pub(crate) fn explain(&self, now: Time, handle: Handle, task: TaskRef) -> Reply {
+    pub(crate) fn explain(&mut self, now: Time, handle: Handle, task: TaskRef) -> Reply {
+        let wanted = self.wanted_by(handle, task);
         let scheduler = self.schedulers.expect(handle);
         if task.seq.0 < 1 || task.seq > scheduler.highest_seq {
             return Reply::Rejected(Reject::UnknownTask);
         }
-        let steps = self.limits.listing_steps;
         let explanation = scheduler.state_of(task).and_then(|state| match state {
             TaskState::Running { .. } => scheduler.explain_running(task, state, &self.pauses),
-            _ => scheduler.explain_waiting(now, task, state, self, steps),
+            _ => scheduler.explain_waiting(now, task, state, self, wanted),
         });
         Reply::Explained(explanation.map(Box::new))
     }
@@ -65,8 +65,9 @@ impl Scheduler {
         task: TaskRef,
         state: TaskState,
         shard: &Shard,
-        steps: usize,
+        wanted: Vec<ResourceBlocker>,
     ) -> Option<Explanation> {
+        let steps = shard.limits.listing_steps;
         let span = match self.queue.delayed_of(task.seq) {
             Some((_, delayed)) => &delayed.span,
             None => self.queue.waiting_span(task.order, task.seq)?,
@@ -83,6 +84,7 @@ impl Scheduler {
         blockers.extend(self.limit_reached(before));
         let pauses = shard.pauses.of(&span.spec.work).cloned();
         blockers.extend(pauses.map(Blocker::TargetPaused));
+        blockers.extend((!wanted.is_empty()).then_some(Blocker::Resources(wanted)));
         blockers.extend(self.want_of_slots(span.kind, &shard.fair, steps));
         Some(Explanation {
             task,

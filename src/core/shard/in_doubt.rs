@@ -10,7 +10,7 @@
 use super::finish::Ending;
 use crate::core::{
     Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
-    Shard, TaskError, Ticket, Time, Turn, Unreported, Work,
+    Shard, TaskError, TaskId, Ticket, Time, Turn, Unreported, Work,
     fairness::{fair_share::Fair, slot_kinds::KindId},
     model::limits::SLOT_CHARGE,
     scheduler::{
@@ -174,6 +174,8 @@ impl Shard {
             return self.resolve(turn, handle, flight, unreported);
         }
         let now = turn.now;
+        let seq = flight.span.first;
+        self.resources.end_of_attempt(turn, TaskId { handle, seq });
         let scheduler = self.schedulers.expect_mut(handle);
         let InFlight { span, attempt, .. } = &flight;
         let history = scheduler.histories.get(&span.first).copied();

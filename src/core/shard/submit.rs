@@ -65,6 +65,10 @@ impl Shard {
             Ok(resolved) => resolved,
             Err(reject) => return Reply::Rejected(reject),
         };
+        if let Err(reject) = self.check_resources(handle, submit, &resolved) {
+            return Reply::Rejected(reject);
+        }
+        let scheduler = self.schedulers.expect(handle);
         if let Err(over) = self.admits(turn.now, scheduler, submit, &resolved) {
             return Shard::limit_reached(&scheduler.image.namespace, over);
         }

@@ -26,14 +26,14 @@ fn caller(namespace: &str) -> Caller {
     }
 }
 
-fn settings(capacity: u32) -> ResourceSettings {
+pub(super) fn settings(capacity: u32) -> ResourceSettings {
     ResourceSettings {
         capacity,
         ..ResourceSettings::default()
     }
 }
 
-fn spec(owner: &str, wants: &[(&str, Mode)]) -> ClaimSpec {
+pub(super) fn spec(owner: &str, wants: &[(&str, Mode)]) -> ClaimSpec {
     let want = |(name, mode): &(&str, Mode)| Want {
         name: (*name).into(),
         mode: *mode,
@@ -48,11 +48,12 @@ fn spec(owner: &str, wants: &[(&str, Mode)]) -> ClaimSpec {
         request: None,
         lease: LEASE,
         wait: None,
+        task: None,
     }
 }
 
 impl World {
-    fn ask(&mut self, verb: ResourceVerb) -> Result<ResourceReply, Reject> {
+    pub(super) fn ask(&mut self, verb: ResourceVerb) -> Result<ResourceReply, Reject> {
         let caller = caller("default");
         match self.command(Command::Resource { caller, verb }) {
             Some(Reply::Resource(reply)) => Ok(*reply),
@@ -61,13 +62,13 @@ impl World {
         }
     }
 
-    fn define(&mut self, name: &str, settings: ResourceSettings) {
+    pub(super) fn define(&mut self, name: &str, settings: ResourceSettings) {
         let name = name.into();
         self.ask(ResourceVerb::Create { name, settings })
             .expect("it is new");
     }
 
-    fn resize(&mut self, name: &str, capacity: u32) {
+    pub(super) fn resize(&mut self, name: &str, capacity: u32) {
         self.ask(ResourceVerb::Update {
             name: name.into(),
             settings: settings(capacity),
@@ -85,20 +86,20 @@ impl World {
     }
 
     /// Claims resources; returns the number.
-    fn claim(&mut self, owner: &str, wants: &[(&str, Mode)]) -> i64 {
+    pub(super) fn claim(&mut self, owner: &str, wants: &[(&str, Mode)]) -> i64 {
         let claimed = self.try_claim(spec(owner, wants));
         claimed.expect("it is accepted").no.0
     }
 
-    fn look(&mut self, no: i64) -> ClaimView {
+    pub(super) fn look(&mut self, no: i64) -> ClaimView {
         claim(self.ask(ResourceVerb::Look(ClaimNo(no)))).expect("it is known")
     }
 
-    fn token(&mut self, no: i64) -> Option<Token> {
+    pub(super) fn token(&mut self, no: i64) -> Option<Token> {
         self.look(no).state.granted().map(|(token, _)| token)
     }
 
-    fn give_back(&mut self, no: i64) {
+    pub(super) fn give_back(&mut self, no: i64) {
         let verb = ResourceVerb::Release {
             claim: ClaimNo(no),
             token: self.token(no),

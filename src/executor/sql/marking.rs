@@ -107,7 +107,7 @@ impl Marking {
                 role: None,
                 ..conditions.session.clone()
             };
-            let options = preparation::put(&session, out)?;
+            let options = preparation::put(&session, conditions.token, out)?;
             self.put_begin(out)?;
             match &role {
                 Some(role) => preparation::put_role(role, out)?,

@@ -6,13 +6,22 @@
 //! their own, so that the text finds none. Nothing is quoted: names and values are parameters.
 
 use super::extended_query;
-use crate::core::{Isolation, SessionOptions};
+use crate::core::{Isolation, SessionOptions, Token};
 use bytes::BytesMut;
 use std::io;
 
-/// Puts the preparation into `out`. Returns how many commands it is; none, without options.
-pub(super) fn put(options: &SessionOptions, out: &mut BytesMut) -> io::Result<u32> {
-    let settings = settings(options);
+/// The setting in which a text finds the fencing token of its resources.
+const TOKEN: &str = "rallypoint.token";
+
+/// Puts the preparation into `out`. Returns how many commands it is; none, without options and
+/// token.
+pub(super) fn put(
+    options: &SessionOptions,
+    token: Option<Token>,
+    out: &mut BytesMut,
+) -> io::Result<u32> {
+    let token = token.map(|token| (TOKEN, token.0.to_string()));
+    let settings: Vec<_> = token.into_iter().chain(settings(options)).collect();
     if settings.is_empty() {
         return Ok(0);
     }

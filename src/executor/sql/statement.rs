@@ -7,7 +7,7 @@
 
 use super::{error::Failure, extended_query, preparation};
 use crate::{
-    core::{Handle, Seq, SessionOptions, SessionReset, ShardId, TaskId},
+    core::{Handle, Seq, SessionOptions, SessionReset, ShardId, TaskId, Token},
     executor_protocol::Body,
 };
 use bytes::{Bytes, BytesMut};
@@ -30,6 +30,8 @@ pub(crate) struct Conditions {
     pub(crate) reset: SessionReset,
     /// What its session begins with.
     pub(crate) session: SessionOptions,
+    /// The fencing token of its resources.
+    pub(crate) token: Option<Token>,
 }
 
 /// What the server answers to a text.
@@ -71,7 +73,7 @@ pub(crate) fn put(
         Some(params) => Some(parsed(checked(params)?)?),
     };
     let put = || -> io::Result<Awaited> {
-        let commands = preparation::put(&conditions.session, out)?;
+        let commands = preparation::put(&conditions.session, conditions.token, out)?;
         let mut readies = 1;
         match params {
             None => frontend::query(&text, out)?,
@@ -106,6 +108,7 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
         max_rows: 0,
         reset,
         session: SessionOptions::default(),
+        token: None,
     };
     put(&body, &conditions, cleaning(false), &mut bytes).ok()?;
     Some(bytes)

@@ -91,8 +91,13 @@ impl Settings {
                 seq: assignment.first,
             },
             max_rows: options.result_rows.unwrap_or(0),
-            reset: self.reset(assignment),
+            // No later text is to find the token.
+            reset: match assignment.resource_token {
+                Some(_) => SessionReset::Task,
+                None => self.reset(assignment),
+            },
             session,
+            token: assignment.resource_token,
         })
     }
 }

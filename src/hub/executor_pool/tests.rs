@@ -242,6 +242,7 @@ fn assignment(seq: i64) -> Assignment {
         namespace: Namespace("default".into()),
         caller: "".into(),
         time_limit: None,
+        resource_token: None,
         session_reset: SessionReset::Task,
     }
 }

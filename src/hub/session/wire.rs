@@ -230,6 +230,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
         payload: body.payload,
         params: body.params,
         cleaned_between_schedulers: assignment.session_reset == SessionReset::Scheduler,
+        resource_token: assignment.resource_token.map_or(0, |token| token.0),
     }
 }
 
@@ -251,6 +252,8 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
                 Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
                 Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
             }),
+            resource_token: (assignment.resource_token > 0)
+                .then_some(crate::core::Token(assignment.resource_token)),
             session_reset: match assignment.cleaned_between_schedulers {
                 true => SessionReset::Scheduler,
                 false => SessionReset::Task,

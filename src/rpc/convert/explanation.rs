@@ -5,7 +5,7 @@ mod sentences;
 
 pub(crate) use sentences::{running, summary};
 
-use super::{scheduler, slot_kind, target_pause, timestamp};
+use super::{resource, scheduler, slot_kind, target_pause, timestamp};
 use crate::{
     core::{Ahead, Blocker, Explanation, TaskState, Time, Work},
     journal::PendingFence,
@@ -144,6 +144,9 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
             in_doubt: in_doubt as i32,
         }),
         Blocker::TargetPaused(ref pause) => Kind::TargetPaused(target_pause(pause)),
+        Blocker::Resources(ref wanted) => Kind::Resources(to::Resources {
+            wanted: wanted.iter().map(resource::wanted).collect(),
+        }),
         Blocker::InDoubt => Kind::InDoubt(to::InDoubt {}),
         Blocker::Resolving => Kind::Resolving(to::Resolving {}),
         ref about_slots => kind_of_slots(about_slots, work),

@@ -1,6 +1,6 @@
 //! Settings of schedulers and options of tasks, as callers set them.
 
-use super::duration;
+use super::{duration, resource::resource_use};
 use crate::core::{
     Delivery, Isolation, LateOrder, NO_ROLE, OnFailure, ReleaseMode, RetryPolicy, SessionOptions,
     SessionReset, Settings, TaskOptions,
@@ -64,6 +64,7 @@ pub(super) fn options(options: &TaskOptions) -> api::TaskOptions {
         result_rows: options.result_rows.map(|rows| rows as i32),
         labels: labels(&options.labels),
         session: (!options.session.is_default()).then(|| session(&options.session)),
+        resources: options.resources.iter().map(resource_use).collect(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{duration, timestamp};
 use crate::core::{
-    ClaimEnd, ClaimState, ClaimView, Holder, Mode, RecoveredClaim, ResourceSettings, ResourceView,
-    Want,
+    ClaimEnd, ClaimState, ClaimView, Holder, Mode, RecoveredClaim, ResourceBlocker,
+    ResourceSettings, ResourceView, Want,
 };
 use futures_util::Stream;
 use rallypoint_client::api;
@@ -27,6 +27,7 @@ pub(crate) fn resource(view: &ResourceView) -> api::Resource {
         permits_in_use: view.used as i64,
         holds: view.holds as i64,
         waiting: view.waiting as i64,
+        waiting_tasks: view.lines as i64,
         usual_hold: view.usual_hold.map(duration),
     }
 }
@@ -55,11 +56,15 @@ pub(crate) fn claim(view: &ClaimView) -> api::Claim {
         reason: spec.reason.to_string(),
         labels: spec.labels.clone().into_iter().collect(),
         requested_at: Some(timestamp(view.requested_at)),
-        lease: Some(duration(spec.lease)),
+        lease: spec.task.is_none().then(|| duration(spec.lease)),
         lease_until: view.lease_until.map(timestamp),
         position: view.position as i64,
         expected_wait: view.expected_wait.map(duration),
         in_the_way: view.in_the_way.iter().map(holder).collect(),
+        handle: spec
+            .task
+            .map_or_else(String::new, |task| task.handle.to_string()),
+        seq: spec.task.map_or(0, |task| task.seq.0),
         ..api::Claim::default()
     };
     set_state(&mut claim, &view.state);
@@ -122,11 +127,27 @@ pub(crate) fn holder(holder: &Holder) -> api::ResourceHolder {
         resource: Some(resource_use(&used)),
         claim: holder.claim.0,
         owner: holder.owner.to_string(),
+        handle: (holder.task).map_or_else(String::new, |task| task.handle.to_string()),
+        seq: holder.task.map_or(0, |task| task.seq.0),
         since: Some(timestamp(holder.since)),
     }
 }
 
-fn resource_use(want: &Want) -> api::ResourceUse {
+/// A resource that a task cannot have now.
+pub(super) fn wanted(blocker: &ResourceBlocker) -> api::blocker::resources::Wanted {
+    let used = Want {
+        name: blocker.resource.clone(),
+        mode: blocker.mode,
+    };
+    api::blocker::resources::Wanted {
+        resource: Some(resource_use(&used)),
+        capacity: blocker.capacity.map(|capacity| capacity as i32),
+        position: blocker.position as i64,
+        holders: blocker.holders.iter().map(holder).collect(),
+    }
+}
+
+pub(super) fn resource_use(want: &Want) -> api::ResourceUse {
     let (mode, permits) = match want.mode {
         Mode::Exclusive => (api::ResourceMode::Exclusive, 0),
         Mode::Shared(permits) => (api::ResourceMode::Shared, permits as i32),

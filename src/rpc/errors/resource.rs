@@ -2,10 +2,11 @@
 
 use super::{
     info, journal_rejected, limits, not_carried_out, plain, reason::Reason, request_id_reused,
+    violation,
 };
 use crate::{
     coordinator::CallError,
-    core::{ClaimEnd, ClaimState, Reject, ResourceReject, Waits},
+    core::{ClaimEnd, ClaimState, Reject, ResourceReject, TaskId, Waits},
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -35,8 +36,8 @@ pub(crate) fn is_unknown_resource(error: &CallError) -> bool {
 /// Why the core refused it.
 pub(crate) fn rejected(reject: ResourceReject) -> Status {
     use ResourceReject::{
-        CircularWait, ClaimEnded, PermitsRefill, ResourceExists, ResourceInUse, TooManyPermits,
-        UnknownClaim, UnknownResource, WrongToken,
+        CircularWait, ClaimEnded, ClaimOfTask, PermitsRefill, ResourceExists, ResourceInUse,
+        TooManyPermits, UnknownClaim, UnknownResource, WrongToken,
     };
     match reject {
         UnknownResource(name) => {
@@ -85,12 +86,49 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
                            how the claim fares";
             precondition(Reason::TokenMismatch, &[], "token", message.to_owned())
         }
+        ClaimOfTask(task) => {
+            let TaskId { handle, seq } = task;
+            let message = format!(
+                "task {handle}/{} holds it, and gives it back when its attempt is over: cancel \
+                 the task, or end the claim with ForceRelease",
+                seq.0
+            );
+            let facts = [("handle", handle.to_string()), ("seq", seq.0.to_string())];
+            precondition(Reason::ClaimOfTask, &facts, "claim", message)
+        }
         ClaimEnded(state) => ended(&state),
     }
 }
 
 /// Steps of a circle that an error names: it travels in the headers of the answer, which are short.
 const STEPS_NAMED: usize = 5;
+
+/// Why a task of a call cannot have the resource of this name.
+pub(super) fn of_task(index: usize, name: &str, reject: ResourceReject) -> Status {
+    let field = format!("tasks[{index}].options.resources");
+    match reject {
+        ResourceReject::UnknownResource(_) => {
+            let what = format!(
+                "{field}: no resource {name:?}, and no pattern for it: create it with \
+                 CreateResource"
+            );
+            let facts = [("index", index.to_string()), ("resource", name.to_owned())];
+            let mut details = info(Reason::ResourceNotFound, &facts);
+            details.set_bad_request([violation(&field, Reason::ResourceNotFound, what.clone())]);
+            Status::with_error_details(Code::NotFound, what, details)
+        }
+        ResourceReject::TooManyPermits { capacity, .. } => {
+            let message =
+                format!("{field}: resource {name:?} has {capacity} permits: ask for fewer");
+            let facts = [
+                ("index", index.to_string()),
+                ("capacity", capacity.to_string()),
+            ];
+            precondition(Reason::PermitsExceedCapacity, &facts, &field, message)
+        }
+        other => rejected(other),
+    }
+}
 
 fn circular(circle: &[Waits]) -> Status {
     let step = |waits: &Waits| format!("{:?} waits for {:?}", &*waits.owner, &*waits.resource);

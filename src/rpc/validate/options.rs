@@ -1,7 +1,7 @@
 //! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the defaults of
 //! the scheduler.
 
-use super::{scalar, session};
+use super::{resource, scalar, session};
 use crate::{
     core::{Delivery, RetryPolicy, TaskOptions},
     rpc::errors::{
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use rallypoint_client::api;
-use std::{ops::RangeInclusive, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -61,6 +61,10 @@ pub(super) fn task_options(
             .as_ref()
             .map(|session| session::session_options(v, path.field("session"), session, allows))
             .unwrap_or_default(),
+        resources: match options.resources.is_empty() {
+            true => Arc::default(),
+            false => resource::wants(v, path.field("resources"), &options.resources).into(),
+        },
         labels: scalar::labels(v, path.field("labels"), &options.labels),
     }
 }

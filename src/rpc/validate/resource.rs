@@ -125,7 +125,7 @@ pub(crate) fn acquire(
     request: &api::AcquireRequest,
 ) -> Result<ClaimSpec, Violations> {
     let mut v = Violations::default();
-    let wants = wants(&mut v, &request.resources);
+    let wants = wants(&mut v, Path::Root.field("resources"), &request.resources);
     let owner = text(&mut v, "owner", &request.owner, *OWNER_BYTES.end());
     let reason = text(&mut v, "reason", &request.reason, REASON_BYTES);
     let labels = scalar::labels(&mut v, Path::Root.field("labels"), &request.labels);
@@ -145,6 +145,7 @@ pub(crate) fn acquire(
         request: id.map(|id| Request { id, hash }),
         lease: lease.unwrap_or(DEFAULT_LEASE),
         wait,
+        task: None,
     })
 }
 
@@ -174,8 +175,8 @@ pub(crate) fn operator_reason(reason: &str) -> Result<Arc<str>, Violations> {
     v.into_result(reason)
 }
 
-fn wants(v: &mut Violations, uses: &[api::ResourceUse]) -> Vec<Want> {
-    let list = Path::Root.field("resources");
+/// The resources of a claim, or of a task, sorted by name.
+pub(super) fn wants(v: &mut Violations, list: Path<'_>, uses: &[api::ResourceUse]) -> Vec<Want> {
     if !RESOURCES.contains(&uses.len()) {
         v.add(list, Reason::ResourcesInvalid, "name 1 to 16 resources");
         return Vec::new();

@@ -106,6 +106,15 @@ fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) 
         Some(options) => options::task_options(v, path.field("options"), options, &allows),
         None => TaskOptions::default(),
     };
+    if !options.resources.is_empty() && !work.has_session() {
+        let options = path.field("options");
+        let message = "a no-op takes no time and holds nothing: leave `resources` out";
+        v.add(
+            options.field("resources"),
+            Reason::ResourcesNotPossible,
+            message,
+        );
+    }
     Run {
         count: 1,
         order,

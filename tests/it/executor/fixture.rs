@@ -157,6 +157,7 @@ impl Fixture {
             namespace: Namespace(task.namespace.into()),
             caller: "test".into(),
             time_limit: task.limit,
+            resource_token: None,
             session_reset: task.reset,
         };
         let body = Body {

@@ -238,6 +238,10 @@ pub(super) fn claim_spec() -> Arc<ClaimSpec> {
         }),
         lease: Duration::from_micros(1_500_001),
         wait: Some(Duration::from_secs(60)),
+        task: Some(TaskId {
+            handle: Handle::new(ShardId(0), 1, [1; 10]),
+            seq: Seq(5),
+        }),
     })
 }
 

@@ -16,6 +16,7 @@ impl Oracle {
         let place = place.unwrap_or_else(|| panic!("{handle}/{} of no scheduler starts", first.0));
         let paused = self.is_paused(&assignment.spec.work);
         assert!(!paused, "{handle}/{} starts on a paused target", first.0);
+        self.holds_its_resources(assignment);
         let core = self.core;
         let scheduler = &mut self.schedulers[place];
         scheduler.may_start_anything(assignment);
@@ -52,7 +53,7 @@ impl Oracle {
     }
 
     /// Unfinished tasks of the same order and kind with lower numbers, without those that had to
-    /// wait for a time.
+    /// wait for a time or for resources.
     pub(crate) fn unfinished_before(&self, assignment: &Assignment) -> Vec<Seq> {
         let at = self.at(assignment.handle).expect("judged before");
         let tasks = self.schedulers[at].tasks.iter().zip((1..).map(Seq));
@@ -62,6 +63,7 @@ impl Oracle {
                 && task.order == assignment.order.map(|order| order.0)
                 && task.spec.work == assignment.spec.work
                 && task.spec.options.not_before.is_none()
+                && task.spec.options.resources.is_empty()
         };
         let alike = before.filter(|(task, _)| is_like(task));
         alike.map(|(_, seq)| seq).collect()

@@ -129,7 +129,10 @@ fn explained(phases: &[Phase], found: Option<&Explanation>) -> bool {
     let allows_queued = |blocker: &Blocker| {
         let allows = matches!(
             blocker,
-            Blocker::Limit { .. } | Blocker::Overdue { .. } | Blocker::TargetPaused(_)
+            Blocker::Limit { .. }
+                | Blocker::Overdue { .. }
+                | Blocker::TargetPaused(_)
+                | Blocker::Resources(_)
         );
         allows || blocker.is_about_slots()
     };

@@ -3,8 +3,8 @@
 //! their lease and the delay of the resource.
 
 use rallypoint::core::{
-    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, Refill,
-    ResourceRecords, ResourceSettings, Time, Token,
+    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, Namespace, Refill,
+    ResourceKey, ResourceRecords, ResourceSettings, Time, Token, Want,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,28 +12,32 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 const OUTAGE: Duration = Duration::from_secs(1);
 
 /// What is taken is counted in millionths of permits, so that permits may be back a little late.
-const ROUNDING: Duration = Duration::from_millis(1);
+pub(super) const ROUNDING: Duration = Duration::from_millis(1);
 
 /// What the journal holds of resources.
 #[derive(Default)]
 pub(crate) struct Resources {
-    definitions: BTreeMap<Arc<str>, ResourceSettings>,
+    definitions: BTreeMap<ResourceKey, ResourceSettings>,
     /// Open claims, and those whose resources are not free yet.
-    claims: BTreeMap<ClaimNo, Claim>,
+    pub(super) claims: BTreeMap<ClaimNo, Claim>,
+    /// Grants of the present core. Of many of them tasks may have kept others waiting that were
+    /// passed too often.
+    grants: u32,
     last: ClaimNo,
     token: Token,
     /// Grants of permits that come back by time, by resource: when, and how many.
-    rates: BTreeMap<Arc<str>, Vec<(Time, u32)>>,
+    rates: BTreeMap<ResourceKey, Vec<(Time, u32)>>,
     /// Every open claim had a whole lease then: surely, and perhaps.
     kept: (Time, Time),
 }
 
-struct Claim {
-    spec: Arc<ClaimSpec>,
+pub(super) struct Claim {
+    pub spec: Arc<ClaimSpec>,
     requested_at: Time,
     granted_at: Option<Time>,
     /// It has ended, and what it held is free then.
-    free_at: Option<Time>,
+    pub free_at: Option<Time>,
+    pub token: Option<Token>,
     /// When it was renewed last: surely, and perhaps.
     kept: (Time, Time),
 }
@@ -49,6 +53,7 @@ impl Resources {
     /// A core is built anew.
     pub(crate) fn recovers(&mut self, now: Time) {
         self.kept = (now, now);
+        self.grants = 0;
     }
 
     /// Somebody asks to renew a claim.
@@ -81,7 +86,7 @@ impl Resources {
     pub(crate) fn durable(&mut self, records: &ResourceRecords) {
         let before = self.definitions.clone();
         for (key, image) in &records.definitions {
-            self.definitions.insert(key.name.clone(), image.settings);
+            self.definitions.insert(key.clone(), image.settings);
         }
         for ClaimRecord { no, at, what } in &records.claims {
             match what {
@@ -92,6 +97,7 @@ impl Resources {
                     }
                     assert!(*token > self.token, "token {} is given again", token.0);
                     self.token = *token;
+                    self.grants += 1;
                     // Of a batch that changes it either capacity may have been in force.
                     let may = self.may_be_granted(*no, *at, *at) || {
                         let after = std::mem::replace(&mut self.definitions, before.clone());
@@ -102,6 +108,7 @@ impl Resources {
                     assert!(may, "claim {} is granted out of turn", no.0);
                     let claim = self.claims.get_mut(no).expect("it is open");
                     claim.granted_at = Some(*at);
+                    claim.token = Some(*token);
                     claim.kept = (*at, *at);
                     self.note_rates(*no, *at);
                 }
@@ -118,21 +125,31 @@ impl Resources {
             requested_at: at,
             granted_at: None,
             free_at: None,
+            token: None,
             kept: (at, at),
         };
         self.claims.insert(no, claim);
     }
 
-    fn settings(&self, name: &str) -> ResourceSettings {
+    fn settings(&self, namespace: &Namespace, name: &str) -> ResourceSettings {
+        let key = |name: &str| ResourceKey {
+            namespace: namespace.clone(),
+            name: name.into(),
+        };
         let pattern = name.split_once('/').map(|(stem, _)| format!("{stem}/*"));
-        let own = self.definitions.get(name);
-        *own.or_else(|| self.definitions.get(pattern?.as_str()))
+        let own = self.definitions.get(&key(name));
+        *own.or_else(|| self.definitions.get(&key(pattern?.as_str())))
             .expect("it is defined")
     }
 
     /// How many permits claims use of a resource, and whether one of them uses all of it.
-    fn used<'a>(name: &str, claims: impl Iterator<Item = &'a Claim>) -> (u32, bool) {
+    fn used<'a>(
+        namespace: &Namespace,
+        name: &str,
+        claims: impl Iterator<Item = &'a Claim>,
+    ) -> (u32, bool) {
         let (mut permits, mut all) = (0, false);
+        let claims = claims.filter(|claim| claim.spec.namespace == *namespace);
         for want in claims.flat_map(|claim| &claim.spec.wants) {
             match want.mode {
                 _ if *want.name != *name => {}
@@ -151,7 +168,25 @@ impl Resources {
             .get(&no)
             .filter(|claim| claim.granted_at.is_none());
         let claim = claim.expect("it waits");
-        claim.spec.wants.iter().all(|want| {
+        // Tasks that wait are in line with claims, from a time that is on no record.
+        let first = match claim.spec.task {
+            Some(_) => ClaimNo(0),
+            None => no,
+        };
+        self.is_free(&claim.spec.namespace, &claim.spec.wants, first, at, back_at)
+    }
+
+    /// Whether claims before this one leave enough, and those that hold. `back_at`: of what comes
+    /// back by time counts what is back then.
+    pub(super) fn is_free(
+        &self,
+        namespace: &Namespace,
+        wants: &[Want],
+        no: ClaimNo,
+        at: Time,
+        back_at: Time,
+    ) -> bool {
+        wants.iter().all(|want| {
             let holds = |claim: &&Claim| {
                 claim.granted_at.is_some() && claim.free_at.is_none_or(|free_at| free_at > at)
             };
@@ -160,18 +195,18 @@ impl Resources {
                 refill,
                 reader_preferred,
                 ..
-            } = self.settings(&want.name);
+            } = self.settings(namespace, &want.name);
             let passes = reader_preferred && want.mode != Mode::Exclusive;
             let waits = |claim: &&Claim| {
                 let is_behind = passes && is_writer(claim, &want.name);
                 claim.granted_at.is_none() && claim.free_at.is_none() && !is_behind
             };
             let held = match refill {
-                Some(refill) => self.missing(&want.name, refill, back_at),
-                None => Self::used(&want.name, self.claims.values().filter(holds)),
+                Some(refill) => self.missing(namespace, &want.name, refill, back_at),
+                None => Self::used(namespace, &want.name, self.claims.values().filter(holds)),
             };
             let earlier = self.claims.range(..no).map(|(_, claim)| claim);
-            let ahead = Self::used(&want.name, earlier.filter(waits));
+            let ahead = Self::used(namespace, &want.name, earlier.filter(waits));
             let before = held.0 + ahead.0;
             match want.mode {
                 _ if held.1 || ahead.1 || capacity == 0 => false,
@@ -182,20 +217,34 @@ impl Resources {
     }
 
     fn note_rates(&mut self, no: ClaimNo, at: Time) {
-        for want in &self.claims[&no].spec.wants {
-            if let (Some(_), Mode::Shared(permits)) = (self.settings(&want.name).refill, want.mode)
-            {
-                let grants = self.rates.entry(want.name.clone()).or_default();
-                grants.push((at, permits));
+        let spec = self.claims[&no].spec.clone();
+        for want in &spec.wants {
+            let refill = self.settings(&spec.namespace, &want.name).refill;
+            if let (Some(_), Mode::Shared(permits)) = (refill, want.mode) {
+                let key = ResourceKey {
+                    namespace: spec.namespace.clone(),
+                    name: want.name.clone(),
+                };
+                self.rates.entry(key).or_default().push((at, permits));
             }
         }
     }
 
     /// How many permits have not come back, the last one perhaps in part: what was granted since
     /// any moment, less by what has come back since then.
-    fn missing(&self, name: &str, refill: Refill, at: Time) -> (u32, bool) {
+    fn missing(
+        &self,
+        namespace: &Namespace,
+        name: &Arc<str>,
+        refill: Refill,
+        at: Time,
+    ) -> (u32, bool) {
         let (mut granted, mut missing) = (0, 0);
-        for (since, permits) in self.rates.get(name).into_iter().flatten().rev() {
+        let key = ResourceKey {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        for (since, permits) in self.rates.get(&key).into_iter().flatten().rev() {
             granted += permits;
             let elapsed = at.since(*since).as_micros() * u128::from(refill.permits);
             let back = elapsed / refill.period.as_micros();
@@ -209,7 +258,8 @@ impl Resources {
         let claim = self.claims.get(&no).filter(|claim| claim.free_at.is_none());
         let claim = claim.expect("it is open");
         let since = claim.granted_at.unwrap_or(claim.requested_at);
-        let lease_over = claim.kept.0.max(kept.0) + claim.spec.lease <= at;
+        let has_lease = claim.spec.task.is_none();
+        let lease_over = has_lease && claim.kept.0.max(kept.0) + claim.spec.lease <= at;
         let max_hold = self.max_hold(claim);
         let is_due = match ending.how {
             ClaimEnd::Released => claim.granted_at.is_some(),
@@ -217,7 +267,9 @@ impl Resources {
             ClaimEnd::Abandoned => claim.granted_at.is_none() && lease_over,
             ClaimEnd::Expired => claim.granted_at.is_some() && lease_over,
             ClaimEnd::TimedOut => claim.spec.wait.is_some_and(|wait| since + wait <= at),
-            ClaimEnd::HeldTooLong => max_hold.is_some_and(|longest| since + longest <= at),
+            ClaimEnd::HeldTooLong => max_hold
+                .filter(|_| has_lease)
+                .is_some_and(|longest| since + longest <= at),
             ClaimEnd::Forced => true,
         };
         assert!(
@@ -228,7 +280,8 @@ impl Resources {
         let lost = [ClaimEnd::Expired, ClaimEnd::HeldTooLong, ClaimEnd::Forced];
         let is_lost = claim.granted_at.is_some() && lost.contains(&ending.how);
         let wants = claim.spec.wants.iter();
-        let delays = wants.map(|want| self.settings(&want.name).lock_delay);
+        let namespace = &claim.spec.namespace;
+        let delays = wants.map(|want| self.settings(namespace, &want.name).lock_delay);
         let delay = delays.max().filter(|_| is_lost).unwrap_or_default();
         assert_eq!(
             ending.free_at,
@@ -246,14 +299,14 @@ impl Resources {
     fn max_hold(&self, claim: &Claim) -> Option<Duration> {
         let wants = claim.spec.wants.iter();
         wants
-            .filter_map(|want| self.settings(&want.name).max_hold)
+            .filter_map(|want| self.settings(&claim.spec.namespace, &want.name).max_hold)
             .min()
     }
 
     /// Everything due has happened: no claim outlives its time, and nobody waits who need not.
-    pub(crate) fn settled(&self, now: Time) {
+    pub(super) fn settled(&self, now: Time) {
         for (no, claim) in &self.claims {
-            if claim.free_at.is_some() {
+            if claim.free_at.is_some() || claim.spec.task.is_some() {
                 continue;
             }
             let lease = claim.kept.1.max(self.kept.1) + claim.spec.lease;
@@ -264,12 +317,18 @@ impl Resources {
             let until = longest.map_or(lease, |longest| longest.min(lease));
             assert!(now < until, "claim {} outlives its time", no.0);
             let waits = claim.granted_at.is_none();
+            let may_be_kept = self.keeps_for_tasks();
             assert!(
-                !(waits && self.may_be_granted(*no, now, now - ROUNDING)),
+                may_be_kept || !(waits && self.may_be_granted(*no, now, now - ROUNDING)),
                 "claim {} waits for nobody",
                 no.0
             );
         }
+    }
+
+    /// Whether something may be kept for tasks that were passed too often.
+    pub(super) fn keeps_for_tasks(&self) -> bool {
+        self.grants >= 100
     }
 
     /// Nobody renews anything any more, and everything has come to its end.

@@ -46,6 +46,8 @@ impl Oracle {
             }
         }
         self.no_slot_is_idle(outside);
+        self.resources.settled(outside.now);
+        self.what_runs_holds_its_resources();
     }
 
     /// A scheduler that nobody uses is released as it asked for, not before its time, and not while
@@ -84,7 +86,11 @@ impl Oracle {
                 continue;
             }
             for scheduler in &self.schedulers {
-                let waits = scheduler.startable(outside, work);
+                let may_hold = |task: &Task| {
+                    let namespace = &scheduler.namespace;
+                    self.resources.could_have(namespace, task, outside.now)
+                };
+                let waits = scheduler.startable(outside, work, may_hold);
                 assert!(
                     waits.is_none(),
                     "{free} slots for {work} are free, and {}/{} does not start",
@@ -126,7 +132,12 @@ impl Scheduler {
     }
 
     /// A task that only needs a slot.
-    fn startable(&self, outside: &Outside<'_>, work: &Work) -> Option<i64> {
+    fn startable(
+        &self,
+        outside: &Outside<'_>,
+        work: &Work,
+        may_hold: impl Fn(&Task) -> bool,
+    ) -> Option<i64> {
         let runs = self.unfinished();
         let runs = runs.filter(|task| task.running.is_some()).count();
         let room = self
@@ -145,6 +156,7 @@ impl Scheduler {
                 && turn
                 && !self.is_halted(task.order)
                 && task.ready_at() <= outside.now
+                && may_hold(task)
         };
         let mut all = self.tasks.iter().zip(1..);
         all.find(|(task, _)| starts(task)).map(|(_, seq)| seq)

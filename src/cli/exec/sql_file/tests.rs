@@ -143,7 +143,7 @@ fn what_the_file_does_not_say_is_as_the_command_line_says() {
 
 #[test]
 fn an_annotation_that_makes_no_sense_is_refused() {
-    let known = "@order, @task, @end, @label, @name";
+    let known = "@order, @task, @end, @label, @resource, @name";
     refused(
         "select 1;\n-- @retry 3\nselect 2;",
         2,

@@ -1,6 +1,10 @@
 //! The tasks of one order.
 
-use super::{lane::Lane, span::Span};
+use super::{
+    lane::Lane,
+    resource_lanes::{LaneKey, ResourceLanes},
+    span::Span,
+};
 use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::FoundRange};
 
 /// The tasks of one order, or those without one.
@@ -13,6 +17,8 @@ pub(crate) struct Group {
     /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the
     /// unfinished set alone.
     lanes: Vec<Lane>,
+    /// Those that need resources besides. Boxed: few groups have any.
+    claimed: Option<Box<ResourceLanes>>,
 }
 
 impl Group {
@@ -33,34 +39,59 @@ impl Group {
     /// Takes in tasks newer than all others here.
     pub(crate) fn push_back(&mut self, span: Span) {
         self.waiting += i64::from(span.count);
-        self.lane(span.kind).push_back(span);
+        match span.needs_resources() {
+            true => self.claimed.get_or_insert_default().push_back(span),
+            false => self.lane(span.kind).push_back(span),
+        }
     }
 
     /// Takes in tasks that may be older than others here.
     pub(crate) fn insert(&mut self, span: Span) {
         self.waiting += i64::from(span.count);
-        self.lane(span.kind).insert(span);
+        match span.needs_resources() {
+            true => self.claimed.get_or_insert_default().insert(span),
+            false => self.lane(span.kind).insert(span),
+        }
     }
 
-    /// The first waiting tasks of a kind.
+    /// Its lanes of tasks that need resources.
+    pub(crate) fn claimed(&self) -> Option<&ResourceLanes> {
+        self.claimed.as_deref()
+    }
+
+    pub(crate) fn claimed_mut(&mut self) -> Option<&mut ResourceLanes> {
+        self.claimed.as_deref_mut()
+    }
+
+    /// Takes the first task of a lane of those that need resources.
+    pub(crate) fn take_claimed(&mut self, key: &LaneKey) -> Option<Span> {
+        let span = self.claimed.as_mut()?.take(key)?;
+        self.waiting -= i64::from(span.count);
+        Some(span)
+    }
+
+    /// The first waiting tasks of a kind that need no resources.
     pub(crate) fn front(&self, kind: KindId) -> Option<&Span> {
         self.lanes.iter().find(|lane| lane.kind == kind)?.front()
     }
 
-    /// The first waiting tasks of each kind.
+    /// The first waiting tasks of each kind that need no resources.
     pub(crate) fn fronts(&self) -> impl Iterator<Item = &Span> {
         self.lanes.iter().filter_map(Lane::front)
     }
 
     /// The span in which a task waits here.
     pub(crate) fn span_of(&self, seq: Seq) -> Option<&Span> {
-        self.lanes.iter().find_map(|lane| lane.span_of(seq))
+        let plain = self.lanes.iter().find_map(|lane| lane.span_of(seq));
+        plain.or_else(|| self.claimed.as_ref()?.span_of(seq))
     }
 
     /// How many tasks of a kind wait here before `seq`, and whether all were counted: those of the
     /// first `most` spans.
     pub(crate) fn count_before(&self, kind: KindId, seq: Seq, most: usize) -> (i64, bool) {
-        let mut before = self.spans_of(kind).take_while(|span| span.first < seq);
+        let claimed = self.claimed.iter().flat_map(|lanes| lanes.spans_of(kind));
+        let plain = self.spans_of(kind).take_while(|span| span.first < seq);
+        let mut before = plain.chain(claimed.filter(|span| span.first < seq));
         let counted = before.by_ref().take(most);
         let tasks = counted.map(|span| i64::from(span.parts(seq, span.last()).0));
         (tasks.sum(), before.next().is_none())
@@ -71,11 +102,15 @@ impl Group {
         &self,
         newest: Seq,
     ) -> impl Iterator<Item = impl Iterator<Item = FoundRange>> {
-        self.lanes.iter().map(move |lane| lane.newest(newest))
+        let claimed = self.claimed.iter();
+        let claimed = claimed.flat_map(|lanes| lanes.lanes());
+        let all = self.lanes.iter().chain(claimed);
+        all.map(move |lane| lane.newest(newest))
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
-        self.lanes.iter().flat_map(Lane::spans)
+        let claimed = self.claimed.iter().flat_map(|lanes| lanes.spans());
+        self.lanes.iter().flat_map(Lane::spans).chain(claimed)
     }
 
     /// The spans that have a task above `seq`.
@@ -85,19 +120,23 @@ impl Group {
 
     /// The spans that have a task among `first..=last`.
     pub(crate) fn spans_among(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Span> {
-        self.lanes
-            .iter()
-            .flat_map(move |lane| lane.spans_among(first, last))
+        let claimed = self.claimed.iter();
+        let claimed = claimed.flat_map(move |lanes| lanes.spans_among(first, last));
+        let plain = self.lanes.iter();
+        let plain = plain.flat_map(move |lane| lane.spans_among(first, last));
+        plain.chain(claimed)
     }
 
-    /// The first `most` spans of each kind.
+    /// The first `most` spans of each kind, and the first ones of as many sets of resources.
     pub(crate) fn first_spans(&self, most: usize) -> impl Iterator<Item = &Span> {
-        self.lanes
-            .iter()
-            .flat_map(move |lane| lane.spans().take(most))
+        let claimed = self.claimed.iter();
+        let claimed = claimed.flat_map(move |lanes| lanes.first_spans(most));
+        let plain = self.lanes.iter();
+        let plain = plain.flat_map(move |lane| lane.spans().take(most));
+        plain.chain(claimed)
     }
 
-    /// The waiting tasks of a kind.
+    /// The waiting tasks of a kind that need no resources.
     pub(crate) fn spans_of(&self, kind: KindId) -> impl Iterator<Item = &Span> {
         let lane = self.lanes.iter().find(|lane| lane.kind == kind);
         lane.into_iter().flat_map(Lane::spans)
@@ -116,6 +155,9 @@ impl Group {
         self.lanes
             .iter_mut()
             .for_each(|lane| lane.remove(first, last, out));
+        if let Some(claimed) = &mut self.claimed {
+            claimed.remove(first, last, out);
+        }
         self.waiting -= out[from..]
             .iter()
             .map(|span| i64::from(span.count))
@@ -137,6 +179,9 @@ impl Group {
                 taken += span.count;
                 out.push(span);
             }
+        }
+        if let Some(claimed) = &mut self.claimed {
+            taken += claimed.drain(up_to, max - taken, out);
         }
         self.waiting -= i64::from(taken);
         taken

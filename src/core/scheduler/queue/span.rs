@@ -26,6 +26,11 @@ impl Span {
         self.first.plus(self.count)
     }
 
+    /// Whether its tasks hold resources while they run.
+    pub(crate) fn needs_resources(&self) -> bool {
+        self.spec.work.has_session() && !self.spec.options.resources.is_empty()
+    }
+
     /// When its tasks must have ended.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let deadline = self.spec.options.deadline?;

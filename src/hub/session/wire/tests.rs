@@ -58,6 +58,7 @@ fn a_task_arrives_with_its_namespace_and_its_options() {
             namespace: Namespace("sales".into()),
             caller: "alice".into(),
             time_limit: None,
+            resource_token: Some(crate::core::Token(12)),
             session_reset: SessionReset::Task,
         },
         body: Body::default(),

@@ -1,6 +1,7 @@
 //! The reasons why a task does not run, as English sentences. Pure: a sentence follows from the
 //! numbers of its reason and the time.
 
+mod resources;
 #[cfg(test)]
 mod tests;
 
@@ -192,6 +193,7 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
         Kind::Resolving(_) => "its attempt is lost: its target is asked whether it has committed, \
              before anything follows"
             .into(),
+        Kind::Resources(one) => resources::sentence(one),
         Kind::FencePending(one) => fence(one),
         Kind::Session(one) => session(one),
     }

@@ -1,0 +1,157 @@
+//! Where the tasks of a scheduler wait for resources: each lane of the queue whose order may start
+//! tasks has a line there (`core/resources/task_lines.rs`).
+
+use super::{
+    Scheduler,
+    queue::open_lanes::{LanePlace, OpenOrders},
+};
+use crate::core::{
+    ClaimNo, Seq,
+    fairness::slot_kinds::KindId,
+    resources::{Resources, task_lines::TaskLine},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The lines of a scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    open: OpenOrders,
+    places: BTreeMap<LanePlace, ClaimNo>,
+    all: BTreeMap<ClaimNo, Line>,
+    /// Lines that could have what they want now, by their first task.
+    ready: BTreeMap<KindId, BTreeSet<(Seq, ClaimNo)>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    lane: LanePlace,
+    front: Seq,
+    ready: bool,
+}
+
+impl Lines {
+    /// Kinds of slots for which a line is ready.
+    pub(crate) fn ready_kinds(&self) -> impl Iterator<Item = KindId> {
+        self.ready.keys().copied()
+    }
+
+    /// The line whose first task is next; only if that comes before `before`.
+    pub(crate) fn next(&self, kind: KindId, before: Option<Seq>) -> Option<ClaimNo> {
+        let (seq, no) = self.ready.get(&kind)?.first()?;
+        before.is_none_or(|before| *seq < before).then_some(*no)
+    }
+
+    /// The line of a lane.
+    pub(crate) fn of(&self, lane: &LanePlace) -> Option<ClaimNo> {
+        self.places.get(lane).copied()
+    }
+
+    /// The lane of a line.
+    pub(crate) fn lane(&self, no: ClaimNo) -> Option<&LanePlace> {
+        self.all.get(&no).map(|line| &line.lane)
+    }
+
+    /// A line is ready, or is not any more.
+    pub(crate) fn set_ready(&mut self, no: ClaimNo, ready: bool) {
+        let Some(line) = self.all.get_mut(&no) else {
+            return;
+        };
+        line.ready = ready;
+        let (kind, entry) = (line.lane.1.kind, (line.front, no));
+        if ready {
+            self.ready.entry(kind).or_default().insert(entry);
+            return;
+        }
+        if let Some(lines) = self.ready.get_mut(&kind) {
+            lines.remove(&entry);
+            if lines.is_empty() {
+                self.ready.remove(&kind);
+            }
+        }
+    }
+
+    fn insert(&mut self, no: ClaimNo, lane: LanePlace, front: Seq) {
+        self.places.insert(lane.clone(), no);
+        let line = Line {
+            lane,
+            front,
+            ready: false,
+        };
+        self.all.insert(no, line);
+    }
+
+    pub(crate) fn remove(&mut self, no: ClaimNo) {
+        self.set_ready(no, false);
+        if let Some(line) = self.all.remove(&no) {
+            self.places.remove(&line.lane);
+        }
+    }
+
+    fn set_front(&mut self, no: ClaimNo, front: Seq) {
+        let Some(ready) = self.all.get(&no).map(|line| line.ready) else {
+            return;
+        };
+        self.set_ready(no, false);
+        if let Some(line) = self.all.get_mut(&no) {
+            line.front = front;
+        }
+        self.set_ready(no, ready);
+    }
+}
+
+impl Scheduler {
+    /// Has its lines follow what has become of the queue.
+    pub(crate) fn follow_lanes(&mut self, resources: &mut Resources) {
+        let open = self.queue.open_orders(self.start_limit());
+        let before = std::mem::replace(&mut self.lines.open, open);
+        if open == before {
+            for (front, lane) in self.queue.take_changed_lanes(open) {
+                self.follow_lane(resources, front, lane);
+            }
+            return;
+        }
+        let closed = self.lines.all.iter();
+        let closed = closed.filter(|(_, line)| !open.has(line.lane.0));
+        let closed: Vec<ClaimNo> = closed.map(|(no, _)| *no).collect();
+        for no in closed {
+            resources.leave_line(no);
+            self.lines.remove(no);
+        }
+        // Those of an order that has just been opened are new, whatever has changed.
+        for (front, lane) in self.queue.take_changed_lanes(open) {
+            self.follow_lane(resources, front, lane);
+        }
+        for (front, lane) in self.queue.open_lanes(open) {
+            self.follow_lane(resources, Some(front), lane);
+        }
+    }
+
+    fn follow_lane(&mut self, resources: &mut Resources, front: Option<Seq>, lane: LanePlace) {
+        match (self.lines.of(&lane), front) {
+            (Some(no), Some(front)) => {
+                if self.lines.all[&no].front != front {
+                    resources.set_front(no, front);
+                    self.lines.set_front(no, front);
+                }
+            }
+            (Some(no), None) => {
+                resources.leave_line(no);
+                self.lines.remove(no);
+            }
+            (None, Some(front)) => {
+                let namespace = self.image.namespace.clone();
+                let line = TaskLine::new(
+                    self.handle(),
+                    lane.1.kind,
+                    namespace,
+                    lane.1.wants.clone(),
+                    front,
+                );
+                let (no, ready) = resources.join_line(line);
+                self.lines.insert(no, lane, front);
+                self.lines.set_ready(no, ready);
+            }
+            (None, None) => {}
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The lanes of tasks that need resources, as far as their order may start tasks.
+
+use super::{
+    Queue, StartLimit,
+    group::Group,
+    resource_lanes::{LaneKey, ResourceLanes},
+    span::Span,
+};
+use crate::core::{Order, Seq};
+
+/// Orders of which tasks may start: those without one, and the current one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenOrders {
+    pub free: bool,
+    pub current: Option<Order>,
+}
+
+/// A lane in its queue.
+pub(crate) type LanePlace = (Option<Order>, LaneKey);
+
+impl OpenOrders {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Option<Order>> {
+        let free = self.free.then_some(None);
+        free.into_iter().chain(self.current.map(Some))
+    }
+
+    pub(crate) fn has(self, order: Option<Order>) -> bool {
+        order.map_or(self.free, |_| order == self.current)
+    }
+}
+
+impl Queue {
+    /// Which orders may start tasks within `start_limit`.
+    pub(crate) fn open_orders(&self, start_limit: StartLimit) -> OpenOrders {
+        let lowest = self.ordered.keys().next().copied();
+        OpenOrders {
+            free: start_limit != StartLimit::Shut,
+            current: lowest.filter(|order| super::admits(start_limit, *order)),
+        }
+    }
+
+    /// The lanes of the open orders, with their first tasks.
+    pub(crate) fn open_lanes(&self, open: OpenOrders) -> Vec<(Seq, LanePlace)> {
+        let lanes = open
+            .iter()
+            .filter_map(|order| Some((order, self.claimed(order)?)));
+        let fronts = lanes.flat_map(|(order, lanes)| {
+            let fronts = lanes.fronts();
+            fronts.map(move |(seq, key)| (seq, (order, key.clone())))
+        });
+        fronts.collect()
+    }
+
+    /// Takes the lanes of the open orders that have another first task, or none: with it.
+    pub(crate) fn take_changed_lanes(&mut self, open: OpenOrders) -> Vec<(Option<Seq>, LanePlace)> {
+        let mut changed = Vec::new();
+        for order in open.iter() {
+            let group = match order {
+                None => Some(&mut self.free),
+                Some(order) => self.ordered.get_mut(&order),
+            };
+            let Some(lanes) = group.and_then(Group::claimed_mut) else {
+                continue;
+            };
+            for key in lanes.take_changed() {
+                let front = lanes.front(&key).map(|span| span.first);
+                changed.push((front, (order, key)));
+            }
+        }
+        changed
+    }
+
+    /// The first waiting tasks of a lane.
+    pub(crate) fn lane_front(&self, (order, key): &LanePlace) -> Option<&Span> {
+        self.claimed(*order)?.front(key)
+    }
+
+    /// Takes the first task of a lane.
+    pub(crate) fn take_claimed(&mut self, (order, key): &LanePlace) -> Option<Span> {
+        self.group(*order).take_claimed(key)
+    }
+
+    fn claimed(&self, order: Option<Order>) -> Option<&ResourceLanes> {
+        let group = match order {
+            None => Some(&self.free),
+            Some(order) => self.ordered.get(&order),
+        };
+        group?.claimed()
+    }
+}

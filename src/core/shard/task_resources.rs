@@ -1,0 +1,164 @@
+//! Tasks that need resources: which of them start, and for whom resources are kept.
+//!
+//! A task takes its resources together with a slot, when it is its scheduler's turn. What it holds
+//! is on record before it starts, and given back with the record of the end of its attempt.
+
+use crate::core::{
+    ClaimNo, Handle, Order, Reject, ResourceBlocker, Shard, Spec, Submit, TaskId, TaskRef, Token,
+    Turn,
+    fairness::{fair_share::Grant, slot_kinds::KindId},
+    resources::Resources,
+    scheduler::{
+        Scheduler,
+        queue::{resource_lanes::LaneKey, span::Span},
+    },
+};
+use std::sync::Arc;
+
+impl Shard {
+    /// Refused when a task wants a resource that does not exist, or more than there is of it.
+    pub(super) fn check_resources(
+        &self,
+        handle: Handle,
+        submit: &Submit,
+        resolved: &[(Option<Order>, Arc<Spec>)],
+    ) -> Result<(), Reject> {
+        let namespace = &self.schedulers.expect(handle).image.namespace;
+        let mut index = 0;
+        for (run, (_, spec)) in submit.runs.iter().zip(resolved) {
+            for want in spec.options.resources.iter() {
+                let known = self
+                    .resources
+                    .check_wants(namespace, std::slice::from_ref(want));
+                if let Err(Reject::Resource(reject)) = known {
+                    return Err(Reject::TaskResource {
+                        index,
+                        name: want.name.clone(),
+                        reject,
+                    });
+                }
+            }
+            index += run.count as usize;
+        }
+        Ok(())
+    }
+
+    /// The resources that a waiting task cannot have now.
+    pub(super) fn wanted_by(&mut self, handle: Handle, task: TaskRef) -> Vec<ResourceBlocker> {
+        let scheduler = self.schedulers.expect(handle);
+        let delayed = scheduler.queue.delayed_of(task.seq);
+        let span = match delayed {
+            Some((_, delayed)) => Some(&delayed.span),
+            None => scheduler.queue.waiting_span(task.order, task.seq),
+        };
+        let Some(span) = span.filter(|span| span.needs_resources()) else {
+            return Vec::new();
+        };
+        let lane = (span.order, LaneKey::of(span));
+        let place = scheduler.lines.of(&lane).filter(|_| delayed.is_none());
+        let namespace = scheduler.image.namespace.clone();
+        self.resources.blockers(&namespace, &lane.1.wants, place)
+    }
+
+    /// After a recovery: nothing is held for attempts that are over by the journal. What is held
+    /// for a scheduler that cannot be read stays so.
+    pub(super) fn end_orphans(&mut self, turn: &mut Turn) {
+        let runs = |task: TaskId| {
+            let scheduler = self.schedulers.get(task.handle);
+            scheduler.is_none_or(|known| known.running.by_first.contains_key(&task.seq))
+        };
+        self.resources.end_orphans(turn, runs);
+    }
+
+    /// Schedulers learn which of their lines are ready.
+    pub(super) fn note_woken_lines(&mut self) {
+        for (handle, no) in self.resources.take_woken() {
+            if let Some(scheduler) = self.schedulers.get_mut(handle) {
+                scheduler.lines.set_ready(no, true);
+            }
+        }
+    }
+
+    /// Keeps what a line wants that was passed too often, and no longer for those whose tasks could
+    /// not start if they had it.
+    pub(super) fn keep_for_passed(&mut self) {
+        for (handle, no) in self.resources.take_passed() {
+            if self.lacks_only_a_slot(handle, no) {
+                self.resources.reserve(no);
+            }
+        }
+        for no in self.resources.reserved() {
+            let handle = self.resources.line(no).map(|line| line.handle);
+            if !handle.is_some_and(|handle| self.lacks_only_a_slot(handle, no)) {
+                self.resources.unreserve(no);
+            }
+        }
+    }
+
+    /// Whose turn it is in place of a scheduler that has got a slot: of two schedulers that want
+    /// the same resource the one that has waited longer for it. The reserve is for who runs
+    /// nothing.
+    pub(super) fn before_rivals(&self, kind: KindId, grant: Grant) -> Grant {
+        let Some(no) = self.schedulers.expect(grant.handle).next_line(kind) else {
+            return grant;
+        };
+        if self.fair.slots[kind].unreserved() == 0 {
+            return grant;
+        }
+        let would_start = |(handle, no): &(Handle, ClaimNo)| {
+            let next = (self.schedulers.get(*handle)).and_then(|other| other.next_line(kind));
+            next == Some(*no) && self.lacks_only_a_slot(*handle, *no)
+        };
+        let rivals = self.resources.rivals(no).into_iter();
+        let others = rivals.filter(|(handle, _)| *handle != grant.handle);
+        let startable = others.filter(would_start);
+        let first = startable.min_by_key(|(_, no)| *no);
+        first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
+    }
+
+    /// Whether the first task of a line would start if it had a slot, and what it wants.
+    fn lacks_only_a_slot(&self, handle: Handle, no: ClaimNo) -> bool {
+        let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
+        else {
+            return false;
+        };
+        let has_slots = self.fair.slots[line.kind].total > 0;
+        has_slots && scheduler.capacity() > 0 && !self.is_paused(line.kind)
+    }
+}
+
+impl Scheduler {
+    /// The line of its next task of a kind, if that needs resources.
+    fn next_line(&self, kind: KindId) -> Option<ClaimNo> {
+        let plain = self.queue.next(kind, self.start_limit());
+        self.lines.next(kind, plain.map(|span| span.first))
+    }
+
+    /// Takes its next task of a kind, of those that need no resources up to `most`. One that needs
+    /// some takes them: `None` when they cannot be had any more.
+    pub(super) fn take_next(
+        &mut self,
+        turn: &mut Turn,
+        resources: &mut Resources,
+        kind: KindId,
+        most: u32,
+    ) -> Option<(Span, Option<Token>)> {
+        let Some(no) = self.next_line(kind) else {
+            let span = self.queue.take(kind, self.start_limit(), most)?;
+            return Some((span, None));
+        };
+        let lane = self.lines.lane(no)?.clone();
+        let task = TaskId {
+            handle: self.handle(),
+            seq: self.queue.lane_front(&lane)?.first,
+        };
+        let granted = resources.grant_task(turn, no, task, &self.image.caller);
+        let Some(token) = granted else {
+            self.lines.set_ready(no, false);
+            return None;
+        };
+        self.lines.remove(no);
+        let span = self.queue.take_claimed(&lane)?;
+        Some((span, Some(token)))
+    }
+}

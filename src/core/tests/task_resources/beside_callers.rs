@@ -1,0 +1,94 @@
+//! Callers and tasks that want the same resources.
+
+use super::{PERMIT, WRITER, a_writer, needs, world};
+use crate::core::{
+    Reject, ResourceReject, ResourceVerb, Seq, TaskId, Verb,
+    tests::world::{NONE, free},
+};
+
+#[test]
+fn callers_and_tasks_share_a_resource() {
+    let (mut w, s) = world(4);
+    let claim = w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [a_writer()]);
+    assert_eq!(w.running(s), NONE);
+    w.give_back(claim);
+    assert_eq!(w.running(s), [1]);
+    let next = w.claim("anna", &[("a", WRITER)]);
+    assert_eq!(w.token(next), None);
+    let token = w.assignment(s, 1).resource_token.expect("it has one");
+    w.succeed(s, [1]);
+    assert!(w.token(next) > Some(token));
+}
+
+#[test]
+fn an_endless_row_of_callers_does_not_keep_a_task_waiting() {
+    let (mut w, s) = world(4);
+    let mut held = w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [a_writer()]);
+    let passed = (0..200).take_while(|n| {
+        let next = w.claim(&format!("caller {n}"), &[("a", WRITER)]);
+        w.give_back(held);
+        held = next;
+        w.running(s).is_empty()
+    });
+    let passed = passed.count();
+    assert!((90..=110).contains(&passed), "passed {passed} times");
+    assert_eq!(w.running(s), [1]);
+    w.succeed(s, [1]);
+    assert!(w.token(held).is_some());
+}
+
+#[test]
+fn what_is_kept_for_a_task_is_free_when_it_may_not_start() {
+    let (mut w, s) = world(4);
+    let pool = w.claim("pool", &[("pool", PERMIT)]);
+    let held = w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [needs(free(), &[("a", WRITER), ("pool", PERMIT)])]);
+    for _ in 0..150 {
+        let claim = w.claim("passing", &[("pool", PERMIT)]);
+        match w.token(claim) {
+            Some(_) => w.give_back(claim),
+            None => {
+                // It is kept for the task.
+                w.call(s, Verb::Pause);
+                assert!(w.token(claim).is_some());
+                w.give_back(claim);
+                w.give_back(held);
+                let ignore_failures = false;
+                w.call(s, Verb::Resume { ignore_failures });
+                assert_eq!(w.running(s), [1]);
+                w.give_back(pool);
+                return;
+            }
+        }
+    }
+    panic!("nothing was ever kept for the task");
+}
+
+#[test]
+fn an_operator_ends_what_a_task_holds_and_nobody_else() {
+    let (mut w, s) = world(4);
+    w.submit(s, [a_writer(), a_writer()]);
+    let held = w.held("a")[0].no;
+    let token = w.assignment(s, 1).resource_token;
+    let task = TaskId {
+        handle: s,
+        seq: Seq(1),
+    };
+    let refused = w.ask(ResourceVerb::Release { claim: held, token });
+    let of_task = Reject::Resource(ResourceReject::ClaimOfTask(task));
+    assert_eq!(
+        format!("{:?}", refused.err()),
+        format!("{:?}", Some(of_task))
+    );
+    let reason = "stuck".into();
+    w.ask(ResourceVerb::ForceRelease {
+        claim: held,
+        reason,
+    })
+    .expect("it ends");
+    assert_eq!(w.running(s), [1, 2]);
+    w.succeed(s, [1]);
+    assert_eq!(w.holders("a"), [2]);
+}

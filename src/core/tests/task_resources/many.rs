@@ -1,0 +1,166 @@
+//! Many tasks at random, judged from outside after every step.
+
+use super::{PERMIT, WRITER, needs};
+use crate::core::{
+    Handle, Mode, Report,
+    tests::{
+        resources::settings,
+        world::{World, free, order, plain},
+    },
+};
+use std::collections::BTreeMap;
+
+const KEYS: [&str; 6] = ["key/a", "key/b", "key/c", "key/d", "key/e", "key/f"];
+const POOL: u64 = 5;
+const SLOTS: u32 = 8;
+
+/// A small generator of its own (splitmix64), so that a failure can be repeated.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+type Wants = Vec<(&'static str, Mode)>;
+
+/// Permits in use, and whether somebody uses it alone.
+#[derive(Default)]
+struct Used(BTreeMap<&'static str, (u64, bool)>);
+
+impl Used {
+    fn fits(&self, wants: &Wants) -> bool {
+        wants.iter().all(|(name, mode)| {
+            let (permits, exclusive) = self.0.get(name).copied().unwrap_or_default();
+            let capacity = if *name == "pool" { POOL } else { 1 };
+            match mode {
+                Mode::Exclusive => permits == 0 && !exclusive,
+                Mode::Shared(more) => !exclusive && permits + u64::from(*more) <= capacity,
+            }
+        })
+    }
+
+    fn add(&mut self, wants: &Wants) {
+        for (name, mode) in wants {
+            let entry = self.0.entry(*name).or_default();
+            match mode {
+                Mode::Exclusive => entry.1 = true,
+                Mode::Shared(permits) => entry.0 += u64::from(*permits),
+            }
+        }
+    }
+}
+
+/// All tasks, by what they want.
+type Tasks = BTreeMap<(Handle, i64), Wants>;
+
+/// Holds respect mode and capacity, and no slot is free that a task could use.
+fn check(w: &World, tasks: &Tasks, seed: u64) {
+    let running = w.running.iter().map(|a| (a.handle, a.first.0));
+    let running: Vec<(Handle, i64)> = running.collect();
+    assert!(running.len() <= SLOTS as usize);
+    let mut used = Used::default();
+    for task in &running {
+        let wants = &tasks[task];
+        assert!(used.fits(wants), "seed {seed}: too much is held");
+        used.add(wants);
+    }
+    // One slot is kept for schedulers that run nothing; and for who was passed too often, what it
+    // wants.
+    if running.len() + 1 >= SLOTS as usize || !w.shard.resources.reserved().is_empty() {
+        return;
+    }
+    for (task, wants) in tasks {
+        let waits = !running.contains(task) && w.outcome(task.0, task.1).is_none();
+        let idles = waits && used.fits(wants);
+        assert!(
+            !idles,
+            "seed {seed}: {task:?} could run, and a slot is free"
+        );
+    }
+}
+
+fn wants(rng: &mut Rng) -> Wants {
+    let key = KEYS[rng.below(6) as usize];
+    match rng.below(5) {
+        0 => Vec::new(),
+        1 => vec![(key, WRITER)],
+        2 => vec![("pool", Mode::Shared(1 + rng.below(3) as u32))],
+        _ => vec![(key, WRITER), ("pool", PERMIT)],
+    }
+}
+
+fn do_something(w: &mut World, rng: &mut Rng, tasks: &mut Tasks, s: Handle, submits: bool) {
+    match rng.below(10) {
+        0..=2 if submits => {
+            let new: Vec<Wants> = (0..=rng.below(8)).map(|_| wants(rng)).collect();
+            let first = w.submit(s, new.iter().map(|wants| needs(free(), wants)));
+            tasks.extend((first..).map(|seq| (s, seq)).zip(new));
+        }
+        3 => {
+            let own = tasks.keys().filter(|(of, _)| *of == s);
+            let running = w.running(s);
+            let waiting = own.filter(|(_, seq)| !running.contains(seq));
+            let waiting: Vec<i64> = waiting.map(|(_, seq)| *seq).collect();
+            if let Some(seq) = waiting.get(rng.below(waiting.len().max(1) as u64) as usize) {
+                w.cancel(s, *seq);
+            }
+        }
+        4 if rng.below(4) == 0 => w.crash(),
+        _ if !w.running.is_empty() => {
+            let at = rng.below(w.running.len() as u64) as usize;
+            let (of, seq) = (w.running[at].handle, w.running[at].first.0);
+            let report = match rng.below(6) {
+                0 => Report::NotStarted,
+                _ => Report::Succeeded(None),
+            };
+            w.report(of, seq, report);
+        }
+        _ => {}
+    }
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng(seed);
+    let mut w = World::new(SLOTS);
+    w.define("key/*", settings(1));
+    w.define("pool", settings(POOL as u32));
+    let schedulers: Vec<Handle> = (0..3).map(|_| w.open(plain)).collect();
+    let mut tasks = Tasks::new();
+    for step in 0..300 {
+        let s = schedulers[rng.below(3) as usize];
+        do_something(&mut w, &mut rng, &mut tasks, s, step < 200);
+        w.seconds(1.0);
+        check(&w, &tasks, seed);
+    }
+    while let Some((of, seq)) = w.running.first().map(|a| (a.handle, a.first.0)) {
+        w.succeed(of, [seq]);
+        w.seconds(0.01);
+        check(&w, &tasks, seed);
+    }
+    let ended = |task: &(Handle, i64)| w.outcome(task.0, task.1).is_some();
+    assert!(tasks.keys().all(ended), "seed {seed}: a task never ran");
+}
+
+#[test]
+fn capacities_are_kept_and_no_slot_idles_whatever_happens() {
+    (0..60).for_each(run);
+}
+
+#[test]
+fn thousands_of_lines_at_one_resource_are_served_in_turn() {
+    let mut w = World::new(4);
+    w.define("key/*", settings(1));
+    w.define("pool", settings(2));
+    let s = w.open(plain);
+    let names: Vec<String> = (0..2_000).map(|n| format!("key/{n}")).collect();
+    let task = |name: &String| needs(order(1), &[(name.as_str(), WRITER), ("pool", PERMIT)]);
+    w.submit(s, names.iter().map(task));
+    w.succeed(s, 1..=500);
+    assert_eq!(w.running(s), [501, 502]);
+}
