@@ -86,8 +86,8 @@ impl Server {
         Ok(named.unwrap_or(client))
     }
 
-    /// Connects, and finds a scheduler by its handle, or by its name: the one that is open under it,
-    /// else the one opened last. Of what is neither, the server says that it is no handle.
+    /// Connects, and finds a scheduler by its handle, or by its name: the one open under it, or the
+    /// one opened last. Of what is neither, the server says that it is no handle.
     pub(super) async fn scheduler(&self, word: &str) -> Result<Scheduler, CliError> {
         let client = self.client().await?;
         if word.parse::<Handle>().is_ok() {

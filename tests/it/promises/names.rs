@@ -222,24 +222,29 @@ async fn names_are_shown_and_schedulers_listed_by_them() {
 
 #[tokio::test]
 async fn a_name_means_the_open_scheduler_also_when_a_released_one_has_a_higher_handle() {
-    let server = Server::start().await;
-    let client = &server.client;
-    let open = client.open(SchedulerSettings::default()).await;
-    let open = open.expect("opened");
-    let released = client.open_named("night", SchedulerSettings::default());
-    let released = released.await.expect("opened");
+    let postgres = durable(Vec::new());
+    let setup = || Setup {
+        postgres: Some(&postgres),
+        ..Setup::default()
+    };
+    let server = Server::with(setup()).await;
+    let open = server.client.open(SchedulerSettings::default()).await;
+    let open = open.expect("opened").handle().to_owned();
+    let settings = SchedulerSettings::default();
+    let released = server.client.open_named("night", settings).await;
+    let released = released.expect("opened");
     let call = released.release(ReleaseMode::Finish, true);
     call.await.expect("released");
-    assert!(released.handle() > open.handle());
-    let found = client.find("night").await.expect("found");
-    assert_eq!(found.expect("the last one").handle(), released.handle());
+    let released = released.handle().to_owned();
+    assert!(released > open);
+    let found = server.client.find("night").await.expect("found");
+    assert_eq!(found.expect("the last one").handle(), released);
     // As if the clock of the replica that opened the other one had been behind.
-    let naming = format!(
-        "update scheduler set name = 'night' where handle = '{}'",
-        open.handle()
-    );
     let mut journal = connect(&server.journal).await;
+    drop(server);
+    let naming = format!("update scheduler set name = 'night' where handle = '{open}'");
     journal.execute(AssertSqlSafe(naming)).await.expect("named");
-    let found = client.find("night").await.expect("found");
-    assert_eq!(found.expect("the open one").handle(), open.handle());
+    let server = Server::with(setup()).await;
+    let found = server.client.find("night").await.expect("found");
+    assert_eq!(found.expect("the open one").handle(), open);
 }
