@@ -335,7 +335,7 @@ impl<'a> World<'a> {
             self.feed(std::mem::take(&mut events));
             self.bodies_arrive();
             let due = self.machine.next_due();
-            if self.is_quiet() && !self.journal.oracle.jobs.is_stopped() {
+            if self.is_quiet() && !self.journal.oracle.jobs.is_over() {
                 let stop = self.job_keepers.stop();
                 events.push(Event::Command(stop));
             } else if !self.is_quiet() {

@@ -162,8 +162,10 @@ impl Jobs {
         assert_eq!(left, None, "a run has no end");
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.is_stopped
+    /// The agent is stopped, and no run goes on.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut runs = self.runs.values();
+        self.is_stopped && !runs.any(|run| run.state == RunState::Running)
     }
 }
 
