@@ -98,7 +98,8 @@ enum Name {
     /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
     /// many connections without a service
     Sql,
-    /// Locks taken and given back, and hand-overs, against etcd's own lock and `select … for update`
+    /// Locks taken and given back, and hand-overs, against etcd's own lock and `select … for
+    /// update`
     Locks,
     /// How long a place under a limit of 1, 3 and 8 stands empty between two tasks of 20 ms,
     /// against the same texts on 8 connections without a service
