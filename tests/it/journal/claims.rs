@@ -102,16 +102,16 @@ async fn a_row_that_makes_no_sense_keeps_nothing_else_from_being_recovered() {
     let now = owned.now;
     let claims = vec![granted(1, now, 1, true), granted(2, now, 2, true)];
     owned.write(of_claims(claims)).await;
-    let damage = "update claim set spec = 'x' where claim_no = 1";
+    let damage = "update claim set spec = 'x' where claim_no = 2";
     sqlx::raw_sql(damage)
         .execute(&mut owned.psql().await)
         .await
         .unwrap();
-    let found = recovered(&owned).await.claims;
-    assert_eq!(
-        found.iter().map(|claim| claim.no.0).collect::<Vec<_>>(),
-        [2]
-    );
+    let found = recovered(&owned).await;
+    let numbers: Vec<i64> = found.claims.iter().map(|claim| claim.no.0).collect();
+    assert_eq!(numbers, [1]);
+    // Neither number is given again.
+    assert_eq!((found.last, found.token), (ClaimNo(2), Token(2)));
 }
 
 #[tokio::test]
