@@ -58,7 +58,12 @@ impl Oracle {
         match () {
             () if task.ended.is_some() => Found::Nothing,
             () if rows.left(scheduler.handle) > 0 => Found::Unknown,
-            () if task.surely_runs(self.core) && cancel.running => Found::Stops,
+            () if task.surely_runs(self.core) && cancel.running => match cancel.filter {
+                // Of many tasks only those count that can be stopped and are not yet.
+                Some(_) if task.stopping => Found::Nothing,
+                Some(_) if task.spec.work == Work::Noop => Found::Unknown,
+                _ => Found::Stops,
+            },
             () if task.surely_runs(self.core) => Found::Nothing,
             () if self.may_run(task) => Found::Unknown,
             () if cancel.waiting => Found::Ends(1),
