@@ -54,8 +54,8 @@ pub(crate) async fn submit_rare(scheduler: &Scheduler) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of lists of tasks; `half`: when half of them had ended; `order`: one that many tasks
-/// have, which all succeeded.
+/// Milliseconds of lists of tasks; `half`: when half of them had ended; `order`: one that many
+/// tasks have, which all succeeded.
 pub(crate) async fn of_tasks(
     scheduler: &Scheduler,
     half: SystemTime,

@@ -223,12 +223,12 @@ async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), 
     let failed = |error| CliError::call(&what, &error);
     let client = server.client().await?;
     let mut states = client.watch_resource(&name).await.map_err(failed)?;
-    for told in 0..count.unwrap_or(u64::MAX) {
+    for shown in 0..count.unwrap_or(u64::MAX) {
         let Some(state) = states.next().await.map_err(failed)? else {
             break;
         };
         output::answer(&state, |state| {
-            if told > 0 {
+            if shown > 0 {
                 output::line("");
             }
             show::state(state);

@@ -28,7 +28,6 @@ use convert::Messages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
-use watch_stream::OwnWatch;
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -100,10 +99,7 @@ impl ResourceService for Resources {
     ) -> Answer<Messages<api::WatchResourceResponse>> {
         let caller = self.auth.caller(&request)?;
         let request = request.into_inner();
-        // What is refused whoever owns the shard.
-        validate::watch_resource(&request)?;
-        let messages = self.open::<OwnWatch>(caller, request);
-        Ok(Response::new(messages.await?))
+        Ok(Response::new(self.stream_states(caller, request).await?))
     }
 
     async fn try_acquire(

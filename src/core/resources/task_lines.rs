@@ -123,7 +123,9 @@ impl Resources {
         if let Some(line) = self.tasks.lines.get_mut(&no) {
             line.front = front;
         }
-        parked.map(|at| self.park(no, at));
+        if let Some(at) = parked {
+            self.park(no, at);
+        }
     }
 
     /// A line is gone, or its tasks may not start any more. What it might have had others may have.
@@ -371,7 +373,9 @@ impl Resources {
         for (key, mode) in self.tasks.lines[&no].clone().keys() {
             self.in_use_of(&key).enqueue(no, mode);
         }
-        parked.map(|at| self.park(no, at));
+        if let Some(at) = parked {
+            self.park(no, at);
+        }
     }
 
     /// It is kept no more: its tasks could not start if they had it.
@@ -387,6 +391,8 @@ impl Resources {
             }
             self.changed.insert(key);
         }
-        parked.map(|at| self.park(no, at));
+        if let Some(at) = parked {
+            self.park(no, at);
+        }
     }
 }

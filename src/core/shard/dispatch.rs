@@ -174,8 +174,8 @@ impl Scheduler {
 
     /// Whether a first attempt is recorded before it starts: one that must not start twice or whose
     /// fate must be known before it starts again, one that holds resources, and one out of turn
-    /// (its task waited for a time, or passes tasks in doubt), which a later owner cannot infer from
-    /// the task's number.
+    /// (its task waited for a time, or passes tasks in doubt), which a later owner cannot infer
+    /// from the task's number.
     pub(crate) fn must_record(&self, span: &Span) -> bool {
         let options = &span.spec.options;
         match options.delivery() {

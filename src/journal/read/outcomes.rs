@@ -31,7 +31,7 @@ macro_rules! is_near {
 }
 
 /// A row is wide and holds one of the tasks `$5`. Its numbers are unpacked once and compared by a
-/// hash, which `is true` keeps the planner from turning into a join that unpacks them for each task.
+/// hash: `is true` keeps the planner from making of it a join that unpacks them for each task.
 macro_rules! is_wide {
     () => {
         concat!(

@@ -86,18 +86,19 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
                            how the claim fares";
             precondition(Reason::TokenMismatch, &[], "token", message.to_owned())
         }
-        ClaimOfTask(task) => {
-            let TaskId { handle, seq } = task;
-            let message = format!(
-                "task {handle}/{} holds it, and gives it back when its attempt is over: cancel \
-                 the task, or end the claim with ForceRelease",
-                seq.0
-            );
-            let facts = [("handle", handle.to_string()), ("seq", seq.0.to_string())];
-            precondition(Reason::ClaimOfTask, &facts, "claim", message)
-        }
+        ClaimOfTask(task) => held_by(task),
         ClaimEnded(state) => ended(&state),
     }
+}
+
+fn held_by(TaskId { handle, seq }: TaskId) -> Status {
+    let message = format!(
+        "task {handle}/{} holds it, and gives it back when its attempt is over: cancel the task, \
+         or end the claim with ForceRelease",
+        seq.0
+    );
+    let facts = [("handle", handle.to_string()), ("seq", seq.0.to_string())];
+    precondition(Reason::ClaimOfTask, &facts, "claim", message)
 }
 
 /// Steps of a circle that an error names: it travels in the headers of the answer, which are short.

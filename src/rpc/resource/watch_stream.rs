@@ -3,7 +3,7 @@
 //! nothing queues up for it.
 
 use super::{
-    ResourceReply, ResourceVerb, ResourceView, Resources, convert, errors, mismatched,
+    Messages, ResourceReply, ResourceVerb, ResourceView, Resources, convert, errors, mismatched,
     owner_stream::OwnStream, validate,
 };
 use crate::core::Caller;
@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Channel};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A resource that this replica's core knows.
-pub(super) struct OwnWatch {
+struct OwnWatch {
     resources: Resources,
     caller: Caller,
     name: Arc<str>,
@@ -26,6 +26,19 @@ pub(super) struct OwnWatch {
     /// When the next message may be sent; `None`: at once, since none was.
     next_at: Option<Instant>,
     has_ended: bool,
+}
+
+impl Resources {
+    /// Follows a resource, wherever the owner is.
+    pub(super) async fn stream_states(
+        &self,
+        caller: Caller,
+        request: api::WatchResourceRequest,
+    ) -> Result<Messages<api::WatchResourceResponse>, Status> {
+        // What is refused whoever owns the shard.
+        validate::watch_resource(&request)?;
+        self.open::<OwnWatch>(caller, request).await
+    }
 }
 
 #[tonic::async_trait]

@@ -86,10 +86,10 @@ async fn a_slow_follower_gets_the_present_state_and_no_backlog() {
         hold.release().await.expect("released");
     }
     let last = client.acquire("orders").await.expect("it is free");
-    let mut told = 0;
+    let mut messages = 0;
     loop {
         let state = in_time(stream.next()).await.expect("it goes on");
-        told += 1;
+        messages += 1;
         let holds = state.expect("it is there").holds;
         if holds.first().is_some_and(|hold| hold.token == last.token()) {
             break;
@@ -97,7 +97,7 @@ async fn a_slow_follower_gets_the_present_state_and_no_backlog() {
     }
     // There were 400 changes; a message comes in 100 ms at the soonest.
     let most = begun.elapsed().as_millis() / 100 + 2;
-    assert!(told <= most, "told {told} times instead of {most}");
+    assert!(messages <= most, "told {messages} times instead of {most}");
 }
 
 #[tokio::test]

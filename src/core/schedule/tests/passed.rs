@@ -35,8 +35,8 @@ fn the_newest_are_told_one_by_one_and_the_others_as_a_range() {
         let all: Vec<DueTime> = times.take_while(|time| time.at <= until).collect();
         for most in [1, 5, all.len() - 1, all.len(), all.len() + 1] {
             let passed = schedule.passed(from, until, most);
-            let told = all.len().min(most);
-            let (before, newest) = all.split_at(all.len() - told);
+            let named = all.len().min(most);
+            let (before, newest) = all.split_at(all.len() - named);
             assert_eq!(passed.newest, newest);
             let range = passed.earlier.map(|one| (one.first, one.last, one.count));
             let expected = before.first().zip(before.last());

@@ -17,13 +17,13 @@ fn watch(name: &str, seen: u64) -> Command {
 
 /// The present state and its revision.
 fn state(w: &mut World, name: &str) -> (Arc<ResourceView>, u64) {
-    match told(w.command(watch(name, 0))) {
+    match reply_of(w.command(watch(name, 0))) {
         ResourceReply::Watched(Some(view), revision) => (view, revision),
         other => panic!("answered with {other:?}"),
     }
 }
 
-fn told(reply: Option<Reply>) -> ResourceReply {
+fn reply_of(reply: Option<Reply>) -> ResourceReply {
     match reply {
         Some(Reply::Resource(reply)) => *reply,
         other => panic!("answered with {other:?}"),
@@ -58,10 +58,10 @@ fn followed(replies: Vec<Reply>) -> Vec<ResourceReply> {
         Reply::Resource(reply) => Some(*reply),
         _ => None,
     });
-    let is_told = |reply: &ResourceReply| {
+    let is_seen = |reply: &ResourceReply| {
         matches!(reply, ResourceReply::Watched(..) | ResourceReply::Unwatched)
     };
-    replies.filter(is_told).collect()
+    replies.filter(is_seen).collect()
 }
 
 fn counts(reply: &ResourceReply) -> (usize, usize) {
@@ -84,15 +84,15 @@ fn followers_are_told_of_a_change_with_the_batch_that_brings_it() {
     assert!(followed(w.commands([acquire("other")])).is_empty());
     // Of several changes in one batch the last state is told.
     let replies = followed(w.commands([acquire("orders"), acquire("orders")]));
-    let told: Vec<_> = replies.iter().map(counts).collect();
-    assert_eq!(told, [(1, 1), (1, 1)]);
+    let seen: Vec<_> = replies.iter().map(counts).collect();
+    assert_eq!(seen, [(1, 1), (1, 1)]);
     // What came between two questions is told at the next one.
     let (now, revision) = state(&mut w, "orders");
     let ends = release(&mut w, now.holders[0].no.0);
     assert!(followed(w.commands([ends])).is_empty());
     let replies = followed(w.commands([watch("orders", revision)]));
-    let told: Vec<_> = replies.iter().map(counts).collect();
-    assert_eq!(told, [(1, 0)]);
+    let seen: Vec<_> = replies.iter().map(counts).collect();
+    assert_eq!(seen, [(1, 0)]);
 }
 
 #[test]

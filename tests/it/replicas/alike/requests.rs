@@ -167,8 +167,8 @@ impl Requests {
                 self.of_task(handle).encode_to_vec()
             }
             _ if call.starts_with("ResourceService") => self.of_resources(call),
-            // The first field is the handle, or the name of a job, and there is none in those of the
-            // status.
+            // The first field is the handle, or the name of a job, and there is none in those of
+            // the status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
         }
     }
