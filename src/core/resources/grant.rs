@@ -24,7 +24,8 @@ impl Resources {
         while looks > 0
             && let Some(key) = self.changed.pop_first()
         {
-            looks -= 1;
+            let is_waited_for = self.in_use.get(&key).is_some_and(InUse::is_waited_for);
+            looks -= u32::from(is_waited_for);
             while let Some(next) = self.next_of(&key) {
                 if left == 0 {
                     self.changed.insert(key);
@@ -80,7 +81,11 @@ impl Resources {
     fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
         let mut in_line = self.in_use.get(key)?.next_in_line(self.now);
         in_line.find(|no| {
-            let mut others = self.claims[no].keys().filter(|other| other != key);
+            // A place that is kept for tasks has no claim: they take what they want with a slot.
+            let Some(claim) = self.claims.get(no) else {
+                return false;
+            };
+            let mut others = claim.keys().filter(|other| other != key);
             others.all(|other| self.is_next_of(&other, *no))
         })
     }
