@@ -30,6 +30,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// More than enough for everything to end once nothing goes wrong any more.
 const LAST_STEPS: u64 = 4_000;
+/// Of these, how many go by until jobs are stopped once more.
+const STEPS_PER_STOP: u64 = 200;
 /// Timers that may go off before the next call is tried.
 const MOST_TIMERS: u32 = 100;
 /// Waits until it is known that nobody else runs anything.
@@ -328,16 +330,18 @@ impl<'a> World<'a> {
         events.extend(self.resume_everything());
         // The first call may find the shard owned elsewhere, and be lost. What never ends by itself
         // needs a CANCEL.
-        let (mut calls, mut timers) = (3, MOST_TIMERS);
-        for _ in 0..LAST_STEPS {
+        let (mut calls, mut stops, mut timers) = (3, 3, MOST_TIMERS);
+        for step in 0..LAST_STEPS {
             self.journal_answers(&mut events);
             self.executors_report(&mut events);
             self.feed(std::mem::take(&mut events));
             self.bodies_arrive();
             let due = self.machine.next_due();
-            if self.is_quiet() && !self.journal.oracle.jobs.is_over() {
-                let stop = self.job_keepers.stop();
-                events.push(Event::Command(stop));
+            // Jobs that catch up would keep it from being quiet for long.
+            let stops_jobs = step % STEPS_PER_STOP == 0 || (self.is_quiet() && stops > 0);
+            if stops_jobs && !self.journal.oracle.jobs.is_over() {
+                stops -= u32::from(self.is_quiet() && stops > 0);
+                events.push(Event::Command(self.job_keepers.stop()));
             } else if !self.is_quiet() {
                 if due <= self.now + self.limits.slice_pause {
                     self.now = self.now.max(due);
