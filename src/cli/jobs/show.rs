@@ -98,7 +98,7 @@ pub(super) fn agent(agent: Option<&Agent>, remark: &str) {
     let Some(agent) = agent else { return };
     let stands = if agent.stopped { "stopped" } else { "started" };
     output::line(format!(
-        "the agent is {stands}{remark}; {} runs go on",
+        "the agent is {stands}{remark}; runs that go on: {}",
         agent.running
     ));
     agent.runs.iter().for_each(|one| run(Some(one)));
@@ -139,7 +139,10 @@ fn paused(job: &Job) -> Option<String> {
         by => by,
     };
     let since = time(paused.since.as_ref());
-    Some(format!("{since} by {by}: {}", paused.reason))
+    Some(match &*paused.reason {
+        "" => format!("{since} by {by}"),
+        reason => format!("{since} by {by}: {reason}"),
+    })
 }
 
 /// The due time as `jobs cancel-run` takes it, and the last one of a range.

@@ -13,28 +13,30 @@ pub(super) fn show(counts: Option<&JobCounts>) {
     };
     let agent = counts.agent.as_ref();
     let running = agent.map_or(0, |agent| agent.running);
-    let mut line = format!("jobs: {}, {running} runs go on", counts.jobs);
+    let mut line = format!("jobs     {}; runs: {running} running", counts.jobs);
     for (count, what) in [
-        (counts.waiting, "wait"),
-        (counts.paused, "jobs paused"),
-        (counts.failing, "jobs whose last run failed"),
-        (counts.late, "jobs late"),
+        (counts.waiting, ", {} waiting"),
+        (counts.paused, "; jobs paused: {}"),
+        (counts.failing, "; whose last run failed: {}"),
+        (counts.late, "; late: {}"),
     ] {
         if count > 0 {
-            line.push_str(&format!(", {count} {what}"));
+            line.push_str(&what.replace("{}", &count.to_string()));
         }
     }
     if let Some(next) = &counts.next_due {
         let next = time_text::time(time_text::micros(Some(next)));
-        line.push_str(&format!(", next due {next}"));
+        line.push_str(&format!("; next due {next}"));
     }
     output::line(line);
     if let Some(agent) = agent.filter(|agent| agent.stopped) {
         let since = time_text::time(time_text::micros(agent.changed_at.as_ref()));
-        let text = format!(
-            "the agent is stopped since {since} by {}: no job fires ({})",
-            agent.changed_by, agent.reason
-        );
+        let why = match &*agent.reason {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        let by = &agent.changed_by;
+        let text = format!("the agent is stopped since {since} by {by}: no job fires{why}");
         output::line(output::paint(&text, RED));
     }
 }

@@ -242,8 +242,13 @@ async fn a_name_means_the_open_scheduler_also_when_a_released_one_has_a_higher_h
     // As if the clock of the replica that opened the other one had been behind.
     let mut journal = connect(&server.journal).await;
     drop(server);
-    let naming = format!("update scheduler set name = 'night' where handle = '{open}'");
-    journal.execute(AssertSqlSafe(naming)).await.expect("named");
+    let naming = format!(
+        "update scheduler set name = 'night' where handle = '{open}';
+         insert into scheduler_label (shard, namespace, label, handle)
+         select shard, namespace, label, '{open}' from scheduler_label where handle = '{released}'"
+    );
+    let naming = sqlx::raw_sql(AssertSqlSafe(naming)).execute(&mut journal);
+    naming.await.expect("named");
     let server = Server::with(setup()).await;
     let found = server.client.find("night").await.expect("found");
     assert_eq!(found.expect("the open one").handle(), open);
