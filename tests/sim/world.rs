@@ -365,12 +365,8 @@ impl<'a> World<'a> {
         checks::at_the_end(&self.journal, &self.callers);
         self.journal.oracle.resources.nothing_is_open();
         self.journal.oracle.jobs.nothing_runs();
-        if self
-            .journal
-            .schedulers
-            .iter()
-            .all(|tables| tables.unfinished() == 0)
-        {
+        let schedulers = &self.journal.schedulers;
+        if schedulers.iter().all(|tables| tables.unfinished() == 0) {
             assert_eq!(
                 self.prefetch.bodies.bytes(),
                 0,
