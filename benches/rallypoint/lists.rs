@@ -94,7 +94,7 @@ pub(crate) async fn of_tasks(
 }
 
 /// Lists of tasks, and how many each must have; `None`: many, of which the first page is read.
-fn lists_of_tasks(half: SystemTime, order: i64) -> [(&'static str, TaskFilter, Option<usize>); 13] {
+fn lists_of_tasks(half: SystemTime, order: i64) -> [(&'static str, TaskFilter, Option<usize>); 12] {
     let any = TaskFilter::default;
     let label = |value: &str| TaskFilter {
         labels: labels(value),
@@ -107,11 +107,6 @@ fn lists_of_tasks(half: SystemTime, order: i64) -> [(&'static str, TaskFilter, O
     let of_order = |outcome: Outcome| TaskFilter {
         effective_order: Some(order),
         ..outcome_is(outcome)
-    };
-    // Many tasks are labelled, and many ended then, but none are both.
-    let common_before = TaskFilter {
-        ended_before: Some(half.into()),
-        ..label("common")
     };
     let submitted = TaskFilter {
         submitted_before: Some(half.into()),
@@ -137,7 +132,6 @@ fn lists_of_tasks(half: SystemTime, order: i64) -> [(&'static str, TaskFilter, O
         ("list_label_rare_ms", label("rare"), Some(RARE)),
         ("list_label_none_ms", label("nobody"), Some(0)),
         ("list_cancelled_and_common_ms", both, Some(0)),
-        ("list_common_ended_before_ms", common_before, Some(0)),
         (
             "list_order_succeeded_ms",
             of_order(Outcome::Succeeded),

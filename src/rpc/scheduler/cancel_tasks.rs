@@ -14,9 +14,8 @@ use tonic::Status;
 
 /// Tasks that one page goes through.
 const TASKS_PER_PAGE: usize = 10_000;
-/// Tasks that one command cancels, as many as a slice of the core's own: each is an event to write,
-/// and others wait for that.
-const TASKS_PER_COMMAND: u32 = 200;
+/// Tasks that one command cancels: each is an event to write, and others wait for that.
+const TASKS_PER_COMMAND: u32 = 500;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -213,16 +212,13 @@ mod tests {
             last: Seq(last),
             order: Some(Order(order)),
         };
-        let ranges = [
-            range(2_000, 2_100, 3),
-            range(1_500, 1_899, 2),
-            range(7, 7, 1),
-        ];
+        let ranges = [range(2_000, 2_100, 3), range(500, 1_899, 2), range(7, 7, 1)];
         let cut = commands(&ranges);
         let expected = [
-            vec![range(2_000, 2_100, 3), range(1_801, 1_899, 2)],
-            vec![range(1_601, 1_800, 2)],
-            vec![range(1_500, 1_600, 2), range(7, 7, 1)],
+            vec![range(2_000, 2_100, 3), range(1_501, 1_899, 2)],
+            vec![range(1_001, 1_500, 2)],
+            vec![range(501, 1_000, 2)],
+            vec![range(500, 500, 2), range(7, 7, 1)],
         ];
         assert_eq!(cut, expected);
         assert!(commands(&[]).is_empty());
