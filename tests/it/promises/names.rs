@@ -9,7 +9,7 @@ use rallypoint_client::api::{
     GetSchedulerRequest, GetSchedulerResponse, ListSchedulersRequest, ReleaseMode, SchedulerFilter,
     SchedulerSettings, SchedulerState,
 };
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::AssertSqlSafe;
 use std::collections::BTreeSet;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
