@@ -53,6 +53,51 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
 }
 
+/// The unary calls of a service, a line each: `call(Request) -> Response`, which the method of the
+/// same name carries out with the request by reference, or, after `=`, one of another name with the
+/// request as an `Arc`. `creates by FIELD`: the call creates something each time it is made without
+/// a request id there. `waits if FIELD`: it then waits for tasks.
+macro_rules! unary_calls {
+    (@run $here:ident, $caller:ident, $request:expr, $call:ident) => {
+        $here.$call($caller, &$request).await
+    };
+    (@run $here:ident, $caller:ident, $request:expr, $call:ident $run:ident) => {
+        $here.$run($caller, $request).await
+    };
+    ($here:ident, $client:ident: $($call:ident($request:ident) -> $response:ident $(= $run:ident)?
+        $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
+        $(impl $crate::rpc::forwarding::unary::Unary<$here> for rallypoint_client::api::$request {
+            type Response = rallypoint_client::api::$response;
+
+            $(fn request_id(&mut self) -> Option<&mut String> {
+                Some(&mut self.$id)
+            })?
+
+            $(fn waits(&self) -> bool {
+                self.$waits
+            })?
+
+            async fn run(
+                self: std::sync::Arc<Self>,
+                here: &$here,
+                caller: $crate::core::Caller,
+            ) -> Result<Self::Response, tonic::Status> {
+                $crate::rpc::forwarding::unary::unary_calls!(@run here, caller, self, $call $($run)?)
+            }
+
+            async fn send(
+                owner: tonic::transport::Channel,
+                request: tonic::Request<Self>,
+            ) -> Result<tonic::Response<Self::Response>, tonic::Status> {
+                let owner = $client::new(owner);
+                let most = $crate::rpc::forwarding::unary::MAX_RESPONSE_BYTES;
+                owner.max_decoding_message_size(most).$call(request).await
+            }
+        })*
+    };
+}
+pub(crate) use unary_calls;
+
 /// A service as its calls come in.
 pub(crate) struct Endpoint<'a, S> {
     pub here: &'a S,

@@ -4,43 +4,13 @@
 use super::{Jobs, convert, validate};
 use crate::{
     core::{Caller, JobVerb},
-    rpc::forwarding::unary::{MAX_RESPONSE_BYTES, Unary},
+    rpc::forwarding::unary::unary_calls,
 };
 use rallypoint_client::api::{self, job_service_client::JobServiceClient};
-use std::sync::Arc;
-use tonic::{Request, Response, Status, transport::Channel};
+use tonic::Status;
 
-/// `creates by FIELD`: the call creates something each time it is made without a request id there.
-macro_rules! unary {
-    ($($call:ident($request:ident) -> $response:ident $(, creates by $id:ident)?;)*) => {
-        $(impl Unary<Jobs> for api::$request {
-            type Response = api::$response;
-
-            $(fn request_id(&mut self) -> Option<&mut String> {
-                Some(&mut self.$id)
-            })?
-
-            async fn run(
-                self: Arc<Self>,
-                here: &Jobs,
-                caller: Caller,
-            ) -> Result<Self::Response, Status> {
-                here.$call(caller, &self).await
-            }
-
-            async fn send(
-                owner: Channel,
-                request: Request<Self>,
-            ) -> Result<Response<Self::Response>, Status> {
-                let owner = JobServiceClient::new(owner);
-                let mut owner = owner.max_decoding_message_size(MAX_RESPONSE_BYTES);
-                owner.$call(request).await
-            }
-        })*
-    };
-}
-
-unary! {
+unary_calls! {
+    Jobs, JobServiceClient:
     create_job(CreateJobRequest) -> CreateJobResponse;
     update_job(UpdateJobRequest) -> UpdateJobResponse;
     delete_job(DeleteJobRequest) -> DeleteJobResponse;

@@ -5,45 +5,13 @@ use super::{
     ClaimNo, Proof, ResourceReply, ResourceVerb, Resources, check_token, convert, has_ended,
     mismatched, token, validate,
 };
-use crate::{
-    core::Caller,
-    rpc::forwarding::unary::{MAX_RESPONSE_BYTES, Unary},
-};
+use crate::{core::Caller, rpc::forwarding::unary::unary_calls};
 use rallypoint_client::api::{self, resource_service_client::ResourceServiceClient};
 use std::sync::Arc;
-use tonic::{Request, Response, Status, transport::Channel};
+use tonic::Status;
 
-/// `creates by FIELD`: the call creates something each time it is made without a request id there.
-macro_rules! unary {
-    ($($call:ident($request:ident) -> $response:ident $(, creates by $id:ident)?;)*) => {
-        $(impl Unary<Resources> for api::$request {
-            type Response = api::$response;
-
-            $(fn request_id(&mut self) -> Option<&mut String> {
-                Some(&mut self.$id)
-            })?
-
-            async fn run(
-                self: Arc<Self>,
-                here: &Resources,
-                caller: Caller,
-            ) -> Result<Self::Response, Status> {
-                here.$call(caller, &self).await
-            }
-
-            async fn send(
-                owner: Channel,
-                request: Request<Self>,
-            ) -> Result<Response<Self::Response>, Status> {
-                let owner = ResourceServiceClient::new(owner);
-                let mut owner = owner.max_decoding_message_size(MAX_RESPONSE_BYTES);
-                owner.$call(request).await
-            }
-        })*
-    };
-}
-
-unary! {
+unary_calls! {
+    Resources, ResourceServiceClient:
     create_resource(CreateResourceRequest) -> CreateResourceResponse;
     update_resource(UpdateResourceRequest) -> UpdateResourceResponse;
     get_resource(GetResourceRequest) -> GetResourceResponse;

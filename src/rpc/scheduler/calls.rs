@@ -2,51 +2,11 @@
 //! here, and by its own name the one that sends it to the owner.
 
 use super::Schedulers;
-use crate::{
-    core::Caller,
-    rpc::forwarding::unary::{MAX_RESPONSE_BYTES, Unary},
-};
-use rallypoint_client::api::{self, scheduler_service_client::SchedulerServiceClient};
-use std::sync::Arc;
-use tonic::{Request, Response, Status, transport::Channel};
+use crate::rpc::forwarding::unary::unary_calls;
+use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
 
-/// `creates by FIELD`: the call creates something each time it is made without a request id there.
-/// `waits if FIELD`: it then waits for tasks.
-macro_rules! unary {
-    ($($call:ident($request:ident) -> $response:ident = $run:ident
-        $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
-        $(impl Unary<Schedulers> for api::$request {
-            type Response = api::$response;
-
-            $(fn request_id(&mut self) -> Option<&mut String> {
-                Some(&mut self.$id)
-            })?
-
-            $(fn waits(&self) -> bool {
-                self.$waits
-            })?
-
-            async fn run(
-                self: Arc<Self>,
-                here: &Schedulers,
-                caller: Caller,
-            ) -> Result<Self::Response, Status> {
-                here.$run(caller, self).await
-            }
-
-            async fn send(
-                owner: Channel,
-                request: Request<Self>,
-            ) -> Result<Response<Self::Response>, Status> {
-                let owner = SchedulerServiceClient::new(owner);
-                let mut owner = owner.max_decoding_message_size(MAX_RESPONSE_BYTES);
-                owner.$call(request).await
-            }
-        })*
-    };
-}
-
-unary! {
+unary_calls! {
+    Schedulers, SchedulerServiceClient:
     get_scheduler(GetSchedulerRequest) -> GetSchedulerResponse = open, creates by request_id;
     exec_async(ExecAsyncRequest) -> ExecAsyncResponse = submit, creates by request_id;
     release_scheduler(ReleaseSchedulerRequest) -> ReleaseSchedulerResponse = release, waits if wait;
@@ -67,7 +27,9 @@ unary! {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::Schedulers;
+    use crate::rpc::forwarding::unary::Unary;
+    use rallypoint_client::api;
 
     fn lacks_one(mut call: impl Unary<Schedulers>) -> bool {
         call.request_id().is_some_and(|id| id.is_empty())
