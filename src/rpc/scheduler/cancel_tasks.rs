@@ -10,12 +10,16 @@ use crate::{
 };
 use rallypoint_client::api;
 use std::{sync::Arc, time::Instant};
+use tokio::time::sleep;
 use tonic::Status;
 
 /// Tasks that one page goes through.
-const TASKS_PER_PAGE: usize = 10_000;
+const TASKS_PER_PAGE: usize = 2_000;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
 const TASKS_PER_COMMAND: u32 = 500;
+/// How long a call pauses after it has read a page and after each command, as a multiple of the
+/// time that took. The disk and the processors are others' meanwhile.
+const PAUSE_PER_WORK: u32 = 2;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -45,7 +49,7 @@ impl Schedulers {
             && page.ranges.is_empty()
             && begun.elapsed() < MAX_PAGE_TIME
         {
-            page = self.unfinished(&caller, &query, &search, before).await?;
+            page = leaving_room(self.unfinished(&caller, &query, &search, before)).await?;
         }
         let mut answer = api::CancelTasksResponse {
             last_seq: last.0,
@@ -69,7 +73,7 @@ impl Schedulers {
         let mut done_to = None;
         for tasks in commands(&page.ranges) {
             let first = tasks.last().map(|range| range.first);
-            match self.cancel_ranges(caller.clone(), query, tasks).await {
+            match leaving_room(self.cancel_ranges(caller.clone(), query, tasks)).await {
                 Ok((waiting, running)) => {
                     answer.waiting += i64::from(waiting);
                     answer.running += i64::from(running);
@@ -157,6 +161,14 @@ impl Schedulers {
             other => Err(errors::mismatched_reply(&other)),
         }
     }
+}
+
+/// Does a part of the work, and pauses for others.
+async fn leaving_room<T>(work: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let done = work.await;
+    sleep(begun.elapsed() * PAUSE_PER_WORK).await;
+    done
 }
 
 /// Says in the service's log that tasks begin to be cancelled.
