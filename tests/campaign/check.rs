@@ -1,13 +1,20 @@
 //! Checks a history against every promise. It knows nothing but the lines of the history.
 
+#[cfg(test)]
+mod bad_claims;
+mod claims;
 mod conversations;
 mod copies;
 mod crash;
 mod facts;
+mod holds;
+mod leases;
+mod line;
 mod marks;
 mod moments;
 mod network;
 mod promises;
+mod quiet;
 mod request;
 mod retries;
 mod standstill;
@@ -68,6 +75,14 @@ impl Verdict {
         marks::slots_are_enough(facts, &mut verdict);
         marks::cancelled_means_cancelled(facts, &mut verdict);
         marks::nothing_is_reported_before_it_is_done(facts, &mut verdict);
+        holds::holds_respect_mode_and_capacity(facts, &mut verdict);
+        holds::tokens_rise(facts, &mut verdict);
+        line::grants_keep_the_line(facts, &mut verdict);
+        line::rates_are_kept(facts, &mut verdict);
+        leases::renewed_claims_live(facts, &mut verdict);
+        leases::a_repeated_claim_is_one(facts, &mut verdict);
+        leases::nobody_waits_for_the_dead(facts, &mut verdict);
+        leases::every_claim_ends(facts, &mut verdict);
         network::silent_connections_are_given_up(facts, &mut verdict);
         network::the_shard_moves_on(facts, &mut verdict);
         verdict

@@ -49,12 +49,13 @@ rallypoint::from_row!(Row {
     retried_as
 });
 
-/// Waits until every scheduler has ended, and says whether they have. Stock clients leave some
-/// open: they make no call twice.
+/// Waits until every scheduler and every claim has ended, and says whether they have. Stock clients
+/// leave some open: they make no call twice.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < SETTLE_TIMEOUT {
-        if until_read(async || unfinished(fixture).await).await == 0 {
+        let schedulers = until_read(async || unfinished(fixture).await).await;
+        if schedulers == 0 && until_read(async || open_claims(fixture).await).await == 0 {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -74,6 +75,16 @@ async fn unfinished(fixture: &Fixture) -> sqlx::Result<i64> {
     open.fetch_one(&mut journal).await
 }
 
+async fn open_claims(fixture: &Fixture) -> sqlx::Result<i64> {
+    let mut journal = fixture.journal.session().await?;
+    let open = "select count(distinct claim_no)
+        from claim
+        where not exists (
+            select from claim as ended where ended.claim_no = claim.claim_no and ended.kind = 3
+        )";
+    sqlx::query_scalar(open).fetch_one(&mut journal).await
+}
+
 /// Writes the log, the marks, and the numbers of the batches into the history.
 pub(crate) async fn dump(fixture: &Fixture) {
     let read = [
@@ -84,6 +95,8 @@ pub(crate) async fn dump(fixture: &Fixture) {
     for entry in read.iter().flatten() {
         fixture.history.write(entry);
     }
+    let count = until_read(async || open_claims(fixture).await).await;
+    fixture.history.write(&Entry::OpenClaims { count });
     dump_silenced(fixture);
     for server in &fixture.servers {
         fixture.history.write(&Entry::Complaints {
@@ -170,10 +183,10 @@ fn dump_silenced(fixture: &Fixture) {
 
 async fn marks(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
     let mut app = fixture.target.session().await?;
-    let marks = "select token, seq, start, number, pid, server from witness order by number";
-    let marks: Vec<(i64, Option<i64>, bool, i64, i32, i32)> =
+    let marks = "select token, seq, start, number, pid, server, hold from witness order by number";
+    let marks: Vec<(i64, Option<i64>, bool, i64, i32, i32, Option<i64>)> =
         sqlx::query_as(marks).fetch_all(&mut app).await?;
-    let mark = |(token, seq, start, number, pid, server)| {
+    let mark = |(token, seq, start, number, pid, server, hold)| {
         Entry::Mark(Mark {
             token,
             seq,
@@ -181,6 +194,7 @@ async fn marks(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
             number,
             pid,
             server: server as usize,
+            hold,
         })
     };
     Ok(marks.into_iter().map(mark).collect())

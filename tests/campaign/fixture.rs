@@ -122,7 +122,8 @@ fn clock(wanted: bool, folder: &Path, name: &str) -> Option<Clock> {
 
 /// Makes the table in which tasks leave marks. It has no unique key, so that a second run shows.
 /// Marks are numbered in the order in which they are made, which no clock can change; the moments
-/// between them, of which the recorder knows the time, take numbers from the same sequence.
+/// between them, of which the recorder knows the time, take numbers from the same sequence, and so
+/// do callers while they hold resources.
 async fn witnesses(target: &Database) {
     let mut session = target.login(TARGET).await.expect("a session");
     let tables = r"create sequence witness_number;
@@ -132,9 +133,14 @@ async fn witnesses(target: &Database) {
             number int8 not null default nextval('witness_number'),
             pid int4 not null default pg_backend_pid(),
             server int4 not null default current_setting('campaign.server')::int4,
+            hold int8 default nullif(current_setting('rallypoint.token', true), '')::int8,
             seq int8 default substring(current_query() from '/\*task=''[0-9a-f-]{36}%2F([0-9]+)''\*/$')::int8
         );
-        create table moment (number int8 not null default nextval('witness_number'));";
+        create table moment (number int8 not null default nextval('witness_number'));
+        create table hold (
+            claim int8 not null,
+            number int8 not null default nextval('witness_number')
+        );";
     sqlx::raw_sql(tables)
         .execute(&mut session)
         .await

@@ -6,7 +6,11 @@
 //! machine, which begins with its time of day. Times in the rows of the databases are by clocks
 //! that faults may have set.
 
-use crate::{proxy::Purpose, stock_client::StockAnswer};
+use crate::{
+    claims::{ClaimEntry, Definition},
+    proxy::Purpose,
+    stock_client::StockAnswer,
+};
 use rallypoint_client::api;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -57,6 +61,9 @@ pub(crate) struct Asked {
     pub at_most_once: bool,
     /// How often it may start while nothing goes wrong around it.
     pub attempts: i32,
+    /// What it declares, as a place in `load::resources::TASK_USES`.
+    #[serde(default)]
+    pub uses: Option<usize>,
 }
 
 /// An AsyncDone.
@@ -126,6 +133,9 @@ pub(crate) struct Mark {
     pub pid: i32,
     /// Where it ran.
     pub server: usize,
+    /// The fencing token of the attempt, if it holds resources.
+    #[serde(default)]
+    pub hold: Option<i64>,
 }
 
 /// A line.
@@ -237,6 +247,28 @@ pub(crate) enum Entry {
     Progress {
         at: i64,
         batch: i64,
+    },
+    /// The shard has another owner.
+    Epoch {
+        at: i64,
+        epoch: i64,
+    },
+    /// A claim on resources, by a number of ours.
+    Claim {
+        id: u64,
+        what: ClaimEntry,
+    },
+    /// A resource or a pattern is made, changed or deleted (`None`).
+    Resource {
+        begun: i64,
+        ended: i64,
+        name: String,
+        definition: Option<Definition>,
+        answer: Answer<()>,
+    },
+    /// Claims that are open at the end, though nobody keeps them.
+    OpenClaims {
+        count: i64,
     },
     /// A connection that went silent for good, and how long the service kept it, in microseconds;
     /// `open`: it still does.

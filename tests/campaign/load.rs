@@ -5,9 +5,13 @@
 //! [`RETRY_TIMEOUT`].
 
 mod caller;
+mod claim;
+mod claimants;
+mod client_claim;
 mod conversation;
 mod listener;
 pub(crate) mod newer_setting;
+pub(crate) mod resources;
 mod work;
 
 use crate::history::{Answer, Entry, History};
@@ -15,7 +19,10 @@ use caller::Caller;
 use conversation::Conversation;
 use rallypoint_client::{
     self,
-    api::{self, scheduler_service_client::SchedulerServiceClient},
+    api::{
+        self, resource_service_client::ResourceServiceClient,
+        scheduler_service_client::SchedulerServiceClient,
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -40,6 +47,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call of unknown outcome is repeated.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Longer than leases of claims and a delay.
+const QUIET_TIME: Duration = Duration::from_secs(14);
+
 /// What all callers share.
 pub(crate) struct Load {
     pub channels: Vec<Channel>,
@@ -56,6 +66,7 @@ pub(crate) struct Load {
     pub given_up: AtomicU64,
     next_stream: AtomicU64,
     next_token: AtomicI64,
+    next_claim: AtomicU64,
     /// All servers run this version: some tasks run exactly once, some are retried.
     one_version: bool,
 }
@@ -83,6 +94,7 @@ impl Load {
             given_up: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
             next_token: AtomicI64::new(1),
+            next_claim: AtomicU64::new(1),
             one_version: false,
         }
     }
@@ -97,7 +109,7 @@ impl Load {
     /// Holds one conversation after the other, until [`Load::stop`].
     pub(crate) async fn hold_conversations(self: Arc<Self>, seed: u64) {
         let mut number = 0;
-        while !self.stopping.load(Relaxed) {
+        while !self.is_stopping() {
             number += 1;
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
             match number % CLIENT_EVERY {
@@ -107,8 +119,19 @@ impl Load {
         }
     }
 
+    /// Nothing goes wrong for a while, so that leases end which nobody renews.
+    pub(crate) async fn go_on_quietly(&self) {
+        if self.one_version {
+            sleep(QUIET_TIME).await;
+        }
+    }
+
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
     }
 
     pub(crate) fn harmed(&self) -> u64 {
@@ -126,6 +149,10 @@ impl Load {
     pub(crate) fn client(&self, server: usize) -> SchedulerServiceClient<Channel> {
         SchedulerServiceClient::new(self.channels[server % self.channels.len()].clone())
             .max_decoding_message_size(16 << 20)
+    }
+
+    fn resources(&self, server: usize) -> ResourceServiceClient<Channel> {
+        ResourceServiceClient::new(self.channels[server % self.channels.len()].clone())
     }
 
     /// One try of a call.

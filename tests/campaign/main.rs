@@ -8,6 +8,7 @@
 //! FAULTS names or that came often.
 
 mod check;
+mod claims;
 mod clock;
 mod database;
 mod disk;
@@ -157,9 +158,12 @@ async fn run(
         let seed = seed.wrapping_mul(1_000).wrapping_add(number);
         conversations.spawn(load.clone().hold_conversations(seed));
     }
+    let claimants = load.claim_resources(fixture, seed).await;
     happens(&load).await;
+    load.go_on_quietly().await;
     load.stop();
     conversations.join_all().await;
+    claimants.join_all().await;
     for (answer, count) in stock.into_iter().flat_map(StockClient::stop) {
         fixture.history.write(&Entry::Stock { answer, count });
     }

@@ -59,12 +59,15 @@ async fn moment(session: &mut PgConnection) -> Option<Entry> {
 
 /// Notes when the shard moves on.
 async fn progress(fixture: Arc<Fixture>) {
-    let mut last = 0;
+    let mut last = (0, 0);
     loop {
         if let Ok(mut session) = fixture.journal.session().await {
-            while let Some(batch) = last_batch(&mut session).await {
-                if batch > last {
-                    last = batch;
+            while let Some((batch, epoch)) = last_batch(&mut session).await {
+                if epoch > last.1 {
+                    fixture.history.write(&Entry::Epoch { at: now(), epoch });
+                }
+                if batch > last.0 {
+                    last = (batch, epoch);
                     fixture.history.write(&Entry::Progress { at: now(), batch });
                 }
                 sleep(PROGRESS_INTERVAL).await;
@@ -74,9 +77,17 @@ async fn progress(fixture: Arc<Fixture>) {
     }
 }
 
-/// `None`: no answer, or no table yet.
-async fn last_batch(session: &mut PgConnection) -> Option<i64> {
-    let query = sqlx::query_scalar("select max(batch_no) from batch where shard = 0");
-    let answer = timeout(ANSWER_TIMEOUT, query.fetch_one(session)).await;
-    answer.ok()?.ok()
+/// Its number and its epoch. `None`: no answer, or no table yet.
+async fn last_batch(session: &mut PgConnection) -> Option<(i64, i64)> {
+    let query = "select batch_no, epoch
+        from batch
+        where shard = 0
+        order by batch_no desc
+        limit 1";
+    let answer = timeout(
+        ANSWER_TIMEOUT,
+        sqlx::query_as(query).fetch_optional(session),
+    )
+    .await;
+    Some(answer.ok()?.ok()?.unwrap_or_default())
 }

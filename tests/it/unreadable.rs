@@ -6,8 +6,15 @@ use crate::harness::{
     postgres::connect,
     work::{noop, sql},
 };
+use prost_types::FieldMask;
 use rallypoint::postgres::{COORDINATION, SUPERUSER};
-use rallypoint_client::{Client, api::SchedulerSettings};
+use rallypoint_client::{
+    Client,
+    api::{
+        CreateResourceRequest, ResourceSettings, ResourceUse, SchedulerSettings, TryAcquireRequest,
+        UpdateResourceRequest,
+    },
+};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
@@ -156,4 +163,52 @@ async fn a_handover_to_who_never_comes_leaves_the_shard_an_owner() {
     let scheduler = cluster.open(&client, SchedulerSettings::default()).await;
     scheduler.submit([noop()]).await;
     assert_eq!(scheduler.all_done().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_hold_whose_row_makes_no_sense_is_kept_and_a_resource_is_closed() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let settings = ResourceSettings {
+        capacity: 1,
+        ..ResourceSettings::default()
+    };
+    for name in ["orders", "invoices"] {
+        let request = CreateResourceRequest {
+            name: name.into(),
+            settings: Some(settings),
+        };
+        client.create_resource(request).await.expect("created");
+    }
+    let is_free = async |name: &str| {
+        let request = TryAcquireRequest {
+            resources: vec![ResourceUse {
+                name: name.into(),
+                ..ResourceUse::default()
+            }],
+            ..TryAcquireRequest::default()
+        };
+        let tried = client.try_acquire(request).await.expect("answered");
+        tried.claim.is_some()
+    };
+    let hold = client.acquire("orders").await.expect("granted");
+    let meddled = "update claim
+        set spec = convert_to(replace(convert_from(spec, 'UTF8'), 'Exclusive', 'New'), 'UTF8');
+        update resource set settings = '?' where name = 'invoices'";
+    cluster.meddle(COORDINATION, meddled.into()).await;
+    cluster.kill_9(0);
+    cluster.restart(0);
+    assert!(!is_free("orders").await);
+    assert!(!is_free("invoices").await);
+    hold.release().await.expect("it is kept for its holder");
+    assert!(is_free("orders").await);
+    let update = UpdateResourceRequest {
+        name: "invoices".into(),
+        settings: Some(settings),
+        update_mask: Some(FieldMask {
+            paths: vec!["capacity".into()],
+        }),
+    };
+    client.update_resource(update).await.expect("updated");
+    assert!(is_free("invoices").await);
 }

@@ -1,6 +1,7 @@
 //! A history in order: by conversation, request, stream and task.
 
 use super::{
+    claims::Claims,
     copies::{self, Retries},
     crash::Crash,
     moments::Moments,
@@ -60,6 +61,7 @@ pub(crate) struct Facts {
     pub reused: Vec<(String, String, Answer<(i64, i32)>)>,
     pub cancels: Vec<Cancel>,
     pub retries: Retries,
+    pub claims: Claims,
     /// Calls through the Rust client: name, time and outcome.
     pub client_calls: Vec<(String, i64, Answer<()>)>,
     /// Calls through stock clients: the answer, and how often it was given.
@@ -110,6 +112,7 @@ impl Facts {
     fn take(&mut self, entry: Entry) {
         self.last_answer = self.last_answer.max(entry.answered().unwrap_or(0));
         self.retries.take(&entry);
+        self.claims.take(&entry);
         match entry {
             Entry::Opened { .. }
             | Entry::Submit { .. }
@@ -137,6 +140,10 @@ impl Facts {
             | Entry::Sessions { .. }
             | Entry::Complaints { .. }
             | Entry::Attempts { .. } => self.take_row(entry),
+            Entry::Claim { .. }
+            | Entry::Resource { .. }
+            | Entry::OpenClaims { .. }
+            | Entry::Epoch { .. } => {}
         }
     }
 
@@ -210,6 +217,7 @@ impl Facts {
             order: None,
             at_most_once: true,
             attempts: 1,
+            uses: None,
         };
         self.asked.insert(token, asked);
     }

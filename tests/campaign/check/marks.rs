@@ -274,6 +274,7 @@ mod tests {
                 number,
                 pid: token as i32,
                 server: 0,
+                hold: None,
             };
             (token, vec![mark(true, token), mark(false, tasks + token)])
         });
@@ -294,6 +295,7 @@ mod tests {
             order: None,
             at_most_once: false,
             attempts: 1,
+            uses: None,
         };
         let submit = Entry::Submit {
             begun: 0,
@@ -311,6 +313,7 @@ mod tests {
                 number,
                 pid: 1,
                 server: 0,
+                hold: None,
             })
         };
         let moment = |number, at| Entry::Moment {

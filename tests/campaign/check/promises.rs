@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 35] = [
+const PROMISES: [(&str, fn(&str) -> bool); 43] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -41,6 +41,14 @@ const PROMISES: [(&str, fn(&str) -> bool); 35] = [
     ("no more runs than there are slots", any),
     ("cancelled means cancelled", any),
     ("nothing is reported before it is done", any),
+    ("holds respect mode and capacity", is_of_one_version),
+    ("fencing tokens rise", is_of_one_version),
+    ("grants keep the line", is_of_one_version),
+    ("rates are kept", is_of_one_version),
+    ("a renewed claim lives for its lease", is_of_one_version),
+    ("a repeated claim is one", is_of_one_version),
+    ("nobody waits for the dead", is_of_one_version),
+    ("every claim ends", is_of_one_version),
     (
         "silent connections are given up",
         network::silences_connections,

@@ -215,6 +215,7 @@ mod tests {
             order: None,
             at_most_once: true,
             attempts: 1,
+            uses: None,
         };
         let submit = |number| Entry::Submit {
             begun: 0,

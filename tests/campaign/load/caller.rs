@@ -22,6 +22,8 @@ pub(super) struct Caller {
     order: i64,
     /// The number of the last event received.
     cursor: i64,
+    /// Its tasks declare resources.
+    with_resources: bool,
 }
 
 impl Caller {
@@ -38,6 +40,14 @@ impl Caller {
             rng,
             order: 100,
             cursor: 0,
+            with_resources: false,
+        }
+    }
+
+    pub(super) fn with_resources(self) -> Caller {
+        Caller {
+            with_resources: true,
+            ..self
         }
     }
 
@@ -88,7 +98,11 @@ impl Caller {
         let asked: Vec<_> = several
             .map(|_| {
                 let exact = self.load.one_version;
-                work::asked(self.load.new_token(), order, exact, &mut self.rng)
+                let asked = work::asked(self.load.new_token(), order, exact, &mut self.rng);
+                match self.with_resources {
+                    true => work::with_resources(asked, &mut self.rng),
+                    false => asked,
+                }
             })
             .collect();
         let tasks = asked

@@ -1,6 +1,7 @@
 //! Tasks that leave witnesses: each marks its start and its end in a table of its target, so that
 //! its executions are known without the log of the service.
 
+use super::resources::{self, TASK_USES};
 use crate::{
     history::{Asked, Work},
     rng::Rng,
@@ -28,7 +29,14 @@ pub(super) fn asked(token: i64, order: Option<i64>, exact: bool, rng: &mut Rng) 
         order,
         at_most_once,
         attempts: if retried { 2 } else { 1 },
+        uses: None,
     }
+}
+
+/// The same task, with resources if it has a session, which hold them.
+pub(super) fn with_resources(asked: Asked, rng: &mut Rng) -> Asked {
+    let uses = (asked.work != Work::Noop).then(|| rng.place(TASK_USES.len()));
+    Asked { uses, ..asked }
 }
 
 /// The same task, or one that does not fail again when it is retried.
@@ -37,6 +45,7 @@ pub(super) fn repairable(asked: Asked) -> Asked {
         Work::Failing | Work::Endless => Asked {
             work: Work::FailingOnce,
             attempts: 1,
+            uses: None,
             ..asked
         },
         _ => asked,
@@ -61,6 +70,7 @@ pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
             _ if asked.at_most_once => at_most_once.into(),
             _ => 0,
         },
+        resources: asked.uses.map(resources::of_task).unwrap_or_default(),
         ..Default::default()
     };
     api::Task {
@@ -78,6 +88,7 @@ pub(super) fn long(token: i64) -> (Asked, api::Task) {
         order: None,
         at_most_once: false,
         attempts: 1,
+        uses: None,
     };
     let options = api::TaskOptions {
         retry: Some(retry(&asked)),
