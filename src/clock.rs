@@ -65,6 +65,15 @@ impl Clock {
         Time(time.at(self.elapsed_us()))
     }
 
+    /// The time of the service, and by how many microseconds it leads that which has passed since
+    /// the clock was made.
+    pub fn now_and_lead(&self) -> (Time, i64) {
+        let mut time = self.lock();
+        let elapsed = self.elapsed_us();
+        let now = time.at(elapsed);
+        (Time(now), now - elapsed)
+    }
+
     /// Applies a measurement that `took` some time: the time of the database was `now` at some
     /// point between its start and its end. A clock that agrees with that is left alone, so that a
     /// slow answer does not hold time up.

@@ -17,13 +17,16 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{BatchNo, Command, Reply, Ticket, Time},
+    core::{BatchNo, Command, Reply, Ticket},
     executor_protocol::ExecutorReport,
     hub::Hub,
     journal::{Commit, Journal, Writer},
 };
 use rustc_hash::FxHashMap;
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
 use tokio::sync::{mpsc, oneshot};
 
 /// The loop runs each second at least. After so long without it the process was suspended, or
@@ -65,7 +68,7 @@ struct Loop {
     abandoned_streams: Vec<Event>,
     next_ticket: u64,
     /// When the loop ran last.
-    last_step: Time,
+    last_step: Instant,
 }
 
 type InFlight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Commit)> + Send>>;
@@ -110,7 +113,7 @@ impl Driver {
             replies: Vec::new(),
             abandoned_streams: Vec::new(),
             next_ticket: 0,
-            last_step: Time::NEVER,
+            last_step: Instant::now(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather().await {
@@ -171,11 +174,12 @@ impl Loop {
         }
         let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
         let events = events.into_iter().chain(more.into_iter().flatten());
-        let now = self.driver.clock.now();
-        if now.since(self.last_step) >= PAUSED {
+        let (now, lead) = self.driver.clock.now_and_lead();
+        self.driver.machine.set_lead(lead);
+        if self.last_step.elapsed() >= PAUSED {
             self.driver.machine.was_paused(now);
         }
-        self.last_step = now;
+        self.last_step = Instant::now();
         let effects = self.driver.machine.step(now, events);
         self.carry_out(effects);
         if let Some(core) = self.driver.machine.core() {

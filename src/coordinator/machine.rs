@@ -46,6 +46,7 @@ struct InFlight {
     refusals: u32,
     /// The outcome of an earlier send is unknown.
     uncertain: bool,
+    /// As time passes.
     sent_at: Time,
 }
 
@@ -79,6 +80,8 @@ pub struct Machine {
     executors: ExecutorState,
     /// No other replica can own the shard now.
     lease_holds: bool,
+    /// By how many microseconds the time of the service leads time as it passes.
+    lead: i64,
 }
 
 impl Machine {
@@ -99,6 +102,7 @@ impl Machine {
             limits,
             executors: ExecutorState::default(),
             lease_holds: true,
+            lead: 0,
         };
         (machine, Effect::Recover)
     }
@@ -128,6 +132,8 @@ impl Machine {
             }
         }
         if let State::Working(core) = &mut self.state {
+            // One that was made just now does not know it yet.
+            core.set_lead(self.lead);
             core.set_outage(now, !self.lease_holds);
         }
         self.fill(now);
@@ -145,6 +151,20 @@ impl Machine {
     /// record waits for the lease, or for a durable batch, which proves as much.
     pub fn set_lease(&mut self, holds: bool) {
         self.lease_holds = holds;
+    }
+
+    /// By how many microseconds the time of the service leads that which has passed since any
+    /// moment: it may follow a clock that was set.
+    pub fn set_lead(&mut self, lead: i64) {
+        self.lead = lead;
+        if let State::Working(core) = &mut self.state {
+            core.set_lead(lead);
+        }
+    }
+
+    /// The same time, if it ran as time passes.
+    fn steady(&self, now: Time) -> Time {
+        Time(now.0 - self.lead)
     }
 
     /// Nothing was taken in for a while: who was to be heard meanwhile is not to blame.

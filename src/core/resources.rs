@@ -24,6 +24,7 @@ mod missing;
 mod passing;
 mod refill;
 mod restore;
+mod steady;
 mod task_blockers;
 mod task_holds;
 pub(crate) mod task_lines;
@@ -42,6 +43,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
+use steady::{Pace, Steady};
 use task_lines::TaskLines;
 use uuid::Uuid;
 use watch::Watches;
@@ -72,7 +74,7 @@ pub(crate) struct Resources {
     recorded: ClaimNo,
     token: Token,
     /// When to look at a claim: at most one entry each.
-    timers: BTreeSet<(Time, ClaimNo)>,
+    timers: BTreeSet<(Steady, ClaimNo)>,
     /// When to look at a resource whose permits come back by time: at most one entry each.
     refills: BTreeSet<(Time, ResourceKey)>,
     /// The time of the present turn.
@@ -82,8 +84,10 @@ pub(crate) struct Resources {
     /// Definitions that what is in use has not followed yet, each with the name it was last done
     /// for.
     redefined: VecDeque<(ResourceKey, ResourceKey)>,
+    /// How time passes, by which leases count.
+    pace: Pace,
     /// Leases count from then at the earliest.
-    leases_since: Time,
+    leases_since: Steady,
     /// Callers cannot reach the service, so that nothing ends for not being renewed.
     in_outage: bool,
     /// Claims that have ended since some were forgotten.
@@ -201,7 +205,7 @@ impl Resources {
             claim.check_token(token)?;
         }
         if let Some(claim) = self.claims.get_mut(&no) {
-            claim.renewed_at = now;
+            claim.renewed_at = self.pace.steady(now);
         }
         Ok(ResourceReply::Claim(self.claim_view(no), true))
     }

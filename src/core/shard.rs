@@ -233,6 +233,12 @@ impl Shard {
         self.resources.set_outage(now, in_outage);
     }
 
+    /// By how many microseconds the time of the service leads that which has passed since any
+    /// moment. Leases of claims count by the latter.
+    pub fn set_lead(&mut self, lead: i64) {
+        self.resources.set_lead(lead);
+    }
+
     /// Callers could not reach the service for a while: every open claim has a whole lease.
     pub fn renew_claims(&mut self, now: Time) {
         self.resources.renew_all(now);

@@ -1,6 +1,7 @@
 //! Decodes the packed rows of the log, and reads the row of any query into a struct.
 
 pub(crate) mod attempt;
+mod cautious_claim;
 pub(crate) mod completion;
 pub(crate) mod ends;
 pub(crate) mod halt_failures;

@@ -150,7 +150,7 @@ impl Machine {
             pause: RESEND_MIN,
             refusals: 0,
             uncertain: false,
-            sent_at: now,
+            sent_at: self.steady(now),
         });
     }
 }

@@ -37,8 +37,9 @@ impl Machine {
         match commit {
             Commit::Durable => {
                 self.isolating = false;
+                let took = self.steady(now).since(flight.sent_at);
                 if let State::Working(core) = &mut self.state
-                    && now.since(flight.sent_at) >= OUTAGE
+                    && took >= OUTAGE
                 {
                     core.renew_claims(now);
                 }

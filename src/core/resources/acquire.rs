@@ -23,7 +23,9 @@ impl Resources {
         self.check_wants(&spec.namespace, &spec.wants)?;
         self.check_room(spec, limits)?;
         let no = ClaimNo(self.last.0 + 1);
-        self.claims.insert(no, Claim::new(spec.clone(), turn.now));
+        let renewed_at = self.pace.steady(turn.now);
+        let claim = Claim::new(spec.clone(), turn.now, renewed_at);
+        self.claims.insert(no, claim);
         self.enqueue(no);
         if !self.is_next(no) {
             let refused = match if_free {

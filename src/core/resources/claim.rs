@@ -1,5 +1,6 @@
 //! A claim in memory, and when it has to be looked at.
 
+use super::steady::{Pace, Steady};
 use crate::core::{
     ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time, Token,
 };
@@ -12,9 +13,9 @@ pub(crate) struct Claim {
     pub requested_at: Time,
     pub state: ClaimState,
     /// When it was requested, granted or renewed last.
-    pub renewed_at: Time,
-    /// When its timer goes off; [`Time::NEVER`]: it has none.
-    pub wake: Time,
+    pub renewed_at: Steady,
+    /// When its timer goes off; [`Steady::NEVER`]: it has none.
+    pub wake: Steady,
     /// It has ended and its resources are not free yet.
     pub keeps_others_out: bool,
     /// Who is told of its next phase: the streams that show it.
@@ -22,14 +23,14 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// One that waits.
-    pub(crate) fn new(spec: Arc<ClaimSpec>, requested_at: Time) -> Self {
+    /// One that waits. `renewed_at`: its lease counts from then on.
+    pub(crate) fn new(spec: Arc<ClaimSpec>, requested_at: Time, renewed_at: Steady) -> Self {
         Claim {
             spec,
             requested_at,
             state: ClaimState::Waiting,
-            renewed_at: requested_at,
-            wake: Time::NEVER,
+            renewed_at,
+            wake: Steady::NEVER,
             keeps_others_out: false,
             awaited_by: Vec::new(),
         }
@@ -82,21 +83,21 @@ impl Claim {
     }
 
     /// Until when it is kept unless it is renewed. `since`: leases count from then at the earliest.
-    pub(crate) fn lease_until(&self, since: Time) -> Time {
+    fn lease_until(&self, since: Steady) -> Steady {
         self.renewed_at.max(since) + self.spec.lease
     }
 
     /// When it ends for want of a renewal, or of patience, and how. `max_hold`: of its resources.
     pub(crate) fn ends_at(
         &self,
-        leases_since: Time,
+        (pace, leases_since): (&Pace, Steady),
         max_hold: Option<Duration>,
     ) -> Option<(Time, ClaimEnd)> {
         if self.spec.task.is_some() {
             // It ends with the attempt.
             return None;
         }
-        let lease = self.lease_until(leases_since);
+        let lease = pace.time(self.lease_until(leases_since));
         let (longest, at_longest, without_lease) = match &self.state {
             ClaimState::Ended { .. } => return None,
             ClaimState::Waiting => {

@@ -47,12 +47,13 @@ impl Resources {
         let token = self.token;
         self.leave_queues_silently(no);
         let taken = self.take(no, token);
+        let renewed_at = self.pace.steady(turn.now);
         let claim = self.claims.get_mut(&no).expect("it waits");
         claim.state = ClaimState::Held {
             token,
             since: turn.now,
         };
-        claim.renewed_at = turn.now;
+        claim.renewed_at = renewed_at;
         turn.out.records.resources.claims.push(ClaimRecord {
             no,
             at: turn.now,

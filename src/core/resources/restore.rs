@@ -1,7 +1,7 @@
 //! Rebuilding resources from what the journal remembers. Every open claim has a whole lease before
 //! it, since its caller may have had nobody to renew it with.
 
-use super::{Resources, claim::Claim};
+use super::{Resources, claim::Claim, steady::Pace};
 use crate::core::{ClaimEnding, ClaimState, RecoveredClaim, RecoveredResources, Time};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ impl Resources {
             last: recovered.last,
             recorded: recovered.last,
             token: recovered.token,
-            leases_since: now,
+            leases_since: Pace::default().steady(now),
             now,
             restored: true,
             ..Resources::default()
@@ -49,7 +49,7 @@ impl Resources {
         if let Some((token, at)) = granted {
             self.take_again(&spec.namespace, (token, no), at, &taken);
         }
-        let mut claim = Claim::new(spec, requested_at.min(now));
+        let mut claim = Claim::new(spec, requested_at.min(now), self.leases_since);
         if let Some((at, ending)) = ended.map(|ended| not_beyond(now, ended)) {
             claim.keeps_others_out = granted.is_some() && ending.free_at > now;
             let is_remembered = at >= since && claim.spec.task.is_none();

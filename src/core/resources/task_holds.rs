@@ -39,7 +39,7 @@ impl Resources {
             wait: None,
             task: Some(task),
         });
-        let mut claim = Claim::new(spec.clone(), turn.now);
+        let mut claim = Claim::new(spec.clone(), turn.now, self.pace.steady(turn.now));
         claim.state = ClaimState::Held {
             token,
             since: turn.now,

@@ -4,7 +4,7 @@
 //! A claim has one timer at most, which is not moved when the claim is renewed: what is due is
 //! asked when it goes off.
 
-use super::Resources;
+use super::{Resources, steady::Steady};
 use crate::core::{ClaimNo, Time, Turn, model::limits::Limits};
 
 impl Resources {
@@ -29,7 +29,7 @@ impl Resources {
             return Time(0);
         }
         let first = self.timers.first().filter(|_| !self.in_outage);
-        let timer = first.map_or(Time::NEVER, |(at, _)| *at);
+        let timer = first.map_or(Time::NEVER, |(at, _)| self.pace.time(*at));
         let refill = self.refills.first().map_or(Time::NEVER, |(at, _)| *at);
         let checkpoint = self.checkpoint_due.unwrap_or(Time::NEVER);
         let timer = timer.min(refill).min(checkpoint);
@@ -44,22 +44,28 @@ impl Resources {
         }
     }
 
+    /// How far the time of the service leads time as it passes: leases count by the latter.
+    pub(crate) fn set_lead(&mut self, lead: i64) {
+        self.pace.set_lead(lead);
+    }
+
     /// Gives every open claim a whole lease.
     pub(crate) fn renew_all(&mut self, now: Time) {
-        self.leases_since = self.leases_since.max(now);
+        self.leases_since = self.leases_since.max(self.pace.steady(now));
     }
 
     fn run_timers(&mut self, turn: &mut Turn, limits: &Limits) {
+        let now = self.pace.steady(turn.now);
         for _ in 0..limits.timers_per_batch {
             let first = self.timers.first().copied();
-            let Some((at, no)) = first.filter(|(at, _)| *at <= turn.now) else {
+            let Some((at, no)) = first.filter(|(at, _)| *at <= now) else {
                 return;
             };
             self.timers.remove(&(at, no));
             let Some(claim) = self.claims.get_mut(&no) else {
                 continue;
             };
-            claim.wake = Time::NEVER;
+            claim.wake = Steady::NEVER;
             if claim.free_at().is_some_and(|at| at <= turn.now) {
                 claim.keeps_others_out = false;
                 self.give_back(no);
@@ -67,7 +73,8 @@ impl Resources {
                 continue;
             }
             let max_hold = self.max_hold(no);
-            let ends = self.claims[&no].ends_at(self.leases_since, max_hold);
+            let leases = (&self.pace, self.leases_since);
+            let ends = self.claims[&no].ends_at(leases, max_hold);
             match ends.filter(|(at, _)| *at <= turn.now) {
                 Some((_, how)) => self.end(turn, no, how, None),
                 None => self.set_timer(turn.now, no),
@@ -78,18 +85,19 @@ impl Resources {
     /// Sees to it that the claim is looked at when something is due, or earlier.
     pub(super) fn set_timer(&mut self, now: Time, no: ClaimNo) {
         let max_hold = self.max_hold(no);
-        let leases_since = self.leases_since;
+        let (pace, leases_since) = (&self.pace, self.leases_since);
         let Some(claim) = self.claims.get_mut(&no) else {
             return;
         };
-        let ends = claim.ends_at(leases_since, max_hold).map(|(at, _)| at);
-        let due = ends.or(claim.free_at());
+        let ends = claim.ends_at((pace, leases_since), max_hold);
+        let due = ends.map(|(at, _)| at).or(claim.free_at());
+        let due = due.map(|due| pace.steady(due.max(now)));
         if due.is_some_and(|due| due >= claim.wake) {
             return;
         }
         self.timers.remove(&(claim.wake, no));
-        claim.wake = due.map_or(Time::NEVER, |due| due.max(now));
-        if claim.wake != Time::NEVER {
+        claim.wake = due.unwrap_or(Steady::NEVER);
+        if claim.wake != Steady::NEVER {
             self.timers.insert((claim.wake, no));
         }
     }

@@ -103,7 +103,7 @@ impl Resources {
             requested_at: claim.requested_at,
             state: claim.state.clone(),
             lease_until: (claim.has_lease())
-                .then(|| claim.ends_at(self.leases_since, self.max_hold(no)))
+                .then(|| claim.ends_at((&self.pace, self.leases_since), self.max_hold(no)))
                 .flatten()
                 .map(|(until, _)| until),
             position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),

@@ -4,6 +4,7 @@ mod circles;
 mod preference;
 mod refill;
 mod several;
+mod slewed;
 mod watch;
 
 use super::world::{NONE, World};

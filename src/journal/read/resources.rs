@@ -39,8 +39,7 @@ pub(super) async fn resources(
         last: ClaimNo(last),
         token: Token(token),
     };
-    let images = definitions.iter().map(ResourceRow::image);
-    recovered.definitions = images.filter_map(whole).collect();
+    recovered.definitions = definitions.iter().map(ResourceRow::image).collect();
     claims(connection, shard, &mut recovered).await?;
     Ok(recovered)
 }
@@ -81,16 +80,10 @@ async fn claims(
         recovered.token = recovered.token.max(Token(row.token.unwrap_or(0)));
         let same = present.take_if(|claim| claim.no.0 == row.claim_no);
         recovered.claims.extend(present.take());
-        present = whole(row.add_to(same));
+        present = row.add_cautiously(same);
     }
     recovered.claims.extend(present);
     Ok(())
-}
-
-/// What can be read. A row that makes no sense keeps nothing else from being recovered.
-fn whole<T>(read: Result<T, JournalError>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "a row about resources is set aside"))
-        .ok()
 }
 
 impl Reader {

@@ -4,7 +4,11 @@ use crate::core::{
     ClaimEnd, ClaimEnding, ClaimNo, ClaimSpec, Namespace, RecoveredClaim, ResourceImage,
     ResourceKey, Taken, Token,
 };
-use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
+use crate::journal::{
+    JournalError,
+    encoding::Stamp,
+    rows::{cautious_claim, from_row},
+};
 use std::sync::Arc;
 
 /// A definition.
@@ -56,27 +60,30 @@ from_row!(ClaimRow {
 });
 
 impl ResourceRow {
-    /// The definition.
-    pub(crate) fn image(&self) -> Result<ResourceImage, JournalError> {
+    /// The definition. One that makes no sense is closed: nothing is granted.
+    pub(crate) fn image(&self) -> ResourceImage {
         let settings = serde_json::from_slice(&self.settings);
-        let settings = settings.map_err(|error| {
-            JournalError::corrupt(format!(
-                "settings of resource {}: {error}",
-                text(&self.name)
-            ))
-        })?;
+        let settings = settings.unwrap_or_else(|error| {
+            tracing::error!(
+                resource = %text(&self.name),
+                %error,
+                "the settings of this resource make no sense to this version: nothing of it is \
+                 granted until it is updated"
+            );
+            cautious_claim::closed()
+        });
         let key = ResourceKey {
             namespace: Namespace(text(&self.namespace)),
             name: text(&self.name),
         };
-        Ok(ResourceImage {
+        ResourceImage {
             key,
             settings,
             created_at: self.created_at.0,
             changed_at: self.changed_at.0,
             changed_by: text(&self.changed_by),
             deleted: self.deleted,
-        })
+        }
     }
 }
 
@@ -114,6 +121,36 @@ impl ClaimRow {
             claim.ended = Some((self.at.0, Arc::new(ending)));
         }
         Ok(claim)
+    }
+
+    /// The same for a new owner, who gives nobody else what a row may be about that makes no sense
+    /// to this version. `None`: nobody can say what that is.
+    pub(crate) fn add_cautiously(&self, claim: Option<RecoveredClaim>) -> Option<RecoveredClaim> {
+        let earlier = claim.clone();
+        let error = match self.add_to(claim) {
+            Ok(claim) => return Some(claim),
+            Err(error) => error,
+        };
+        let no = self.claim_no;
+        let spec = self.spec.as_deref().and_then(cautious_claim::claim);
+        let named = spec.map(|spec| RecoveredClaim::first(ClaimNo(no), Arc::new(spec), self.at.0));
+        let Some(mut claim) = earlier.or(named) else {
+            tracing::error!(
+                claim = no, %error,
+                "this claim makes no sense to this version, and does not say what it is about: \
+                 what it held is free"
+            );
+            return None;
+        };
+        tracing::error!(
+            claim = no, %error,
+            "this claim makes no sense to this version: nobody else gets what it names while it \
+             is renewed; `rallypoint resource release --force` ends it"
+        );
+        if let Some(token) = self.token {
+            claim.granted = Some((Token(token), self.at.0));
+        }
+        Some(claim)
     }
 
     fn taken(&self) -> Result<Vec<Taken>, JournalError> {
