@@ -14,6 +14,7 @@ mod check_config;
 mod completions;
 mod confirm;
 mod connect;
+mod credentials;
 mod declare_dead;
 mod demo;
 mod enum_text;

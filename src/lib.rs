@@ -18,6 +18,8 @@ pub mod executor_protocol;
 #[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]
+pub mod identity;
+#[doc(hidden)]
 pub mod journal;
 #[doc(hidden)]
 pub mod peer;

@@ -1,20 +1,23 @@
-//! Connections of callers and replicas: accepting, dialling, TLS; and the port of the replicas,
-//! with mutual TLS.
+//! Connections of callers and replicas: accepting, dialling, TLS (`caller_tls`, `tls`); and the
+//! port of the replicas, with mutual TLS.
 //!
 //! Whoever gets through that port is trusted as a replica: what it says about the caller of a
 //! forwarded call is believed. So it must never be exposed to callers, and without certificates it
 //! must be protected by other means.
 
+mod caller_tls;
 mod channels;
 mod connect_probe;
 mod connection;
 mod incoming;
+mod renewed;
 mod tls;
 
+pub use caller_tls::{CallerTls, CallerTlsFiles};
 pub use channels::Peers;
 pub(crate) use connect_probe::refuses;
 pub use connection::{Connection, ConnectionInfo};
-pub use incoming::connections;
+pub use incoming::{Accept, connections};
 pub use tls::{Tls, TlsFiles};
 
 use std::{net::SocketAddr, time::Duration};
@@ -96,7 +99,7 @@ impl Port {
             .serve_with_incoming(connections(
                 self.listener,
                 MAX_CONNECTIONS,
-                self.tls.clone(),
+                self.tls.clone().map_or(Accept::Plain, Accept::Replicas),
             ));
         let renewed = async {
             match self.tls {

@@ -3,9 +3,11 @@
 //! is set in `server`.
 
 mod auth;
+mod authorization;
 mod convert;
 mod deadline;
 mod errors;
+mod expiry;
 pub(crate) mod forwarding;
 mod job;
 mod message_budget;
@@ -22,4 +24,4 @@ pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use server::{Config, peer_routes, serve};
 pub(crate) use starting::serve_unready;
 pub(crate) use status::executions::StatusSource;
-pub(crate) use validate::Targets;
+pub(crate) use validate::{Allowed, Targets};

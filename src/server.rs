@@ -16,15 +16,16 @@ pub use crate::executor::{
     Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,
 };
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
-pub use config_file::ConfigFile;
+pub use config_file::{ConfigFile, Described};
 
 use crate::{
     clock::Clock,
     coordinator::{Coordinator, Parts},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig},
     hub::session::{self, Remote},
+    identity::Authenticator,
     journal::{Journal, Replica, Sessions},
-    peer::{PeerConfig, Port},
+    peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
     rpc,
 };
@@ -74,14 +75,15 @@ async fn run(
         address: port.as_ref().map(|port| port.address().into()),
     };
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
+    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
     let open = || database_wait::open(&database, &replica, &capacity);
-    let opened = database_wait::wait(&listener, shutdown.as_mut(), open).await?;
+    let opened = database_wait::wait(&listener, accept, shutdown.as_mut(), open).await?;
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
     let mut running = start(&config, &targets, replica, journal, sessions)?;
     let rpc = rpc::Config {
-        targets: rpc::Targets::new(config::roles(&targets)),
+        targets: rpc::Targets::new(config::allowed(&targets)),
         status_source: status_source::new(
             &running.executor,
             running.coordinator.clock().clone(),
@@ -89,6 +91,8 @@ async fn run(
         ),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
         peers: port.as_ref().map(Port::peers),
+        tls: config.tls.clone(),
+        authenticator: config.sources.clone().map(Authenticator::new),
     };
     let watched = config.config_file.zip(hangups);
     running.reload = watched.map(|(file, hangups)| Reload {
@@ -99,6 +103,7 @@ async fn run(
         executor: running.executor.clone(),
         sessions: running.sessions.clone(),
         rpc_targets: rpc.targets.clone(),
+        authenticator: rpc.authenticator.clone(),
         hangups,
     });
     listening(listener.local_addr()?);

@@ -1,7 +1,7 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
 use super::{error::CliError, output};
-use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Target};
+use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Described};
 use clap::Args;
 use serde_json::json;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
@@ -24,8 +24,9 @@ impl CheckConfig {
             others: BTreeSet::new(),
             // Whether a server takes them is for its command line to say.
             namespaces: true,
+            certificates: true,
         };
-        let targets = read(&file)?;
+        let Described { targets, .. } = read(&file)?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
         let path = file.path.display().to_string();
         let text = format!("{path} is good: {}", names.join(", "));
@@ -34,8 +35,8 @@ impl CheckConfig {
     }
 }
 
-/// The targets of a file, or everything that is wrong with it.
-pub(super) fn read(file: &ConfigFile) -> Result<Vec<Target>, CliError> {
+/// What a file says, or everything that is wrong with it.
+pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
         let what = format!("{} cannot be used", file.path.display());
         CliError::new(what).why(faults)

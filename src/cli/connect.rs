@@ -2,7 +2,7 @@
 //!
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
-use super::{error::CliError, time_text};
+use super::{credentials::Credentials, error::CliError, time_text};
 use crate::core::Handle;
 use clap::Args;
 use rallypoint_client::{Client, Scheduler};
@@ -46,6 +46,8 @@ pub(super) struct Server {
         value_name = "TIME"
     )]
     request_timeout: Option<Duration>,
+    #[command(flatten)]
+    credentials: Credentials,
 }
 
 impl Server {
@@ -55,6 +57,7 @@ impl Server {
             address: format!("http://{address}"),
             connect_timeout: None,
             request_timeout: None,
+            credentials: Credentials::default(),
         }
     }
 
@@ -63,18 +66,20 @@ impl Server {
         self.request_timeout.unwrap_or(default)
     }
 
-    /// Connects, and says nothing of the caller.
-    pub(super) async fn connect(&self) -> rallypoint_client::Result<Client> {
+    /// Connects, and says nothing of the caller but what proves who it is.
+    pub(super) async fn connect(&self) -> Result<Client, CliError> {
         let timeout = self.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
-        let client = Client::connect_within(&self.address, timeout).await?;
+        let tls = self.credentials.tls(&self.address)?;
+        let connected = Client::connect_by(&tls, &self.address, timeout).await;
+        let client = connected.and_then(|client| self.credentials.of(client));
+        let what = || format!("cannot reach the server at {}", self.address);
+        let client = client.map_err(|error| CliError::call(what(), &error))?;
         Ok(client.with_time_limit(Some(self.request_timeout(REQUEST_TIMEOUT))))
     }
 
     /// Connects. The caller in the log is the account that runs this command.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
-        let what = || format!("cannot reach the server at {}", self.address);
-        let connected = self.connect().await;
-        let client = connected.map_err(|error| CliError::call(what(), &error))?;
+        let client = self.connect().await?;
         let account = std::env::var("USER")
             .or_else(|_| std::env::var("LOGNAME"))
             .unwrap_or_default();

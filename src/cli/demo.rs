@@ -178,6 +178,8 @@ impl Host {
             body_bytes: 192 << 20,
             replica_name: "demo".to_owned(),
             peer: None,
+            tls: None,
+            sources: None,
             lease: DEFAULT_LEASE,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
             session_idle: DEFAULT_SESSION_IDLE,

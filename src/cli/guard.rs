@@ -2,7 +2,7 @@
 //! resource is over (`docs/guard.md`). Does nothing when it is there already.
 
 use super::{check_config, error::CliError, output, postgres_url};
-use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Login, Target, target_setup};
+use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target, target_setup};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
@@ -88,12 +88,13 @@ impl Install {
         let Some(name) = &self.target else {
             return Ok(None);
         };
-        let targets = check_config::read(&ConfigFile {
+        let Described { targets, .. } = check_config::read(&ConfigFile {
             path: self.config.clone(),
             slots: 1,
             session_idle: DEFAULT_SESSION_IDLE,
             others: BTreeSet::new(),
             namespaces: true,
+            certificates: true,
         })?;
         let names: Vec<String> = targets.iter().map(|one| one.name.to_string()).collect();
         let named = targets.into_iter().find(|one| &*one.name == name.as_str());

@@ -26,9 +26,7 @@ pub(super) struct Health {
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let answer = serving(server, self.service).await;
-        let what = || format!("cannot ask the server at {} for its health", server.address);
-        if answer.map_err(|error| CliError::call(what(), &error))? {
+        if serving(server, self.service).await? {
             output::document(json!({ "status": "SERVING" }), "serving");
             return Ok(ExitCode::SUCCESS);
         }
@@ -38,16 +36,20 @@ impl Health {
 }
 
 /// Whether the server serves. Asked once, because a health check is about this moment.
-pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Error> {
+pub(super) async fn serving(server: &Server, service: String) -> Result<bool, CliError> {
+    let what = || format!("cannot ask the server at {} for its health", server.address);
     let asked = async {
         let channel = server.connect().await?.channel();
         let answer = HealthClient::new(channel)
             .check(HealthCheckRequest { service })
-            .await?;
-        Ok::<_, Error>(answer)
+            .await;
+        answer.map_err(|status| CliError::call(what(), &Error::from(status)))
     };
     let limit = server.request_timeout(ANSWER_TIMEOUT);
-    let late = |_| Status::deadline_exceeded(format!("no answer within {limit:?}"));
+    let late = |_| {
+        let status = Status::deadline_exceeded(format!("no answer within {limit:?}"));
+        CliError::call(what(), &Error::from(status))
+    };
     let answer = timeout(limit, asked).await.map_err(late)??;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

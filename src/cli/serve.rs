@@ -2,6 +2,7 @@
 //!
 //! The first SIGTERM or SIGINT shuts down in order; the second one exits at once.
 
+mod listen;
 mod peers;
 mod quotas;
 mod targets;
@@ -9,6 +10,7 @@ mod targets;
 use super::{check_config, error::CliError, output, postgres_url, signals::Signals};
 use crate::server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
 use clap::{Args, ValueEnum};
+use listen::Listen;
 use peers::Peers;
 use quotas::Quotas;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -18,15 +20,8 @@ use tracing_subscriber::EnvFilter;
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// Address to listen on (port 0: any free one)
-    #[arg(
-        long,
-        env = "RALLYPOINT_LISTEN",
-        hide_env_values = true,
-        default_value = "127.0.0.1:50051",
-        value_name = "ADDRESS"
-    )]
-    listen: SocketAddr,
+    #[command(flatten)]
+    callers: Listen,
     /// URL of the coordination database, reached directly or through a pooler in session mode
     /// [default: a private Postgres]
     #[arg(
@@ -169,7 +164,7 @@ impl Serve {
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         log_to_stderr(self.log_format);
         let signals = Signals::new()?;
-        let listen = self.listen;
+        let listen = self.callers.listen;
         let config = self.config(listen)?;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             CliError::new(format!("cannot listen on {listen}"))
@@ -177,7 +172,12 @@ impl Serve {
                 .next("choose another address with --listen")
         })?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
-        let listening = |address| output::note(format!("listening on http://{address}"));
+        let scheme = if config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let listening = |address| output::note(format!("listening on {scheme}://{address}"));
         let config = Config { listen, ..config };
         crate::server::serve(config, listener, stop(signals), listening).await?;
         Ok(ExitCode::SUCCESS)
@@ -195,9 +195,25 @@ impl Serve {
             session_idle,
             others: targets.iter().map(|target| target.name.clone()).collect(),
             namespaces: self.trusted_namespace_metadata,
+            certificates: self.callers.takes_certificates(),
         });
+        let mut sources = None;
         if let Some(file) = &config_file {
-            targets.extend(check_config::read(file)?);
+            let described = check_config::read(file)?;
+            targets.extend(described.targets);
+            sources = described.sources;
+        }
+        self.callers.check(sources.as_ref())?;
+        if sources.is_some() && self.trusted_namespace_metadata {
+            let what =
+                "--trusted-namespace-metadata does not go with [[access]] in the configuration";
+            let next = "give the proxy an identity of its own, or take one of them out";
+            return Err(CliError::usage(what).next(next));
+        }
+        let lease = self.peers.lease();
+        let peer = self.peers.config()?;
+        if let Some(peer) = &peer {
+            self.callers.check_peers(peer.listen, peer.tls.is_some())?;
         }
         Ok(Config {
             listen,
@@ -212,10 +228,12 @@ impl Serve {
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),
-            lease: self.peers.lease(),
+            lease,
             shutdown_grace: Duration::from_secs(self.shutdown_grace),
             session_idle,
-            peer: self.peers.config()?,
+            peer,
+            tls: self.callers.tls()?,
+            sources,
             allow_unsafe_database: false,
         })
     }

@@ -3,7 +3,7 @@
 use super::{pg_client::Login, sql::register::SessionNote};
 use crate::{
     clock::Clock,
-    core::{SessionOptions, SessionReset},
+    core::{Namespace, SessionOptions, SessionReset},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,6 +54,8 @@ pub struct TargetConfig {
     pub session_reset: SessionReset,
     /// Roles that tasks may name.
     pub roles: BTreeSet<String>,
+    /// Namespaces whose tasks may name it; `None`: all.
+    pub namespaces: Option<BTreeSet<Namespace>>,
     /// What sessions begin with where neither the task nor its scheduler says it.
     pub defaults: SessionOptions,
 }
@@ -70,6 +72,7 @@ impl TargetConfig {
             session_idle: SESSION_IDLE,
             session_reset: SessionReset::Scheduler,
             roles: BTreeSet::new(),
+            namespaces: None,
             defaults: SessionOptions::default(),
         }
     }

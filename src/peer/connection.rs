@@ -33,6 +33,8 @@ pub struct Connection {
 pub struct ConnectionInfo {
     /// The addresses of both sides.
     pub tcp: TcpConnectInfo,
+    /// The name that the certificate of the other side gives it.
+    pub certified: Option<Arc<str>>,
     /// Room that the messages of all its calls hold.
     pub message_bytes: Arc<AtomicUsize>,
 }
@@ -40,17 +42,14 @@ pub struct ConnectionInfo {
 impl Connection {
     pub(super) fn new(
         stream: Box<dyn Stream>,
-        tcp: TcpConnectInfo,
+        info: ConnectionInfo,
         first: Bytes,
         permit: OwnedSemaphorePermit,
     ) -> Connection {
         Connection {
             stream,
             first,
-            info: ConnectionInfo {
-                tcp,
-                message_bytes: Arc::default(),
-            },
+            info,
             _permit: permit,
         }
     }

@@ -4,8 +4,9 @@
 //! spinning.
 
 use super::{
-    Tls,
-    connection::{Connection, Stream},
+    caller_tls::{CallerTls, certified_name},
+    connection::{Connection, ConnectionInfo, Stream},
+    tls::Tls,
 };
 use crate::socket;
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
@@ -16,6 +17,7 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
@@ -28,16 +30,36 @@ const MAX_OPENING: usize = 1_024;
 /// What a client of HTTP/2 sends first.
 const PREFACE_BYTES: usize = 24;
 
-/// The connections of `listener`, at most `limit` at a time; with `tls` only those that have shown
-/// a certificate.
+/// What a new connection has to begin with.
+#[derive(Clone)]
+pub enum Accept {
+    /// HTTP/2.
+    Plain,
+    /// TLS, by which a caller may say who it is.
+    Callers(CallerTls),
+    /// TLS, by which a replica shows that it is one.
+    Replicas(Tls),
+}
+
+impl Accept {
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        match self {
+            Accept::Plain => None,
+            Accept::Callers(tls) => Some(tls.server()),
+            Accept::Replicas(tls) => Some(tls.server()),
+        }
+    }
+}
+
+/// The connections of `listener`, at most `limit` at a time, that have begun as they must.
 pub fn connections(
     listener: TcpListener,
     limit: usize,
-    tls: Option<Tls>,
+    accept: Accept,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (opened, connections) = mpsc::channel(1);
     let opening = Opening {
-        tls,
+        accept,
         permits: Arc::new(Semaphore::new(limit)),
         opened,
     };
@@ -80,7 +102,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 /// What a new connection goes through.
 #[derive(Clone)]
 struct Opening {
-    tls: Option<Tls>,
+    accept: Accept,
     permits: Arc<Semaphore>,
     opened: mpsc::Sender<io::Result<Connection>>,
 }
@@ -101,17 +123,28 @@ impl Opening {
     async fn open(&self, stream: TcpStream) -> io::Result<Connection> {
         socket::configure(&stream);
         let tcp = stream.connect_info();
-        let mut stream: Box<dyn Stream> = match &self.tls {
-            Some(tls) => Box::new(tls.accept(stream).await?),
+        let mut certified = None;
+        let mut stream: Box<dyn Stream> = match self.accept.tls() {
+            Some(tls) => {
+                let stream = TlsAcceptor::from(tls).accept(stream).await?;
+                let shown = stream.get_ref().1.peer_certificates();
+                certified = shown.and_then(|chain| certified_name(chain.first()?));
+                Box::new(stream)
+            }
             None => Box::new(stream),
         };
         let mut preface = [0; PREFACE_BYTES];
         stream.read_exact(&mut preface).await?;
         let permits = self.permits.clone();
         let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+        let info = ConnectionInfo {
+            tcp,
+            certified,
+            message_bytes: Arc::default(),
+        };
         Ok(Connection::new(
             stream,
-            tcp,
+            info,
             preface.to_vec().into(),
             permit,
         ))

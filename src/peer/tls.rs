@@ -1,32 +1,21 @@
 //! Certificates of the replicas: each presents its own and trusts only what the shared authority
-//! has signed.
-//!
-//! The files are read again when they change, as a Secret does that is renewed: new connections use
-//! the new ones, those that are open go on. Files that make no identity are never used: at the
-//! start they are an error, later the ones before stay in use and the log says why.
+//! has signed. The files are renewed as `renewed` says.
 
-use anyhow::{Context, anyhow, ensure};
-use std::{
-    fmt, fs, io,
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use super::renewed::{Files, Renewed, certificates, private_key};
+use anyhow::Context;
+use std::{fmt, io, path::PathBuf, sync::Arc};
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor, TlsConnector, client,
     rustls::{
-        ClientConfig, RootCertStore, ServerConfig,
-        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+        ClientConfig, RootCertStore, ServerConfig, pki_types::ServerName,
         server::WebPkiClientVerifier,
     },
     server,
 };
 
-/// Interval between looks at the files.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// What both sides speak.
-const ALPN: &[u8] = b"h2";
+pub(super) const ALPN: &[u8] = b"h2";
 
 /// PEM files.
 #[derive(Clone, Debug)]
@@ -41,15 +30,11 @@ pub struct TlsFiles {
 
 /// A replica's identity and the authority it trusts. Clones share the latest.
 #[derive(Clone)]
-pub struct Tls {
-    latest: Arc<RwLock<Identity>>,
-    files: Option<TlsFiles>,
-}
+pub struct Tls(Renewed<Identity>);
 
 /// What follows from the certificates.
 #[derive(Clone)]
 struct Identity {
-    pems: [Vec<u8>; 3],
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
 }
@@ -57,11 +42,14 @@ struct Identity {
 impl Tls {
     /// Reads the files. Fails with the name of the one that cannot be used.
     pub fn read(files: &TlsFiles) -> anyhow::Result<Tls> {
-        let identity = Identity::new(files.read()?).with_context(|| files.to_string())?;
-        Ok(Tls {
-            latest: Arc::new(RwLock::new(identity)),
-            files: Some(files.clone()),
-        })
+        let shown = files.to_string();
+        let TlsFiles { cert, key, ca } = files.clone();
+        let files = Files {
+            paths: vec![cert, key, ca],
+            whose: "the replicas",
+            shown,
+        };
+        Ok(Tls(Renewed::read(files, Identity::new)?))
     }
 
     /// From PEM text.
@@ -70,48 +58,29 @@ impl Tls {
         key: impl AsRef<[u8]>,
         ca: impl AsRef<[u8]>,
     ) -> anyhow::Result<Tls> {
-        let pems = [cert.as_ref(), key.as_ref(), ca.as_ref()].map(<[u8]>::to_vec);
-        Ok(Tls {
-            latest: Arc::new(RwLock::new(Identity::new(pems)?)),
-            files: None,
-        })
+        let texts = [cert.as_ref(), key.as_ref(), ca.as_ref()];
+        let texts = texts.map(<[u8]>::to_vec).to_vec();
+        Ok(Tls(Renewed::fixed(texts, Identity::new)?))
     }
 
     /// Reads the files again whenever they have changed, for ever.
     pub(super) async fn keep_reading(self) {
-        let mut refused = None;
-        loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            if let Err((pems, error)) = self.read_again()
-                && refused != pems
-            {
-                let error = format!("{error:#}");
-                tracing::error!(%error, "the renewed certificates of the replicas cannot be used: \
-                     the ones before stay in use");
-                refused = pems;
-            }
-        }
+        self.0.keep_reading().await;
     }
 
     /// Uses what the files hold now. The error comes with what they held, if that can be read.
-    pub fn read_again(&self) -> Result<(), (Option<[Vec<u8>; 3]>, anyhow::Error)> {
-        let Some(files) = &self.files else {
-            return Ok(());
-        };
-        let pems = files.read().map_err(|error| (None, error))?;
-        if pems == self.latest().pems {
-            return Ok(());
-        }
-        let identity = Identity::new(pems.clone()).with_context(|| files.to_string());
-        let identity = identity.map_err(|error| (Some(pems), error))?;
-        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = identity;
-        tracing::info!(%files, "the certificates of the replicas were renewed");
-        Ok(())
+    pub fn read_again(&self) -> Result<(), (Option<Vec<Vec<u8>>>, anyhow::Error)> {
+        self.0.read_again()
     }
 
     /// Finds out which replica has connected.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<server::TlsStream<TcpStream>> {
-        TlsAcceptor::from(self.latest().server).accept(stream).await
+        TlsAcceptor::from(self.server()).accept(stream).await
+    }
+
+    /// How connections are accepted from now on.
+    pub(super) fn server(&self) -> Arc<ServerConfig> {
+        self.0.latest().server
     }
 
     /// Makes sure that the replica `name` was reached, and says who this one is.
@@ -121,60 +90,44 @@ impl Tls {
         stream: TcpStream,
     ) -> io::Result<client::TlsStream<TcpStream>> {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        let connector = TlsConnector::from(self.latest().client);
+        let connector = TlsConnector::from(self.0.latest().client);
         connector.connect(name, stream).await
-    }
-
-    fn latest(&self) -> Identity {
-        let latest = self.latest.read();
-        latest.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Identity {
     /// Fails unless the certificate and its key belong together and the authority is one.
-    fn new(pems: [Vec<u8>; 3]) -> anyhow::Result<Identity> {
-        let [cert, key, ca] = &pems;
+    fn new(pems: &[Vec<u8>]) -> anyhow::Result<Identity> {
+        let [cert, key, ca] = pems else {
+            anyhow::bail!("three files are needed");
+        };
         let chain = certificates(cert).context("the certificate")?;
-        let key = || PrivateKeyDer::from_pem_slice(key).context("the key is no PEM of a key");
-        let mut roots = RootCertStore::empty();
-        for root in certificates(ca).context("the authority")? {
-            roots.add(root).context("the authority")?;
-        }
-        let roots = Arc::new(roots);
+        let roots = Arc::new(authorities(ca)?);
         let verifier = WebPkiClientVerifier::builder(roots.clone()).build()?;
         let mut server = ServerConfig::builder()
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), key()?)
+            .with_single_cert(chain.clone(), private_key(key)?)
             .context("the certificate and its key")?;
         let mut client = ClientConfig::builder()
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key()?)
+            .with_client_auth_cert(chain, private_key(key)?)
             .context("the certificate and its key")?;
         server.alpn_protocols = vec![ALPN.to_vec()];
         client.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Identity {
-            pems,
             server: Arc::new(server),
             client: Arc::new(client),
         })
     }
 }
 
-fn certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| anyhow!("{error}"))?;
-    ensure!(!found.is_empty(), "there is no certificate in it (PEM)");
-    Ok(found)
-}
-
-impl TlsFiles {
-    fn read(&self) -> anyhow::Result<[Vec<u8>; 3]> {
-        let read = |path: &PathBuf| {
-            fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        Ok([read(&self.cert)?, read(&self.key)?, read(&self.ca)?])
+/// Those of a PEM file, at least one.
+pub(super) fn authorities(ca: &[u8]) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(ca).context("the authority")? {
+        roots.add(root).context("the authority")?;
     }
+    Ok(roots)
 }
 
 impl fmt::Display for TlsFiles {

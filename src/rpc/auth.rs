@@ -1,10 +1,11 @@
-//! Identifies the caller of a request. Authentication is off in this version: everybody is in the
-//! namespace `default`, unless the operator has declared the metadata trustworthy because a gateway
-//! that authenticates stands in front.
+//! Names the caller of a request: as `authorization` knows it, else, on a server without a source
+//! of identities, as it calls itself. There everybody is in the namespace `default`, unless the
+//! operator has declared the metadata trustworthy because a gateway that authenticates stands in
+//! front.
 
 use super::errors::{self, reason::Reason};
 use crate::core::{Caller, Namespace};
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 use tonic::{
     Status,
     metadata::{Ascii, MetadataMap, MetadataValue},
@@ -15,6 +16,22 @@ pub(super) const CALLER: &str = "rallypoint-caller";
 /// Metadata key of the namespace, read only when metadata is trusted.
 pub(super) const NAMESPACE: &str = "rallypoint-namespace";
 const MAX_CALLER_BYTES: usize = 255;
+
+/// Who makes a call, as the door of the server knows it: among the extensions of the request.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub caller: Caller,
+    /// The caller has a role in all namespaces.
+    pub sees_all: bool,
+    /// From then on the caller is not known any more.
+    pub expires_at: Option<SystemTime>,
+}
+
+/// Of which namespaces a caller may see what it does not ask for by name; `None`: of all.
+pub(super) fn visible<T>(request: &tonic::Request<T>) -> Option<Namespace> {
+    let known = request.extensions().get::<Known>()?;
+    (!known.sees_all).then(|| known.caller.namespace.clone())
+}
 
 /// Finds out who sent a request.
 #[derive(Clone, Debug)]
@@ -32,8 +49,12 @@ impl Auth {
         }
     }
 
-    /// The sender of `request`: the name it gives itself, else its address.
+    /// The sender of `request`: who it is known to be, else the name it gives itself, else its
+    /// address.
     pub(crate) fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
+        if let Some(known) = request.extensions().get::<Known>() {
+            return Ok(known.caller.clone());
+        }
         self.identify(request.metadata(), request.remote_addr())
     }
 

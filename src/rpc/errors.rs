@@ -3,6 +3,7 @@
 //! exist and one of another namespace get identical answers. Nothing of a statement, a file or the
 //! database's own messages is ever included.
 
+pub(super) mod access;
 pub(super) mod job;
 mod limits;
 pub(crate) mod reason;

@@ -4,6 +4,7 @@
 
 use super::{
     auth::Auth,
+    authorization::Authorization,
     deadline::Deadlines,
     errors,
     forwarding::{peer_service::Peering, route::Route},
@@ -22,7 +23,8 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     core::model::limits,
-    peer::{Peers, connections},
+    identity::Authenticator,
+    peer::{Accept, CallerTls, Peers, connections},
 };
 use rallypoint_client::api::{
     self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
@@ -48,6 +50,9 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const MAX_FRAME_BYTES: u32 = 128 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// After this time a connection takes no new call, so that callers come to replicas that are new,
+/// and present certificates that are still valid. Calls that go on, go on.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(1_800);
 /// How long calls may take to end once a shutdown began.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -63,6 +68,10 @@ pub(crate) struct Config {
     pub trusted_namespace_metadata: bool,
     /// Channels to the other replicas; `None`: there are none.
     pub peers: Option<Peers>,
+    /// Certificates of the port for callers; `None`: plain text.
+    pub tls: Option<CallerTls>,
+    /// Knows callers; `None`: everybody may do everything.
+    pub authenticator: Option<Authenticator>,
 }
 
 /// The services for other replicas. They have identified the caller and name it in the metadata,
@@ -171,11 +180,16 @@ pub(crate) async fn serve(
     ));
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
-    let connections = connections(listener, MAX_CONNECTIONS, None);
+    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
+    let connections = connections(listener, MAX_CONNECTIONS, accept);
     let shut_down = stopping.clone();
+    let authenticator = config.authenticator.clone();
     let served = transport()
         .layer(layer_fn(Deadlines))
         .layer(MapResponseLayer::new(errors::transport::translate))
+        .layer(layer_fn(move |inner| {
+            Authorization::new(inner, authenticator.clone())
+        }))
         .layer(layer_fn(|inner| MessageRoom::new(inner, MAX_REQUEST_BYTES)))
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections, async move {
@@ -189,7 +203,23 @@ pub(crate) async fn serve(
     tokio::select! {
         served = served => Ok(served?),
         () = drain_timeout => Ok(()),
+        () = renewed(config.tls, config.authenticator) => Ok(()),
     }
+}
+
+/// Keeps fresh what proves who is who; for ever.
+async fn renewed(tls: Option<CallerTls>, authenticator: Option<Authenticator>) {
+    let certificates = async {
+        if let Some(tls) = tls {
+            tls.keep_reading().await;
+        }
+    };
+    let keys = async {
+        if let Some(authenticator) = authenticator {
+            authenticator.keep_keys_fresh().await;
+        }
+    };
+    tokio::join!(certificates, keys, std::future::pending::<()>());
 }
 
 fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
@@ -209,6 +239,7 @@ pub(super) fn transport() -> tonic::transport::Server {
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_connection_age(MAX_CONNECTION_AGE)
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

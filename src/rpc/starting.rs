@@ -3,7 +3,7 @@
 //! does not exist yet.
 
 use super::{errors, server, status::readiness};
-use crate::peer::connections;
+use crate::peer::{Accept, connections};
 use futures_util::future::{Either, Ready, ready};
 use std::{
     task::{Context, Poll},
@@ -28,6 +28,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Answers until `over`.
 pub(crate) async fn serve_unready(
     listener: TcpListener,
+    accept: Accept,
     over: CancellationToken,
 ) -> anyhow::Result<()> {
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -36,7 +37,7 @@ pub(crate) async fn serve_unready(
         .layer(layer_fn(Refuse))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(
-            connections(listener, server::MAX_CONNECTIONS, None),
+            connections(listener, server::MAX_CONNECTIONS, accept),
             over.clone().cancelled_owned(),
         );
     let drained = async {

@@ -4,8 +4,10 @@
 pub(crate) mod executions;
 pub(crate) mod readiness;
 mod task_notes;
+mod visibility;
 
 use super::{
+    auth,
     convert::{self, duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
     errors,
     forwarding::route::{Destination, Route},
@@ -13,7 +15,7 @@ use super::{
 };
 use crate::{
     coordinator::{Coordinator, ReplicaStatus},
-    core::{CoreStatus, Day, Handle, Work},
+    core::{CoreStatus, Day, Handle, Namespace, Work},
     journal::{self, Reader},
 };
 use executions::Executions;
@@ -61,23 +63,27 @@ impl StatusService for Statuses {
         &self,
         request: Request<api::GetStatusRequest>,
     ) -> Result<Response<api::GetStatusResponse>, Status> {
+        let own = auth::visible(&request);
         // Only the owner has counts; without its answer, report what this replica knows.
         if let Some(Destination::Remote(owner)) = self.route.as_ref().map(Route::destination) {
             let mut client = StatusServiceClient::new(owner.channel);
             if let Ok(Ok(status)) =
                 timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
             {
-                return Ok(Response::new(self.with_targets(status.into_inner()).await));
+                let status = self.with_targets(status.into_inner()).await;
+                return Ok(restricted(own.as_ref(), status));
             }
         }
         let status = self.status().await;
-        Ok(Response::new(self.with_targets(status).await))
+        let status = self.with_targets(status).await;
+        Ok(restricted(own.as_ref(), status))
     }
 
     async fn list_executions(
         &self,
         request: Request<api::ListExecutionsRequest>,
     ) -> Result<Response<api::ListExecutionsResponse>, Status> {
+        let own = auth::visible(&request);
         let query = ListExecutions::new(request.get_ref())?;
         let mut list = self.executions.of_all_replicas().await;
         let (all, after) = (list.executions.len(), query.after);
@@ -87,6 +93,7 @@ impl StatusService for Statuses {
         if next < all {
             list.next_page_token = query.token.after(next as u128);
         }
+        visibility::restrict_slots(own.as_ref(), &mut list.executions);
         let mut notes = TaskNotes::default();
         self.note(&mut notes, &mut list).await;
         Ok(Response::new(list))
@@ -100,6 +107,7 @@ impl StatusService for Statuses {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watch = Watch {
             statuses: self.clone(),
+            own: auth::visible(&request),
             ticks,
             notes: TaskNotes::default(),
             last: None,
@@ -168,6 +176,8 @@ impl Statuses {
 
 struct Watch {
     statuses: Statuses,
+    /// The namespace of the caller; `None`: it sees all.
+    own: Option<Namespace>,
     ticks: Interval,
     notes: TaskNotes,
     /// The last rows sent, without elapsed times: those change all the time.
@@ -187,6 +197,7 @@ impl Watch {
             }
             let mut found = self.statuses.executions.of_all_replicas().await;
             let left_out = cut(&mut found.executions);
+            visibility::restrict_slots(self.own.as_ref(), &mut found.executions);
             self.statuses.note(&mut self.notes, &mut found).await;
             let timeless = found
                 .executions
@@ -209,6 +220,14 @@ impl Watch {
         }
         None
     }
+}
+
+fn restricted(
+    own: Option<&Namespace>,
+    mut status: api::GetStatusResponse,
+) -> Response<api::GetStatusResponse> {
+    visibility::restrict(own, &mut status);
+    Response::new(status)
 }
 
 /// Leaves as many slots as a message may hold, those that run something first. Returns how many are

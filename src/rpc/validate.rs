@@ -28,7 +28,7 @@ use super::errors::{
     violations::{Path, Violations},
 };
 use crate::core::{
-    DoneNo, Handle, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update, Work,
+    DoneNo, Handle, Namespace, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update, Work,
 };
 use hash::PayloadHash;
 use rallypoint_client::api::{self, until::Kind};
@@ -46,33 +46,52 @@ const DEFAULT_TARGET: &str = "app";
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
 
-/// The configured targets, each with the roles that tasks may name there.
+/// The configured targets, each with what is allowed there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Targets(Arc<RwLock<Roles>>);
+pub(crate) struct Targets(Arc<RwLock<ByName>>);
+
+/// What is allowed on a target.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowed {
+    /// Roles that tasks may name.
+    pub roles: BTreeSet<String>,
+    /// Namespaces whose tasks may name the target; `None`: all.
+    pub namespaces: Option<BTreeSet<Namespace>>,
+}
 
 /// By the name of the target.
-type Roles = BTreeMap<Arc<str>, BTreeSet<String>>;
+type ByName = BTreeMap<Arc<str>, Allowed>;
 
 impl Targets {
-    pub(crate) fn new<'a>(
-        targets: impl IntoIterator<Item = (&'a str, &'a BTreeSet<String>)>,
-    ) -> Self {
+    pub(crate) fn new<'a>(targets: impl IntoIterator<Item = (&'a str, Allowed)>) -> Self {
         let new = Targets::default();
         new.replace(targets);
         new
     }
 
     /// From now on these count, for all who hold this.
-    pub(crate) fn replace<'a>(
-        &self,
-        targets: impl IntoIterator<Item = (&'a str, &'a BTreeSet<String>)>,
-    ) {
-        let target = |(name, roles): (&str, &BTreeSet<String>)| (name.into(), roles.clone());
+    pub(crate) fn replace<'a>(&self, targets: impl IntoIterator<Item = (&'a str, Allowed)>) {
+        let target = |(name, allowed): (&str, Allowed)| (name.into(), allowed);
         let targets = targets.into_iter().map(target).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
-    fn roles(&self) -> RwLockReadGuard<'_, Roles> {
+    /// Those that tasks of a namespace may name, as they are now: for it there are no others.
+    pub(crate) fn of(&self, namespace: &Namespace) -> Targets {
+        let is_open = |allowed: &Allowed| {
+            let of = allowed.namespaces.as_ref();
+            of.is_none_or(|of| of.contains(namespace))
+        };
+        let all = self.by_name();
+        if all.values().all(is_open) {
+            return self.clone();
+        }
+        let own = all.iter().filter(|(_, allowed)| is_open(allowed));
+        let own = own.map(|(name, allowed)| (Arc::clone(name), allowed.clone()));
+        Targets(Arc::new(RwLock::new(own.collect())))
+    }
+
+    fn by_name(&self) -> RwLockReadGuard<'_, ByName> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,14 +102,14 @@ impl Targets {
         } else {
             name
         };
-        self.roles()
+        self.by_name()
             .get_key_value(name)
             .map(|(name, _)| Arc::clone(name))
     }
 
     /// Whether `name` is one of them.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.roles().contains_key(name)
+        self.by_name().contains_key(name)
     }
 
     /// What to say if there is no target `name` any more.
@@ -104,30 +123,36 @@ impl Targets {
     pub(crate) fn allow(&self, work: &Work, role: &str) -> bool {
         match work {
             Work::Sql { target } => self
-                .roles()
+                .by_name()
                 .get(target)
-                .is_some_and(|roles| roles.contains(role)),
+                .is_some_and(|allowed| allowed.roles.contains(role)),
             Work::Noop => self.allow_anywhere(role),
         }
     }
 
     /// Whether tasks may name the role on some target.
     fn allow_anywhere(&self, role: &str) -> bool {
-        self.roles().values().any(|roles| roles.contains(role))
+        self.by_name()
+            .values()
+            .any(|allowed| allowed.roles.contains(role))
     }
 
     /// What to say about `name`, which is not one of them.
     fn unknown(&self, name: &str) -> String {
-        let roles = self.roles();
-        if roles.is_empty() {
+        let targets = self.by_name();
+        if targets.is_empty() {
             return "this server has no targets".into();
         }
         let asked = match name {
             "" => "set it: the default, `app`, is not on this server",
             _ => "no such target on this server",
         };
-        let mut names: Vec<&str> = roles.keys().take(NAMES_SHOWN).map(|name| &**name).collect();
-        if roles.len() > NAMES_SHOWN {
+        let mut names: Vec<&str> = targets
+            .keys()
+            .take(NAMES_SHOWN)
+            .map(|name| &**name)
+            .collect();
+        if targets.len() > NAMES_SHOWN {
             names.push("…");
         }
         format!("{asked}, which has: {}", names.join(", "))

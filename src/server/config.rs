@@ -5,16 +5,16 @@
 use super::target_setup;
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
+    identity::Sources,
     journal::JournalConfig,
-    peer::PeerConfig,
+    peer::{CallerTls, PeerConfig},
     postgres::{self, PrivatePostgres},
+    rpc,
     server::{ConfigFile, Target},
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{
-    collections::BTreeSet, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// Connections that read the journal for callers.
 const JOURNAL_READERS: u32 = 8;
@@ -51,6 +51,10 @@ pub struct Config {
     pub replica_name: String,
     /// The peer port; `None`: this server has no other replicas.
     pub peer: Option<PeerConfig>,
+    /// Certificates of the port for callers; `None`: plain text.
+    pub tls: Option<CallerTls>,
+    /// How callers are known and what they may do; `None`: everybody may do everything.
+    pub sources: Option<Sources>,
     /// How long ownership lasts without a heartbeat; the same for all replicas.
     pub lease: Duration,
     /// How long running tasks may go on after a shutdown began.
@@ -144,7 +148,13 @@ fn work(target: &Target) -> Work {
     Work::Sql { target }
 }
 
-/// The targets with the roles that tasks may name there.
-pub(super) fn roles(targets: &[Target]) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
-    targets.iter().map(|target| (&*target.name, &target.roles))
+/// The targets with what tasks may name there, and who may name them.
+pub(super) fn allowed(targets: &[Target]) -> impl Iterator<Item = (&str, rpc::Allowed)> {
+    targets.iter().map(|target| {
+        let allowed = rpc::Allowed {
+            roles: target.roles.clone(),
+            namespaces: target.namespaces.clone(),
+        };
+        (&*target.name, allowed)
+    })
 }

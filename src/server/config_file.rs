@@ -1,19 +1,22 @@
-//! `rallypoint.toml`: the targets of a server, their secrets and their options.
+//! `rallypoint.toml`: the targets of a server, their secrets and their options (here), and who may
+//! do what (`access`).
 //!
 //! Invariants: a file is taken whole or not at all, and everything that is wrong with it is said at
 //! once, with line, key and remedy. What is said of it never holds a value, since a value may be a
 //! secret in the wrong place. Passwords stand in files of their own, or in URLs.
 
+mod access;
 mod contents;
 
 use crate::{
     core::{Namespace, SessionOptions, SessionReset, model::limits},
+    identity::Sources,
     server::{Login, TARGET_SLOTS, Target},
     toml_file::{Faults, read},
 };
 use contents::{Contents, Place};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -30,13 +33,24 @@ pub struct ConfigFile {
     pub session_idle: Duration,
     /// Targets that the command line describes.
     pub others: BTreeSet<Arc<str>>,
-    /// Callers may say of which namespace they are; else all are of the default one.
+    /// Callers may say of which namespace they are, though the file does not say who may; else all
+    /// are of the default one.
     pub namespaces: bool,
+    /// Callers may present certificates.
+    pub certificates: bool,
+}
+
+/// What a file says.
+pub struct Described {
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// How callers are known and what they may do; `None`: it says nothing of callers.
+    pub sources: Option<Sources>,
 }
 
 impl ConfigFile {
-    /// The targets that it describes now.
-    pub fn read(&self) -> Result<Vec<Target>, Faults> {
+    /// What it says now.
+    pub fn read(&self) -> Result<Described, Faults> {
         let mut faults = Faults::of(&self.path);
         let text = match read(&self.path) {
             Ok(text) => text,
@@ -52,8 +66,23 @@ impl ConfigFile {
                 return Err(faults);
             }
         };
-        let targets = self.targets(contents, &mut faults);
-        faults.into_result(targets)
+        let Contents {
+            targets,
+            identity,
+            access,
+        } = contents;
+        let has_namespaces = self.namespaces || !access.is_empty();
+        let origin = access::Origin {
+            folder: self.folder(),
+            certificates: self.certificates,
+        };
+        let sources = access::sources(identity, access, &origin, &mut faults);
+        let targets = self.targets(targets, has_namespaces, &mut faults);
+        faults.into_result(Described { targets, sources })
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
     }
 
     /// Which of the targets of a server it describes.
@@ -65,9 +94,14 @@ impl ConfigFile {
             .collect()
     }
 
-    fn targets(&self, contents: Contents, faults: &mut Faults) -> Vec<Target> {
+    fn targets(
+        &self,
+        described: BTreeMap<String, (usize, contents::Target)>,
+        has_namespaces: bool,
+        faults: &mut Faults,
+    ) -> Vec<Target> {
         let mut targets = Vec::new();
-        for (name, (line, described)) in contents.targets {
+        for (name, (line, described)) in described {
             let mut at = Place::of(faults, line, format!("targets.{name}"));
             if name.is_empty() {
                 at.fault("", "a target needs a name");
@@ -75,6 +109,9 @@ impl ConfigFile {
             if self.others.contains(&*name) {
                 let what = "`--target` (or RALLYPOINT_TARGETS) also describes it: keep one of them";
                 at.fault("", what);
+            }
+            for namespace in described.logins.keys() {
+                check_namespace(namespace, has_namespaces, &mut at);
             }
             targets.extend(self.target(&name, described, &mut at));
         }
@@ -95,6 +132,7 @@ impl ConfigFile {
             session_idle,
             session_reset,
             roles,
+            namespaces,
             defaults,
             logins,
             watchdog,
@@ -110,7 +148,6 @@ impl ConfigFile {
         let logins: Vec<_> = logins
             .into_iter()
             .map(|(namespace, one)| {
-                self.check_namespace(&namespace, at);
                 let account = self.account(&format!("logins.{namespace}"), one, at);
                 (namespace.into(), account)
             })
@@ -121,6 +158,7 @@ impl ConfigFile {
         check_numbers(slots, idle, at);
         let roles: BTreeSet<String> = roles.into_iter().collect();
         check_roles(&roles, at);
+        let namespaces = namespaces.map(|named| namespaces_of(&named, at));
         let defaults = defaults.into();
         check_defaults(&defaults, &roles, at);
         let login = login?;
@@ -129,6 +167,7 @@ impl ConfigFile {
             session_idle: idle,
             session_reset: session_reset.map_or(SessionReset::Scheduler, Into::into),
             roles,
+            namespaces,
             defaults,
             logins: logins
                 .into_iter()
@@ -137,21 +176,6 @@ impl ConfigFile {
             watchdog: watchdog.map(as_whom),
             ..Target::new(name, login.clone(), slots)
         })
-    }
-
-    /// A login that no task could ever use would leave those it is meant for to the target's own.
-    fn check_namespace(&self, name: &str, at: &mut Place<'_>) {
-        let namespace = Namespace::named(name);
-        let what = match &namespace {
-            None => format!("no namespace is called that: it is {}", Namespace::FORM),
-            Some(one) if !self.namespaces && *one != Namespace::default_namespace() => {
-                "no task is ever of this namespace: start the server with \
-                 --trusted-namespace-metadata, behind a proxy that sets it, or take the login out"
-                    .into()
-            }
-            Some(_) => return,
-        };
-        at.fault(&format!("logins.{name}"), what);
     }
 
     /// User and password of somebody else on the same server.
@@ -227,8 +251,7 @@ impl ConfigFile {
 
     /// What stands in a file of its own, without the end of its line.
     fn secret(&self, key: &str, file: &Path, at: &mut Place<'_>) -> Option<String> {
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        let path = folder.join(file);
+        let path = self.folder().join(file);
         let text = match read(&path) {
             Ok(text) => text,
             Err(error) => {
@@ -246,6 +269,36 @@ impl ConfigFile {
         }
         Some(secret.to_owned())
     }
+}
+
+/// A login that no task could ever use would leave those it is meant for to the target's own.
+fn check_namespace(name: &str, has_namespaces: bool, at: &mut Place<'_>) {
+    let namespace = Namespace::named(name);
+    let what = match &namespace {
+        None => format!("no namespace is called that: it is {}", Namespace::FORM),
+        Some(one) if !has_namespaces && *one != Namespace::default_namespace() => {
+            "no task is ever of this namespace: say in [[access]] who is of it, or start the server \
+             with --trusted-namespace-metadata, behind a proxy that sets it, or take the login out"
+                .into()
+        }
+        Some(_) => return,
+    };
+    at.fault(&format!("logins.{name}"), what);
+}
+
+/// Those that may use a target.
+fn namespaces_of(named: &[String], at: &mut Place<'_>) -> BTreeSet<Namespace> {
+    if named.is_empty() {
+        at.fault(
+            "namespaces",
+            "name some, or leave it out: then all may use it",
+        );
+    }
+    let known: Option<_> = named.iter().map(|name| Namespace::named(name)).collect();
+    known.unwrap_or_else(|| {
+        at.fault("namespaces", format!("each is {}", Namespace::FORM));
+        BTreeSet::new()
+    })
 }
 
 fn check_numbers(slots: u32, idle: Duration, at: &mut Place<'_>) {

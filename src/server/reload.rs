@@ -4,8 +4,8 @@
 //! a restart; the log says why. Slots are in the register before anybody hears of them, since a new
 //! owner takes what it finds there for all that may be running.
 
-use super::{ConfigFile, Target, config};
-use crate::{core::Work, executor::Executor, journal::Sessions, rpc};
+use super::{ConfigFile, Described, Target, config};
+use crate::{core::Work, executor::Executor, identity::Authenticator, journal::Sessions, rpc};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -23,6 +23,7 @@ pub(super) struct Reload {
     pub(super) executor: Executor,
     pub(super) sessions: Sessions,
     pub(super) rpc_targets: rpc::Targets,
+    pub(super) authenticator: Option<Authenticator>,
     /// Those of them that the file describes.
     pub(super) from_file: BTreeSet<Arc<str>>,
     pub(super) hangups: Signal,
@@ -55,7 +56,13 @@ impl Reload {
         let read = tokio::task::spawn_blocking(move || file.read()).await;
         let read = read.map_err(|error| error.to_string())?;
         let read = read.map_err(|faults| faults.to_string())?;
-        let targets = merged(&self.targets, read, &self.from_file)?;
+        let Described { targets, sources } = read;
+        let targets = merged(&self.targets, targets, &self.from_file)?;
+        if sources.is_some() != self.authenticator.is_some() {
+            let what =
+                "whether callers are known ([identity], [[access]]) changes at a restart only";
+            return Err(what.to_owned());
+        }
         let most = self.noted.iter().zip(&targets);
         let most: Vec<_> = most
             .map(|((work, slots), new)| (work.clone(), new.slots.max(*slots)))
@@ -64,7 +71,10 @@ impl Reload {
         let reconfigure = || executor.reconfigure(&targets);
         let noted = self.sessions.change_capacity(&most, reconfigure).await;
         noted.map_err(|error| format!("the coordination database did not take it: {error}"))?;
-        self.rpc_targets.replace(config::roles(&targets));
+        self.rpc_targets.replace(config::allowed(&targets));
+        if let Some((authenticator, sources)) = self.authenticator.as_ref().zip(sources) {
+            authenticator.replace(sources);
+        }
         (self.targets, self.noted) = (targets, most);
         Ok(())
     }

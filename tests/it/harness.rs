@@ -3,6 +3,7 @@
 //! Servers are started in three ways and no other: in this process (`server`), as processes on one
 //! durable Postgres (`cluster`), and as a newcomer starts one (`standalone`).
 
+pub(crate) mod authority;
 #[path = "../campaign/clock.rs"]
 #[allow(dead_code)]
 pub(crate) mod clock;

@@ -28,6 +28,7 @@ mod resources;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code)] // A crash needs one number only.
 mod rng;
+mod security;
 mod sql;
 mod startup;
 mod streams;

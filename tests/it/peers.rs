@@ -1,9 +1,9 @@
 //! The port for replicas accepts clients with a certificate of their common authority, and no
 //! others, whoever else connects to it.
 
-use rallypoint::peer::{PeerConfig, Peers, Port, Tls, TlsFiles};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use std::{fs, path::Path, time::Duration};
+use crate::harness::authority::Authority;
+use rallypoint::peer::{PeerConfig, Peers, Port, Tls};
+use std::{fs, time::Duration};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream},
@@ -12,58 +12,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, service::Routes};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-
-/// Signs the certificates of replicas.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        let pem = params.self_signed(&key).expect("a certificate").pem();
-        Authority {
-            pem,
-            issuer: Issuer::new(params, key),
-        }
-    }
-
-    /// The certificate of a replica on this machine that trusts `other`.
-    fn replica(&self, other: &Authority) -> Tls {
-        let (cert, key) = self.certificate("127.0.0.1");
-        Tls::new(cert, key, &other.pem).expect("an identity")
-    }
-
-    /// A certificate for `name` and its key.
-    fn certificate(&self, name: &str) -> (String, String) {
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new([name.to_owned()]).expect("a name");
-        let cert = params.signed_by(&key, &self.issuer).expect("signed");
-        (cert.pem(), key.serialize_pem())
-    }
-
-    /// Writes a certificate for this machine as a Secret is mounted.
-    fn write(&self, folder: &Path) -> TlsFiles {
-        let (cert, key) = self.certificate("127.0.0.1");
-        let files = TlsFiles {
-            cert: folder.join("tls.crt"),
-            key: folder.join("tls.key"),
-            ca: folder.join("ca.crt"),
-        };
-        let texts = [
-            (&files.cert, &cert),
-            (&files.key, &key),
-            (&files.ca, &self.pem),
-        ];
-        for (path, text) in texts {
-            fs::write(path, text).expect("written");
-        }
-        files
-    }
-}
 
 /// Serves health checks on a port for replicas; returns its address.
 async fn serve(tls: Tls) -> String {
@@ -177,4 +125,35 @@ async fn renewed_certificates_are_used_and_broken_ones_are_not() {
     assert!(format!("{error:#}").contains("tls.crt"), "{error:#}");
     assert!(Tls::read(&files).is_err(), "nor are they used at a start");
     assert_eq!(ask(Some(after.replica(&after)), &address).await, Ok(()));
+}
+
+#[tokio::test]
+async fn certificates_of_replicas_are_renewed_under_load_without_a_failed_call() {
+    let ours = Authority::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = ours.write(folder.path());
+    let server = Tls::read(&files).expect("an identity");
+    let address = serve(server.clone()).await;
+    let client = Tls::read(&files).expect("an identity");
+    let load = {
+        let (client, address) = (client.clone(), address.clone());
+        tokio::spawn(async move {
+            // Each on a connection of its own.
+            for call in 0..200 {
+                assert_eq!(ask(Some(client.clone()), &address).await, Ok(()), "{call}");
+            }
+        })
+    };
+    let mut renewed = 0;
+    while !load.is_finished() || renewed == 0 {
+        ours.write(folder.path());
+        for tls in [&server, &client] {
+            tls.read_again()
+                .map_err(|(_, error)| error)
+                .expect("renewed");
+        }
+        renewed += 1;
+        tokio::task::yield_now().await;
+    }
+    load.await.expect("no call failed");
 }

@@ -44,14 +44,25 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("peer", &["socket"]),
+    ("identity", &["core"]),
     (
         "rpc",
-        &["backoff", "coordinator", "core", "journal", "peer"],
+        &[
+            "backoff",
+            "coordinator",
+            "core",
+            "identity",
+            "journal",
+            "peer",
+        ],
     ),
     ("postgres", &[]),
     ("toml_file", &[]),
-    ("server", &["core", "executor", "toml_file"]),
-    ("cli", &["core", "journal", "peer", "server", "toml_file"]),
+    ("server", &["core", "executor", "identity", "toml_file"]),
+    (
+        "cli",
+        &["core", "identity", "journal", "peer", "server", "toml_file"],
+    ),
 ];
 /// Files that join the rooms and may name all of them.
 const JOINTS: &[&str] = &[

@@ -43,26 +43,32 @@ mod error;
 mod hold;
 mod jobs;
 mod open;
+mod operator;
 mod resources;
 mod scheduler;
 mod servers;
 mod stream;
 #[cfg(feature = "server")]
 pub mod strict_codec;
+mod tls;
+mod token;
 mod watch;
 
 pub use claim::ClaimStream;
 pub use error::{Effect, Error, Result};
 pub use hold::Hold;
 pub use scheduler::Scheduler;
+pub use secrecy::SecretString;
 pub use stream::DoneStream;
+pub use tls::Tls;
 pub use watch::ResourceStream;
 
 use backoff::Backoff;
 use codec::SharedCodec;
 use prost::Message;
 use servers::{Pick, Servers};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
+use token::Token;
 use tokio::time::Instant;
 use tonic::{
     Request, Status, Streaming,
@@ -84,12 +90,14 @@ pub struct Client {
     time_limit: Option<Duration>,
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
+    token: Option<Token>,
     request_id: Option<String>,
 }
 
 impl Client {
     /// Connects to `address`: a URL, or `host:port`, or several separated by commas. Of several the
-    /// first that answers is used, and the next one once it cannot be reached any more.
+    /// first that answers is used, and the next one once it cannot be reached any more. With
+    /// `https://` it connects by TLS and trusts the public authorities; see [`Client::connect_by`].
     ///
     /// Fails when an address is malformed or none answers. It does not wait for a server to start.
     pub async fn connect(address: &str) -> Result<Client> {
@@ -98,12 +106,23 @@ impl Client {
 
     /// As [`Client::connect`], and each server has this time to accept the connection.
     pub async fn connect_within(address: &str, timeout: Duration) -> Result<Client> {
-        Ok(Client::of(Servers::connect(address, timeout).await?))
+        Client::connect_by(&Tls::new(), address, timeout).await
+    }
+
+    /// As [`Client::connect_within`], and `tls` says whom to trust at `https://` addresses, and
+    /// with which certificate to come. Fails also when its files cannot be used.
+    pub async fn connect_by(tls: &Tls, address: &str, timeout: Duration) -> Result<Client> {
+        Ok(Client::of(Servers::connect(address, timeout, tls).await?))
     }
 
     /// As [`Client::connect`], but connects at the first call. Fails only on a malformed address.
     pub fn connect_lazy(address: &str) -> Result<Client> {
-        Ok(Client::of(Servers::connect_lazy(address)?))
+        Client::connect_lazy_by(&Tls::new(), address)
+    }
+
+    /// As [`Client::connect_by`], but connects at the first call.
+    pub fn connect_lazy_by(tls: &Tls, address: &str) -> Result<Client> {
+        Ok(Client::of(Servers::connect_lazy(address, tls)?))
     }
 
     fn of(servers: Servers) -> Client {
@@ -113,6 +132,7 @@ impl Client {
             time_limit: None,
             caller: None,
             namespace: None,
+            token: None,
             request_id: None,
         }
     }
@@ -141,8 +161,25 @@ impl Client {
         })
     }
 
-    /// Calls on behalf of `namespace`. Refused by a server that does not trust metadata. Fails
-    /// unless it is printable ASCII.
+    /// Calls with a token, by which the server knows the caller. Fails unless it is printable ASCII
+    /// without spaces.
+    pub fn with_token(self, token: &SecretString) -> Result<Client> {
+        Ok(Client {
+            token: Some(Token::new(token)?),
+            ..self
+        })
+    }
+
+    /// As [`Client::with_token`], with the first line of a file, which is read again every 10 s.
+    pub fn with_token_file(self, path: impl AsRef<Path>) -> Result<Client> {
+        Ok(Client {
+            token: Some(Token::read(path.as_ref())?),
+            ..self
+        })
+    }
+
+    /// Calls on behalf of `namespace`. Refused by a server where the caller has no role in it, and
+    /// by one that neither knows callers nor trusts metadata. Fails unless it is printable ASCII.
     pub fn with_namespace(self, namespace: &str) -> Result<Client> {
         Ok(Client {
             namespace: Some(metadata(namespace)?),
@@ -177,77 +214,6 @@ impl Client {
         request: api::ListSchedulersRequest,
     ) -> Result<api::ListSchedulersResponse> {
         self.scheduler_call("ListSchedulers", request).await
-    }
-
-    /// Replicas, slots, targets, backlog and journal.
-    pub async fn status(&self) -> Result<api::GetStatusResponse> {
-        self.call(
-            "/rallypoint.v1.StatusService/GetStatus".into(),
-            api::GetStatusRequest {},
-        )
-        .await
-    }
-
-    /// Says that sessions have ended whose end the service awaits and cannot show. Returns how many
-    /// there were.
-    pub async fn declare_dead(&self, request: api::DeclareDeadRequest) -> Result<i64> {
-        let path = "/rallypoint.v1.OperatorService/DeclareDead".to_owned();
-        let response: api::DeclareDeadResponse = self.call(path, request).await?;
-        Ok(response.sessions)
-    }
-
-    /// Keeps everything from starting on a target, or on all of them.
-    pub async fn pause_target(
-        &self,
-        request: api::PauseTargetRequest,
-    ) -> Result<api::PauseTargetResponse> {
-        let path = "/rallypoint.v1.OperatorService/PauseTarget".to_owned();
-        self.call(path, request).await
-    }
-
-    /// Ends the pause of a target, or the one of all of them.
-    pub async fn resume_target(
-        &self,
-        request: api::ResumeTargetRequest,
-    ) -> Result<api::ResumeTargetResponse> {
-        let path = "/rallypoint.v1.OperatorService/ResumeTarget".to_owned();
-        self.call(path, request).await
-    }
-
-    /// What runs on each slot of each replica: all pages.
-    pub async fn executions(&self) -> Result<api::ListExecutionsResponse> {
-        let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
-        let mut request = api::ListExecutionsRequest::default();
-        let mut all = Vec::new();
-        loop {
-            let page: api::ListExecutionsResponse =
-                self.call(path.clone(), request.clone()).await?;
-            all.extend(page.executions);
-            request.page_token.clone_from(&page.next_page_token);
-            if request.page_token.is_empty() {
-                return Ok(api::ListExecutionsResponse {
-                    executions: all,
-                    ..page
-                });
-            }
-        }
-    }
-
-    /// What runs on each slot, sent again after every change, at most once per `interval` (100 ms
-    /// to 60 s). The stream is not resumed when it breaks.
-    pub async fn watch_executions(
-        &self,
-        interval: Duration,
-    ) -> Result<Streaming<api::WatchExecutionsResponse>> {
-        let interval = prost_types::Duration {
-            seconds: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
-            nanos: interval.subsec_nanos() as i32,
-        };
-        let request = self.request(api::WatchExecutionsRequest {
-            interval: Some(interval),
-        });
-        let mut client = api::status_service_client::StatusServiceClient::new(self.channel());
-        Ok(client.watch_executions(request).await?.into_inner())
     }
 
     /// The connection to the server in use, for services that this crate does not know, such as
@@ -300,7 +266,7 @@ impl Client {
             .min(self.time_limit.unwrap_or(Duration::MAX))
     }
 
-    async fn call<T, R>(&self, path: String, request: T) -> Result<R>
+    pub(crate) async fn call<T, R>(&self, path: String, request: T) -> Result<R>
     where
         T: Message + 'static,
         R: Message + Default + 'static,
@@ -357,7 +323,7 @@ impl Client {
             .into_inner())
     }
 
-    fn request<T>(&self, message: T) -> Request<T> {
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         for (key, value) in [
             ("rallypoint-caller", &self.caller),
@@ -366,6 +332,10 @@ impl Client {
             if let Some(value) = value {
                 request.metadata_mut().insert(key, value.clone());
             }
+        }
+        if let Some(token) = &self.token {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", token.metadata());
         }
         request
     }

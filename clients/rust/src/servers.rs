@@ -1,7 +1,10 @@
 //! The servers a client may use: one at a time, and the next one when the present one cannot be
 //! reached or shuts down. Any replica accepts any call, so it does not matter which.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    tls::Tls,
+};
 use std::{
     sync::{
         Arc,
@@ -9,7 +12,8 @@ use std::{
     },
     time::Duration,
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{self, Channel, Endpoint};
+use tower::service_fn;
 
 /// How long connecting to one server may take, unless the caller says otherwise.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,13 +37,13 @@ pub(crate) struct Pick(usize);
 
 impl Servers {
     /// Connects to the first of `addresses` (separated by commas) that answers `within` this time.
-    pub(crate) async fn connect(addresses: &str, within: Duration) -> Result<Servers> {
-        let endpoints = endpoints(addresses, within)?;
+    pub(crate) async fn connect(addresses: &str, within: Duration, tls: &Tls) -> Result<Servers> {
+        let endpoints = addresses_of(addresses, within, tls)?;
         let mut failure = None;
         for (index, endpoint) in endpoints.iter().enumerate() {
             match endpoint.connect().await {
                 Ok(channel) => {
-                    let others = endpoints.iter().map(Endpoint::connect_lazy).enumerate();
+                    let others = endpoints.iter().map(Address::connect_lazy).enumerate();
                     let channels =
                         others.map(|(at, lazy)| if at == index { channel.clone() } else { lazy });
                     return Ok(Servers {
@@ -54,10 +58,10 @@ impl Servers {
     }
 
     /// As [`Servers::connect`], but connects at the first call.
-    pub(crate) fn connect_lazy(addresses: &str) -> Result<Servers> {
-        let channels = endpoints(addresses, CONNECT_TIMEOUT)?
+    pub(crate) fn connect_lazy(addresses: &str, tls: &Tls) -> Result<Servers> {
+        let channels = addresses_of(addresses, CONNECT_TIMEOUT, tls)?
             .iter()
-            .map(Endpoint::connect_lazy)
+            .map(Address::connect_lazy)
             .collect();
         Ok(Servers {
             channels,
@@ -90,7 +94,36 @@ impl Servers {
     }
 }
 
-fn endpoints(addresses: &str, within: Duration) -> Result<Vec<Endpoint>> {
+/// Where a server is, and how it is reached.
+struct Address {
+    endpoint: Endpoint,
+    /// `None`: plain text.
+    tls: Option<Tls>,
+}
+
+impl Address {
+    async fn connect(&self) -> std::result::Result<Channel, transport::Error> {
+        match self.tls.clone() {
+            None => self.endpoint.connect().await,
+            Some(tls) => {
+                let dial = service_fn(move |to| tls.clone().connect(to));
+                self.endpoint.connect_with_connector(dial).await
+            }
+        }
+    }
+
+    fn connect_lazy(&self) -> Channel {
+        match self.tls.clone() {
+            None => self.endpoint.connect_lazy(),
+            Some(tls) => {
+                let dial = service_fn(move |to| tls.clone().connect(to));
+                self.endpoint.connect_with_connector_lazy(dial)
+            }
+        }
+    }
+}
+
+fn addresses_of(addresses: &str, within: Duration, tls: &Tls) -> Result<Vec<Address>> {
     let addresses: Vec<&str> = addresses
         .split(',')
         .map(str::trim)
@@ -101,7 +134,7 @@ fn endpoints(addresses: &str, within: Duration) -> Result<Vec<Endpoint>> {
     }
     addresses
         .iter()
-        .map(|address| endpoint(address, addresses.len() > 1, within))
+        .map(|address| endpoint(address, addresses.len() > 1, within, tls))
         .collect()
 }
 
@@ -117,14 +150,14 @@ fn no_address() -> Error {
     tonic::Status::invalid_argument("no address of a server").into()
 }
 
-fn endpoint(address: &str, has_others: bool, within: Duration) -> Result<Endpoint> {
+fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Result<Address> {
     let url = if address.contains("://") {
         address.to_owned()
     } else {
         format!("http://{address}")
     };
     let (interval, timeout) = keepalive(has_others);
-    Ok(Endpoint::from_shared(url)?
+    let endpoint = Endpoint::from_shared(url)?
         .connect_timeout(within)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE))
@@ -132,5 +165,13 @@ fn endpoint(address: &str, has_others: bool, within: Duration) -> Result<Endpoin
         .keep_alive_timeout(timeout)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW))
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    let is_tls = endpoint.uri().scheme_str() == Some("https");
+    if is_tls {
+        tls.check()?;
+    }
+    Ok(Address {
+        endpoint,
+        tls: is_tls.then(|| tls.clone()),
+    })
 }

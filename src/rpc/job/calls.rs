@@ -28,7 +28,7 @@ impl Jobs {
         caller: Caller,
         request: &api::CreateJobRequest,
     ) -> Result<api::CreateJobResponse, Status> {
-        let verb = validate::create(request, &self.targets)?;
+        let verb = validate::create(request, &self.targets.of(&caller.namespace))?;
         if let (true, JobVerb::Create { name, job }) = (request.validate_only, &verb) {
             return Ok(api::CreateJobResponse {
                 job: Some(convert::planned_job(name, job)),
@@ -47,7 +47,7 @@ impl Jobs {
         caller: Caller,
         request: &api::UpdateJobRequest,
     ) -> Result<api::UpdateJobResponse, Status> {
-        let verb = validate::update(request, &self.targets)?;
+        let verb = validate::update(request, &self.targets.of(&caller.namespace))?;
         let (job, changed) = self.job(caller, verb).await?;
         Ok(api::UpdateJobResponse {
             job: Some(job),

@@ -19,7 +19,8 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::GetSchedulerRequest>,
     ) -> Result<api::GetSchedulerResponse, Status> {
-        let open = validate::get_scheduler(&request, &self.targets)?;
+        let targets = self.targets.of(&caller.namespace);
+        let open = validate::get_scheduler(&request, &targets)?;
         let handle = self.coordinator.new_handle();
         let (view, reused) = match self.ask(caller, handle, Verb::Open(open)).await? {
             Reply::Scheduler(view) => (view, false),
@@ -47,7 +48,8 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::UpdateSchedulerRequest>,
     ) -> Result<api::UpdateSchedulerResponse, Status> {
-        let (handle, update) = validate::update(Arc::unwrap_or_clone(request), &self.targets)?;
+        let targets = self.targets.of(&caller.namespace);
+        let (handle, update) = validate::update(Arc::unwrap_or_clone(request), &targets)?;
         let verb = Verb::Update(update);
         let scheduler = Some(self.scheduler(caller, handle, verb).await?);
         Ok(api::UpdateSchedulerResponse { scheduler })

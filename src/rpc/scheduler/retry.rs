@@ -16,7 +16,7 @@ use crate::{
             reason::Reason,
             violations::{Path, Violations},
         },
-        validate::{self, Replacement},
+        validate::{self, Replacement, Targets},
     },
 };
 use rallypoint_client::api;
@@ -77,7 +77,8 @@ impl Schedulers {
         request: Arc<api::RetryTaskRequest>,
     ) -> Result<api::RetryTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
-        let instead = Replacement::new(&request, &self.targets)?;
+        let targets = self.targets.of(&caller.namespace);
+        let instead = Replacement::new(&request, &targets)?;
         self.check_visible(&caller, id.handle).await?;
         for _ in 0..MAX_SEARCHES {
             let searched = self.last_submitted(id.handle).await?;
@@ -99,9 +100,9 @@ impl Schedulers {
             };
             if let Some(instead) = &instead {
                 one.replace(instead);
-                self.check_role(&one.task.spec)?;
+                check_role(&one.task.spec, &targets)?;
             }
-            self.check_target(&one.task)?;
+            check_target(&one.task, &targets)?;
             let submit = submit(&tasks, searched, None);
             match self.submit_copies(&caller, id.handle, submit).await? {
                 Submitted::Accepted(copy) | Submitted::Before(copy) => {
@@ -140,23 +141,6 @@ impl Schedulers {
             true => Ok(()),
             false => Err(errors::already_retried(id, retry)),
         }
-    }
-
-    /// What a copy runs instead may be on a target where its role is not allowed.
-    fn check_role(&self, spec: &Spec) -> Result<(), Violations> {
-        let mut v = Violations::default();
-        if let Some(role) = &spec.options.session.role
-            && role != NO_ROLE
-            && !self.targets.allow(&spec.work, role)
-        {
-            let message = format!(
-                "the task runs as {role}, which is not among the roles that the operator allows \
-                 on this target: name another one"
-            );
-            let path = Path::Root.field("sql");
-            v.add(path.field("target"), Reason::RoleNotAllowed, message);
-        }
-        v.into_result(())
     }
 
     /// A task that has ended other than succeeded.
@@ -206,29 +190,6 @@ impl Schedulers {
         Ok(tasks.into_iter().zip(of).filter_map(retriable).collect())
     }
 
-    /// Whether the target of the task is still configured.
-    pub(super) fn has_target(&self, one: &Retriable) -> bool {
-        match &one.task.spec.work {
-            Work::Sql { target } => self.targets.has(target),
-            Work::Noop => true,
-        }
-    }
-
-    /// Refuses a task whose target is no more: its copy would wait for it for ever.
-    fn check_target(&self, task: &StoredTask) -> Result<(), Violations> {
-        let mut v = Violations::default();
-        if let Work::Sql { target } = &task.spec.work
-            && let Err(message) = self.targets.check(target)
-        {
-            let message = format!(
-                "task {} is one of {target}: {message}; `sql.target` names another one",
-                task.seq.0
-            );
-            v.add(Path::Root.field("id"), Reason::TargetUnknown, message);
-        }
-        v.into_result(())
-    }
-
     pub(super) async fn submit_copies(
         &self,
         caller: &Caller,
@@ -275,6 +236,46 @@ impl Schedulers {
         let last = self.reader.last_submitted(handle).await;
         last.map_err(errors::journal)
     }
+}
+
+/// What a copy runs instead may be on a target where its role is not allowed.
+fn check_role(spec: &Spec, targets: &Targets) -> Result<(), Violations> {
+    let mut v = Violations::default();
+    if let Some(role) = &spec.options.session.role
+        && role != NO_ROLE
+        && !targets.allow(&spec.work, role)
+    {
+        let message = format!(
+            "the task runs as {role}, which is not among the roles that the operator allows \
+             on this target: name another one"
+        );
+        let path = Path::Root.field("sql");
+        v.add(path.field("target"), Reason::RoleNotAllowed, message);
+    }
+    v.into_result(())
+}
+
+/// Whether the target of the task is still configured, and the caller's to use.
+pub(super) fn has_target(one: &Retriable, targets: &Targets) -> bool {
+    match &one.task.spec.work {
+        Work::Sql { target } => targets.has(target),
+        Work::Noop => true,
+    }
+}
+
+/// Refuses a task whose target is no more: its copy would wait for it for ever.
+fn check_target(task: &StoredTask, targets: &Targets) -> Result<(), Violations> {
+    let mut v = Violations::default();
+    if let Work::Sql { target } = &task.spec.work
+        && let Err(message) = targets.check(target)
+    {
+        let message = format!(
+            "task {} is one of {target}: {message}; `sql.target` names another one",
+            task.seq.0
+        );
+        v.add(Path::Root.field("id"), Reason::TargetUnknown, message);
+    }
+    v.into_result(())
 }
 
 /// What the copy of a task stands for: its failure, or, if it is itself a copy that was cancelled,

@@ -4,14 +4,14 @@
 
 use super::{
     Schedulers,
-    retry::{Copies, MAX_SEARCHES, Retriable, Submitted, retry_of, submit},
+    retry::{Copies, MAX_SEARCHES, Retriable, Submitted, has_target, retry_of, submit},
 };
 use crate::{
     core::{Caller, DoneNo, Order, Reply, Seq, Verb},
     journal::{EndedTask, StoredTask},
     rpc::{
         errors,
-        validate::{RetryFailed, RetryFailedPage},
+        validate::{RetryFailed, RetryFailedPage, Targets},
     },
 };
 use rallypoint_client::api;
@@ -92,7 +92,7 @@ impl Schedulers {
         for _ in 0..MAX_SEARCHES {
             let searched = self.last_submitted(handle).await?;
             let mut found = self.search(&query, last).await?;
-            self.leave_out_without_target(&mut found);
+            leave_out_without_target(&mut found, &self.targets.of(&caller.namespace));
             loop {
                 if found.tasks.is_empty() {
                     // They may have their retries by a call under the same request id.
@@ -112,20 +112,6 @@ impl Schedulers {
             }
         }
         Err(errors::retried_meanwhile())
-    }
-
-    /// Copies of tasks whose targets are no more would wait for ever, and one such task is to keep
-    /// no other from being retried.
-    fn leave_out_without_target(&self, found: &mut Found) {
-        let tasks = std::mem::take(&mut found.tasks);
-        let (tasks, without) = tasks.into_iter().partition(|one| self.has_target(one));
-        found.tasks = tasks;
-        let without: Vec<Retriable> = without;
-        let place = |one: &Retriable| {
-            let (event, done) = one.task.done.as_ref()?;
-            Some((position(done.order, *event), one.task.seq))
-        };
-        found.no_target = without.iter().filter_map(place).collect();
     }
 
     /// The copies that an earlier call under the request id submitted, or the last event when there
@@ -314,6 +300,20 @@ impl Schedulers {
             task.ok_or_else(|| errors::truncated("page_token", after.0.saturating_add(1)))?;
         Ok(Some(position(task.order, after)))
     }
+}
+
+/// Copies of tasks whose targets are no more would wait for ever, and one such task is to keep
+/// no other from being retried.
+fn leave_out_without_target(found: &mut Found, targets: &Targets) {
+    let tasks = std::mem::take(&mut found.tasks);
+    let (tasks, without) = tasks.into_iter().partition(|one| has_target(one, targets));
+    found.tasks = tasks;
+    let without: Vec<Retriable> = without;
+    let place = |one: &Retriable| {
+        let (event, done) = one.task.done.as_ref()?;
+        Some((position(done.order, *event), one.task.seq))
+    };
+    found.no_target = without.iter().filter_map(place).collect();
 }
 
 impl Part {

@@ -15,7 +15,8 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::ExecAsyncRequest>,
     ) -> Result<api::ExecAsyncResponse, Status> {
-        let (handle, submit) = validate::exec_async(&request, &self.targets)?;
+        let targets = self.targets.of(&caller.namespace);
+        let (handle, submit) = validate::exec_async(&request, &targets)?;
         // Unless it may have to be forwarded later, the request is gone before the call waits.
         drop(request);
         match self.ask(caller, handle, Verb::Submit(submit)).await? {

@@ -2,6 +2,7 @@
 
 use crate::{
     core::{self, SessionOptions},
+    identity::Role,
     toml_file::{Fault, Faults, Length, line},
 };
 use serde::Deserialize;
@@ -12,6 +13,8 @@ use toml::Spanned;
 pub(super) struct Contents {
     /// By name, with the line in which each begins.
     pub(super) targets: BTreeMap<String, (usize, Target)>,
+    pub(super) identity: Option<(usize, Identity)>,
+    pub(super) access: Vec<(usize, Access)>,
 }
 
 #[derive(Deserialize)]
@@ -19,6 +22,44 @@ pub(super) struct Contents {
 struct File {
     #[serde(default)]
     targets: BTreeMap<String, Spanned<Target>>,
+    identity: Option<Spanned<Identity>>,
+    #[serde(default)]
+    access: Vec<Spanned<Access>>,
+}
+
+/// How callers are known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Identity {
+    pub(super) token_file: Option<PathBuf>,
+    pub(super) jwt: Option<Jwt>,
+}
+
+/// What JWTs must be like.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Jwt {
+    pub(super) issuer: String,
+    pub(super) audience: String,
+    pub(super) algorithms: Vec<String>,
+    pub(super) keys_file: Option<PathBuf>,
+    pub(super) keys_url: Option<String>,
+    pub(super) keys_ca_file: Option<PathBuf>,
+    pub(super) leeway: Option<Length>,
+    #[serde(default)]
+    pub(super) required_claims: Vec<String>,
+    pub(super) name_claim: Option<String>,
+}
+
+/// A role for some identities in some namespaces.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Access {
+    pub(super) identities: Vec<String>,
+    #[serde(default)]
+    pub(super) claims: BTreeMap<String, String>,
+    pub(super) namespaces: Vec<String>,
+    pub(super) role: Role,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +73,7 @@ pub(super) struct Target {
     pub(super) session_reset: Option<SessionReset>,
     #[serde(default)]
     pub(super) roles: Vec<String>,
+    pub(super) namespaces: Option<Vec<String>>,
     #[serde(default)]
     pub(super) defaults: Defaults,
     /// By namespace.
@@ -86,13 +128,22 @@ pub(super) struct Place<'a> {
 /// Reads the form. Nothing of a value is in the fault.
 pub(super) fn parse(text: &str) -> Result<Contents, Fault> {
     let file: File = toml::from_str(text).map_err(|error| Fault::of_toml(text, &error))?;
-    let target = |(name, target): (String, Spanned<Target>)| {
-        let line = line(text, &target.span());
-        (name, (line, target.into_inner()))
-    };
+    let targets = file.targets.into_iter();
     Ok(Contents {
-        targets: file.targets.into_iter().map(target).collect(),
+        targets: targets
+            .map(|(name, target)| (name, with_line(text, target)))
+            .collect(),
+        identity: file.identity.map(|identity| with_line(text, identity)),
+        access: file
+            .access
+            .into_iter()
+            .map(|one| with_line(text, one))
+            .collect(),
     })
+}
+
+fn with_line<T>(text: &str, found: Spanned<T>) -> (usize, T) {
+    (line(text, &found.span()), found.into_inner())
 }
 
 impl<'a> Place<'a> {

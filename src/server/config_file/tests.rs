@@ -34,8 +34,9 @@ impl Folder {
             session_idle: Duration::from_secs(300),
             others: BTreeSet::from(["taken".into()]),
             namespaces,
+            certificates: true,
         };
-        file.read()
+        Ok(file.read()?.targets)
     }
 }
 

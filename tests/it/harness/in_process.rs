@@ -68,6 +68,8 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         body_bytes: 192 << 20,
         replica_name: "test".into(),
         peer: None,
+        tls: None,
+        sources: None,
         lease: DEFAULT_LEASE,
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         session_idle: DEFAULT_SESSION_IDLE,

@@ -1,6 +1,6 @@
 //! Requests with one part left to choose, and the violations of a wrong one as plain values.
 
-use super::super::{Targets, Violations, exec_async, get_scheduler};
+use super::super::{Allowed, Targets, Violations, exec_async, get_scheduler};
 use crate::{
     core::{Handle, Open, ShardId, Submit},
     rpc::errors::reason::Reason,
@@ -18,7 +18,11 @@ pub(super) fn good_handle() -> String {
 
 pub(super) fn targets() -> Targets {
     let roles = BTreeSet::from(["reader".to_owned()]);
-    Targets::new([("app", &BTreeSet::new()), ("reports", &roles)])
+    let reports = Allowed {
+        roles,
+        ..Allowed::default()
+    };
+    Targets::new([("app", Allowed::default()), ("reports", reports)])
 }
 
 pub(super) fn sql(statement: &str) -> api::Task {

@@ -1,0 +1,130 @@
+//! Options of `serve` about callers: the address, the certificates, and how safe it must be.
+//!
+//! Off the own machine callers must say who they are, over TLS, unless the operator says that
+//! something else sees to that.
+
+use crate::{
+    cli::error::CliError,
+    identity::Sources,
+    peer::{CallerTls, CallerTlsFiles},
+};
+use clap::Args;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// How callers reach this server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Callers")]
+pub(super) struct Listen {
+    /// Address to listen on (port 0: any free one)
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN",
+        hide_env_values = true,
+        default_value = "127.0.0.1:50051",
+        value_name = "ADDRESS"
+    )]
+    pub(super) listen: SocketAddr,
+    /// Certificate of this server (PEM); with it callers come by TLS, without it in plain text
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN_CERT",
+        hide_env_values = true,
+        requires = "listen_key",
+        value_name = "FILE"
+    )]
+    listen_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN_KEY",
+        hide_env_values = true,
+        requires = "listen_cert",
+        value_name = "FILE"
+    )]
+    listen_key: Option<PathBuf>,
+    /// Authorities that sign certificates of callers (PEM), by which rallypoint.toml knows them
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN_CLIENT_CA",
+        hide_env_values = true,
+        requires = "listen_cert",
+        value_name = "FILE"
+    )]
+    listen_client_ca: Option<PathBuf>,
+    /// Listen off this machine although anybody there may then do anything, or read what is said
+    #[arg(long, env = "RALLYPOINT_INSECURE", hide_env_values = true)]
+    insecure: bool,
+}
+
+impl Listen {
+    /// Callers may present certificates.
+    pub(super) fn takes_certificates(&self) -> bool {
+        self.listen_client_ca.is_some()
+    }
+
+    /// The certificates of the port for callers, if it has some.
+    pub(super) fn tls(&self) -> Result<Option<CallerTls>, CliError> {
+        let (Some(cert), Some(key)) = (&self.listen_cert, &self.listen_key) else {
+            return Ok(None);
+        };
+        let files = CallerTlsFiles {
+            cert: cert.clone(),
+            key: key.clone(),
+            client_ca: self.listen_client_ca.clone(),
+        };
+        let read = CallerTls::read(&files).map_err(|error| {
+            CliError::new("the certificates of the port for callers cannot be used")
+                .why(format!("{error:#}"))
+        });
+        read.map(Some)
+    }
+
+    /// Refuses to be reached from elsewhere without TLS and without knowing callers.
+    pub(super) fn check(&self, sources: Option<&Sources>) -> Result<(), CliError> {
+        let identifies_callers = sources.is_some();
+        if self.takes_certificates() && !identifies_callers {
+            let what = "nobody knows the certificates of --listen-client-ca";
+            let next = "say in a --config file what their owners may do ([[access]])";
+            return Err(CliError::usage(what).next(next));
+        }
+        if self.insecure || self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let mut error = CliError::usage(format!("{} is not safe to listen on", self.listen));
+        if !identifies_callers {
+            error = error.why(
+                "anybody who reaches it may run anything on every target: say in rallypoint.toml \
+                 who may do what ([identity] and [[access]])",
+            );
+        }
+        if self.listen_cert.is_none() {
+            error = error.why(
+                "what is said, tokens included, can be read on the way: \
+                 set --listen-cert and --listen-key",
+            );
+        }
+        if identifies_callers && self.listen_cert.is_some() {
+            return Ok(());
+        }
+        Err(error.next(
+            "see docs/security.md; --insecure listens there all the same, \
+             where the network or a proxy sees to it",
+        ))
+    }
+
+    /// Refuses a port for replicas off this machine at which anybody may say that it is one.
+    pub(super) fn check_peers(
+        &self,
+        listen: SocketAddr,
+        has_certificates: bool,
+    ) -> Result<(), CliError> {
+        if self.insecure || has_certificates || listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(
+            CliError::usage(format!("{listen} is not safe for replicas"))
+                .why("anybody who reaches it is taken for a replica, and believed")
+                .next("set --peer-cert, --peer-key and --peer-ca; --insecure does without"),
+        )
+    }
+}

@@ -1,0 +1,155 @@
+//! Finds out who calls, by what the caller presents: a token, a JWT, or the certificate of its
+//! connection. Whoever presents a token is who the token says, whatever the certificate.
+
+use super::{
+    jwt::{self, Fault, JwtSettings},
+    keys::{JwkSet, KeySource, Keys},
+    rules::{Identity, Rule},
+    tokens::Tokens,
+};
+use serde_json::Map;
+use std::{
+    fmt,
+    ops::RangeInclusive,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// The longest name of a caller, with its prefix.
+const NAME_BYTES: RangeInclusive<usize> = 1..=255;
+
+/// Where identities come from, and what they may do.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// Tokens that are known.
+    pub tokens: Tokens,
+    /// What JWTs must be like, where the keys are, and those that are known already.
+    pub jwt: Option<(JwtSettings, KeySource, Option<JwkSet>)>,
+    /// What each identity may do.
+    pub rules: Vec<Rule>,
+}
+
+/// Knows callers. Clones share what counts now.
+#[derive(Clone)]
+pub struct Authenticator {
+    latest: Arc<RwLock<Arc<Sources>>>,
+    keys: Keys,
+}
+
+/// What a caller presents.
+#[derive(Clone, Copy, Default)]
+pub struct Credentials<'a> {
+    /// The value of `authorization`.
+    pub authorization: Option<&'a str>,
+    /// The name in the certificate of the connection.
+    pub certificate: Option<&'a str>,
+}
+
+/// Why nobody knows the caller.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It presents nothing.
+    Missing,
+    /// What it presents is not valid. The reason is for the log, and holds nothing of it.
+    Invalid(String),
+    /// It may be valid, and the keys that say so cannot be read at the moment.
+    KeysUnavailable,
+}
+
+impl Authenticator {
+    /// Knows callers by these sources.
+    pub fn new(sources: Sources) -> Authenticator {
+        let keys = Keys::default();
+        keys.set(sources.jwt.as_ref().and_then(|(_, _, keys)| keys.clone()));
+        Authenticator {
+            latest: Arc::new(RwLock::new(Arc::new(sources))),
+            keys,
+        }
+    }
+
+    /// From now on these sources count, for all who hold this.
+    pub fn replace(&self, sources: Sources) {
+        let source = |sources: &Sources| sources.jwt.as_ref().map(|(_, from, _)| from.clone());
+        let new = sources.jwt.as_ref().and_then(|(_, _, keys)| keys.clone());
+        if new.is_some() || source(&sources) != source(&self.latest()) {
+            self.keys.set(new);
+        }
+        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(sources);
+        self.keys.want();
+    }
+
+    /// Keeps the keys of JWTs fresh, for ever.
+    pub async fn keep_keys_fresh(self) {
+        let latest = self.clone();
+        let source = move || {
+            latest
+                .latest()
+                .jwt
+                .as_ref()
+                .map(|(_, from, _)| from.clone())
+        };
+        self.keys.keep_fresh(source).await;
+    }
+
+    /// Who presents this.
+    pub fn identify(&self, credentials: Credentials<'_>) -> Result<Identity, Refusal> {
+        let sources = self.latest();
+        match (credentials.authorization, credentials.certificate) {
+            (Some(authorization), _) => self.by_token(&sources, authorization),
+            (None, Some(name)) => {
+                let name = named("cert", name)?;
+                Ok(Identity::new(name, &Map::new(), &sources.rules, None))
+            }
+            (None, None) => Err(Refusal::Missing),
+        }
+    }
+
+    fn by_token(&self, sources: &Sources, authorization: &str) -> Result<Identity, Refusal> {
+        let (scheme, token) = authorization.split_once(' ').unwrap_or_default();
+        let token = token.trim();
+        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+            return Err(Refusal::Invalid("it is not `Bearer` and a token".into()));
+        }
+        let Some((settings, _, _)) = sources.jwt.as_ref().filter(|_| jwt::is_jwt(token)) else {
+            let owner = sources.tokens.owner(token);
+            let owner = owner.ok_or_else(|| Refusal::Invalid("it is no known token".into()))?;
+            let name = named("token", owner)?;
+            return Ok(Identity::new(name, &Map::new(), &sources.rules, None));
+        };
+        let keys = self.keys.latest().ok_or(Refusal::KeysUnavailable)?;
+        let claims = jwt::verify(token, settings, &keys).map_err(|fault| match fault {
+            Fault::Refused(why) => Refusal::Invalid(why),
+            Fault::UnknownKey => {
+                self.keys.want();
+                Refusal::Invalid("it is signed by a key that is not known".into())
+            }
+        })?;
+        let name = named("jwt", &claims.name)?;
+        let ends = Some(claims.expires_at);
+        Ok(Identity::new(name, &claims.all, &sources.rules, ends))
+    }
+
+    fn latest(&self) -> Arc<Sources> {
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
+        latest.clone()
+    }
+}
+
+/// A name as rules and the log have it.
+fn named(kind: &str, name: &str) -> Result<Arc<str>, Refusal> {
+    let name = format!("{kind}:{name}");
+    let is_printable = name
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    match NAME_BYTES.contains(&name.len()) && is_printable {
+        true => Ok(name.into()),
+        false => Err(Refusal::Invalid(
+            "its name is not 1 to 250 printable ASCII characters".into(),
+        )),
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticator")
+    }
+}

@@ -1,0 +1,116 @@
+//! The one table of what each method needs. A method without a row cannot be called, and
+//! `tests/it/security` holds the table to the descriptors of the API.
+
+use super::Role::{self, Admin, Operator, Reader, Submitter};
+use Access::{Anybody, Everywhere, In, Known};
+
+/// Who may call a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever reaches the port: probes.
+    Anybody,
+    /// Whoever has an identity.
+    Known,
+    /// Who has this role in the namespace of the call.
+    In(Role),
+    /// Who has this role in all namespaces: the method is about all of them.
+    Everywhere(Role),
+}
+
+/// Services, and what their methods need.
+pub const METHODS: &[(&str, &[(&str, Access)])] = &[
+    (
+        "rallypoint.v1.SchedulerService",
+        &[
+            ("GetScheduler", In(Submitter)),
+            ("ExecAsync", In(Submitter)),
+            ("Synchronization", In(Reader)),
+            ("ReleaseScheduler", In(Submitter)),
+            ("DescribeScheduler", In(Reader)),
+            ("ListSchedulers", In(Reader)),
+            ("UpdateScheduler", In(Submitter)),
+            ("PauseScheduler", In(Submitter)),
+            ("ResumeScheduler", In(Submitter)),
+            ("CancelTask", In(Submitter)),
+            ("CancelTasks", In(Submitter)),
+            ("RetryTask", In(Submitter)),
+            ("RetryFailed", In(Submitter)),
+            ("GetTask", In(Reader)),
+            ("ExplainTask", In(Reader)),
+            ("ListTasks", In(Reader)),
+            ("ListAttempts", In(Reader)),
+        ],
+    ),
+    (
+        "rallypoint.v1.StatusService",
+        &[
+            ("GetStatus", In(Reader)),
+            ("ListExecutions", In(Reader)),
+            ("WatchExecutions", In(Reader)),
+        ],
+    ),
+    (
+        "rallypoint.v1.ResourceService",
+        &[
+            ("CreateResource", In(Operator)),
+            ("UpdateResource", In(Operator)),
+            ("GetResource", In(Reader)),
+            ("WatchResource", In(Reader)),
+            ("ListResources", In(Reader)),
+            ("DeleteResource", In(Operator)),
+            ("Acquire", In(Submitter)),
+            ("TryAcquire", In(Submitter)),
+            ("GetClaim", In(Reader)),
+            ("Renew", In(Submitter)),
+            ("Release", In(Submitter)),
+            ("ForceRelease", In(Operator)),
+        ],
+    ),
+    (
+        "rallypoint.v1.JobService",
+        &[
+            ("CreateJob", In(Operator)),
+            ("UpdateJob", In(Operator)),
+            ("DeleteJob", In(Operator)),
+            ("GetJob", In(Reader)),
+            ("ListJobs", In(Reader)),
+            ("RunJob", In(Submitter)),
+            ("PauseJob", In(Operator)),
+            ("ResumeJob", In(Operator)),
+            ("PreviewSchedule", In(Reader)),
+            ("ListRuns", In(Reader)),
+            ("GetRun", In(Reader)),
+            ("CancelRun", In(Submitter)),
+            ("StartAgent", Everywhere(Operator)),
+            ("StopAgent", Everywhere(Operator)),
+        ],
+    ),
+    (
+        "rallypoint.v1.OperatorService",
+        &[
+            ("PauseTarget", Everywhere(Operator)),
+            ("ResumeTarget", Everywhere(Operator)),
+            ("DeclareDead", Everywhere(Admin)),
+        ],
+    ),
+    (
+        "grpc.health.v1.Health",
+        &[("Check", Anybody), ("Watch", Anybody)],
+    ),
+    (
+        "grpc.reflection.v1.ServerReflection",
+        &[("ServerReflectionInfo", Known)],
+    ),
+    (
+        "grpc.reflection.v1alpha.ServerReflection",
+        &[("ServerReflectionInfo", Known)],
+    ),
+];
+
+/// What the method at a path (`/package.Service/Method`) needs; `None`: there is no such method.
+pub fn access(path: &str) -> Option<Access> {
+    let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+    let (_, methods) = METHODS.iter().find(|(name, _)| *name == service)?;
+    let (_, access) = methods.iter().find(|(name, _)| *name == method)?;
+    Some(*access)
+}

@@ -1,0 +1,181 @@
+//! The door of the server: finds out who makes a call, and refuses it unless the table of methods
+//! and the rules allow it. Nothing of a refused call is read, and a handler behind this door knows
+//! its caller from here, whatever the metadata says.
+//!
+//! Without a source of identities every call passes, and `auth` names the caller.
+
+use super::{
+    auth::{Known, NAMESPACE},
+    errors::{self, reason::Reason},
+    expiry::Expiring,
+};
+use crate::{
+    core::{Caller, Namespace},
+    identity::{Access, Authenticator, Credentials, Identity, Refusal, Role, access},
+    peer::ConnectionInfo,
+};
+use futures_util::future::{BoxFuture, Either, FutureExt, ready};
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{HeaderMap, HeaderValue, Request, Response, header::AUTHORIZATION},
+};
+use tower::Service;
+
+/// Lets calls through whose caller may make them.
+#[derive(Clone)]
+pub(super) struct Authorization<S> {
+    inner: S,
+    /// `None`: everybody may do everything.
+    authenticator: Option<Authenticator>,
+}
+
+impl<S> Authorization<S> {
+    pub(super) fn new(inner: S, authenticator: Option<Authenticator>) -> Self {
+        Authorization {
+            inner,
+            authenticator,
+        }
+    }
+}
+
+impl<S> Service<Request<Body>> for Authorization<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut expires_at = None;
+        if let Some(authenticator) = &self.authenticator {
+            match admit(authenticator, &request) {
+                Ok(Some(known)) => {
+                    expires_at = known.expires_at;
+                    request.extensions_mut().insert(known);
+                }
+                Ok(None) => {}
+                Err(status) => return Either::Right(ready(Ok(status.into_http())).boxed()),
+            }
+            // Nobody behind this door needs to see a token.
+            request.headers_mut().remove(AUTHORIZATION);
+        }
+        let answer = self.inner.call(request);
+        let Some(expires_at) = expires_at else {
+            return Either::Left(answer);
+        };
+        let ending = move |body| Body::new(Expiring::new(body, expires_at));
+        Either::Right(
+            answer
+                .map(move |answered| Ok(answered?.map(ending)))
+                .boxed(),
+        )
+    }
+}
+
+/// Who makes a call that is allowed; `None`: anybody may make it.
+fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Option<Known>, Status> {
+    let path = request.uri().path();
+    let needed = access(path);
+    if needed == Some(Access::Anybody) {
+        return Ok(None);
+    }
+    let headers = request.headers();
+    let info = request.extensions().get::<ConnectionInfo>();
+    let credentials = Credentials {
+        authorization: single(headers, AUTHORIZATION.as_str())?,
+        certificate: info.and_then(|info| info.certified.as_deref()),
+    };
+    let identity = authenticator
+        .identify(credentials)
+        .map_err(|refusal| refused(refusal, path))?;
+    let Some(needed) = needed else {
+        return Err(Status::unimplemented("there is no such method"));
+    };
+    let everywhere = identity.role_everywhere();
+    let namespace = match needed {
+        Access::Anybody | Access::Known => Namespace::default_namespace(),
+        Access::In(role) => {
+            let namespace = namespace(&identity, headers)?;
+            check(identity.role_in(&namespace), role, &namespace)?;
+            namespace
+        }
+        Access::Everywhere(role) => {
+            let namespace = namespace(&identity, headers)?;
+            if everywhere < Some(role) {
+                return Err(errors::access::role_missing(role, None));
+            }
+            namespace
+        }
+    };
+    Ok(Some(Known {
+        caller: Caller {
+            namespace,
+            name: identity.name,
+        },
+        sees_all: everywhere.is_some(),
+        expires_at: identity.expires_at,
+    }))
+}
+
+fn refused(refusal: Refusal, path: &str) -> Status {
+    match refusal {
+        Refusal::Missing => errors::access::identity_missing(),
+        Refusal::KeysUnavailable => errors::access::keys_unavailable(),
+        Refusal::Invalid(why) => {
+            tracing::debug!(why, path, "a caller is not known");
+            errors::access::identity_invalid()
+        }
+    }
+}
+
+/// The namespace of a call: the one that it names, if its caller has a role there.
+fn namespace(identity: &Identity, headers: &HeaderMap<HeaderValue>) -> Result<Namespace, Status> {
+    let Some(named) = single(headers, NAMESPACE)? else {
+        let usual = identity.usual_namespace();
+        return usual.ok_or_else(|| match identity.may_nothing() {
+            true => errors::access::namespace_not_allowed(),
+            false => errors::access::namespace_missing(NAMESPACE),
+        });
+    };
+    let wrong = || errors::metadata(NAMESPACE, Reason::MetadataInvalid, Namespace::FORM);
+    let namespace = Namespace::named(named).ok_or_else(wrong)?;
+    match identity.role_in(&namespace) {
+        Some(_) => Ok(namespace),
+        None => Err(errors::access::namespace_not_allowed()),
+    }
+}
+
+fn check(has: Option<Role>, needed: Role, namespace: &Namespace) -> Result<(), Status> {
+    match has >= Some(needed) {
+        true => Ok(()),
+        false => Err(errors::access::role_missing(needed, Some(namespace))),
+    }
+}
+
+/// The only value of a key. Two are refused, since a proxy could have read the other one.
+fn single<'a>(
+    headers: &'a HeaderMap<HeaderValue>,
+    key: &'static str,
+) -> Result<Option<&'a str>, Status> {
+    let mut values = headers.get_all(key).iter();
+    let wrong = |what| errors::metadata(key, Reason::MetadataInvalid, what);
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => {
+            let text = value.to_str().map(Some);
+            text.map_err(|_| wrong("printable ASCII is needed"))
+        }
+        (Some(_), Some(_)) => Err(wrong("given more than once")),
+    }
+}

@@ -1,0 +1,49 @@
+//! The commands of `docs/security.md`, run as they stand there.
+
+use crate::harness::{
+    process::{PROGRAM, free_address},
+    standalone::folder,
+};
+use std::{env, fs, path::Path, process::Command};
+
+/// All commands of the page, one behind the other.
+fn commands() -> String {
+    let page = include_str!("../../../docs/security.md");
+    let blocks = page.split("```bash\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_walk_through_does_what_it_says() {
+    let address = free_address().to_string();
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    let commands = commands().replace("50051", port);
+    let folder = folder();
+    fs::create_dir(&folder).expect("a directory");
+    let program = Path::new(PROGRAM).parent().expect("a directory");
+    let path = env::var("PATH").unwrap_or_default();
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", &commands])
+        .current_dir(&folder)
+        .env("PATH", format!("{}:{path}", program.display()))
+        .output()
+        .expect("bash runs");
+    let said = format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let token = fs::read_to_string(folder.join("nightly.token")).unwrap_or_default();
+    fs::remove_dir_all(&folder).expect("removed");
+    assert!(output.status.success(), "{commands}\n{said}");
+    assert!(
+        said.contains("IDENTITY_MISSING"),
+        "a stranger gets nothing: {said}"
+    );
+    assert!(
+        said.contains("ROLE_MISSING"),
+        "a caller gets its role only: {said}"
+    );
+    assert!(token.len() > 60 && !said.contains(token.trim()), "{said}");
+}
