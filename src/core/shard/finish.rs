@@ -117,7 +117,7 @@ impl Shard {
         let scheduler = self.schedulers.expect_mut(handle);
         let changes_halt = match (outcome, scheduler.image.settings.on_failure) {
             (Outcome::Succeeded, _) => scheduler.make_good(ended),
-            (Outcome::Cancelled, _) => false,
+            (Outcome::Cancelled, _) => scheduler.keep_failures(ended),
             (_, OnFailure::Halt) => {
                 scheduler.count_failures(ended, most);
                 true

@@ -134,7 +134,13 @@ impl Scheduler {
                 Outcome::Failed | Outcome::TimedOut | Outcome::Exhausted => {
                     self.apply_failure_rule(order, first_event, done);
                 }
-                Outcome::Cancelled => {}
+                Outcome::Cancelled => {
+                    for seq in (0..done.count).map(|at| done.first.0 + i64::from(at)) {
+                        if let Some(before) = self.held_by(seq) {
+                            self.replace(before, seq, order);
+                        }
+                    }
+                }
             }
         }
         self.close_if_ended();
@@ -196,7 +202,7 @@ impl Scheduler {
         self.count_failures();
     }
 
-    /// A retry failed: the halt waits for it in the place of an earlier task.
+    /// A retry failed, or was cancelled: the halt waits for it in the place of an earlier task.
     fn replace(&mut self, before: i64, seq: i64, order: i64) {
         self.holding.remove(&before);
         self.holding.insert(seq, order);

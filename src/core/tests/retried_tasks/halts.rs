@@ -55,7 +55,7 @@ fn a_cancelled_retry_makes_nothing_good_and_its_own_retry_does() {
     w.call(s, Verb::Pause);
     w.retry(s, &[(1, 1)], order(1)).expect("accepted");
     w.cancel(s, 3);
-    assert_eq!(w.halted_by(s), Some((1, vec![1])));
+    assert_eq!(w.halted_by(s), Some((1, vec![3])), "it is to be retried");
     w.call(
         s,
         Verb::Resume {
@@ -63,7 +63,10 @@ fn a_cancelled_retry_makes_nothing_good_and_its_own_retry_does() {
         },
     );
     w.retry(s, &[(3, 1)], order(1)).expect("accepted");
-    w.succeed(s, [4]);
+    w.fail(s, 4);
+    assert_eq!(w.halted_by(s), Some((1, vec![4])));
+    w.retry(s, &[(4, 4)], order(1)).expect("accepted");
+    w.succeed(s, [5]);
     assert_eq!((w.halted_by(s), w.running(s)), (None, vec![2]));
 }
 
