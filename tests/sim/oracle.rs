@@ -40,6 +40,16 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use submit::Accepted;
 
+/// A scheduler that was opened by a request with an id.
+#[derive(Debug)]
+struct Opened {
+    namespace: Namespace,
+    request: Request,
+    handle: Handle,
+    /// It was opened between these.
+    at: (Time, Time),
+}
+
 pub(crate) struct Oracle {
     limits: Limits,
     /// When the present core began, and since when it remembered calls then.
@@ -53,7 +63,7 @@ pub(crate) struct Oracle {
     expected: FxHashMap<Ticket, Expected>,
     /// When a call was fed to the machine.
     asked: FxHashMap<Ticket, Time>,
-    opened: Vec<(Namespace, Request, Handle, Time)>,
+    opened: Vec<Opened>,
     calls: Vec<Accepted>,
     /// The submit rate of a namespace is used up to this time.
     rate_used: BTreeMap<Namespace, Time>,

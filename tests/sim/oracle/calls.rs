@@ -1,13 +1,13 @@
 //! What callers ask besides submitting: opening, settings, pause, release, cancel.
 
 use super::{
-    Oracle,
+    Opened, Oracle,
     expected::{Expected, View},
     model::Scheduler,
     rows::Rows,
 };
 use rallypoint::core::{
-    Caller, Checkpoint, DoneNo, Handle, Open, Order, Reject, ReleaseMode, Request, SchedulerImage,
+    Caller, Checkpoint, DoneNo, Handle, Open, Order, Reject, ReleaseMode, SchedulerImage,
     SchedulerState, SettingsField, Time, Update, Verb, model::limits::Limit,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -82,17 +82,18 @@ impl Oracle {
         rows: &Rows<'_>,
     ) -> Expected {
         let request = open.request;
-        let same = |opened: &&(rallypoint::core::Namespace, Request, Handle, Time)| {
-            opened.0 == caller.namespace
-                && request.is_some_and(|request| request.id == opened.1.id)
-                && opened.3 >= self.requests_since(asked)
+        let same = |opened: &&Opened| {
+            opened.namespace == caller.namespace
+                && request.is_some_and(|request| request.id == opened.request.id)
+                && opened.at.1 >= self.requests_since(asked)
         };
         let known = self.opened.iter().rev().find(same);
         let forgotten = |at: Time| at < self.requests_since(decided) && rows.writes(handle);
-        if let Some((_, first, opened, at)) = known.filter(|(.., at)| !forgotten(*at)) {
-            return match () {
-                () if *at < self.requests_since(decided) => Expected::Unjudged,
-                () => self.reopened(request.is_some_and(|call| call.hash == first.hash), *opened),
+        if let Some(first) = known.filter(|first| !forgotten(first.at.0)) {
+            let is_same = request.is_some_and(|call| call.hash == first.request.hash);
+            return match first.at.0 < self.requests_since(decided) {
+                true => Expected::Unjudged,
+                false => self.reopened(is_same, first.handle),
             };
         }
         let is_open = |other: &Scheduler| {
@@ -109,8 +110,12 @@ impl Oracle {
             return Expected::Limited(Limit::OpenSchedulers);
         }
         if let Some(request) = request {
-            self.opened
-                .push((caller.namespace.clone(), request, handle, asked));
+            self.opened.push(Opened {
+                namespace: caller.namespace.clone(),
+                request,
+                handle,
+                at: (asked, decided),
+            });
         }
         self.schedulers.push(Scheduler {
             handle,
