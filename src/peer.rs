@@ -20,7 +20,7 @@ pub use connection::{Connection, ConnectionInfo};
 pub use incoming::{Accept, connections};
 pub use tls::{Tls, TlsFiles};
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server};
@@ -43,12 +43,16 @@ pub struct PeerConfig {
     pub advertise: Option<String>,
     /// Certificates for mutual TLS; `None`: plain text, and any peer is trusted.
     pub tls: Option<Tls>,
+    /// Names of which a replica's certificate must have one (`*.` stands for one label in front);
+    /// none: every certificate of the authority is a replica's.
+    pub names: Vec<String>,
 }
 
 /// The peer port, bound and not yet served.
 pub struct Port {
     listener: TcpListener,
     tls: Option<Tls>,
+    names: Arc<[String]>,
     address: String,
 }
 
@@ -70,6 +74,7 @@ impl Port {
         Ok(Port {
             listener,
             tls: config.tls,
+            names: config.names.into(),
             address,
         })
     }
@@ -86,6 +91,10 @@ impl Port {
 
     /// Serves `routes` to the other replicas until `stopping`, then drops their connections.
     pub async fn serve(self, routes: Routes, stopping: CancellationToken) -> anyhow::Result<()> {
+        let accept = match self.tls.clone() {
+            Some(tls) => Accept::Replicas(tls, self.names),
+            None => Accept::Plain,
+        };
         let served = Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION)
             .initial_stream_window_size(STREAM_WINDOW)
@@ -96,11 +105,7 @@ impl Port {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_routes(routes)
-            .serve_with_incoming(connections(
-                self.listener,
-                MAX_CONNECTIONS,
-                self.tls.clone().map_or(Accept::Plain, Accept::Replicas),
-            ));
+            .serve_with_incoming(connections(self.listener, MAX_CONNECTIONS, accept));
         let renewed = async {
             match self.tls {
                 Some(tls) => tls.keep_reading().await,

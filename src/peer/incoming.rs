@@ -6,7 +6,7 @@
 use super::{
     caller_tls::{CallerTls, certified_name},
     connection::{Connection, ConnectionInfo, Stream},
-    tls::Tls,
+    tls::{Tls, has_name},
 };
 use crate::socket;
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
@@ -17,7 +17,10 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, pki_types::CertificateDer},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
@@ -37,8 +40,9 @@ pub enum Accept {
     Plain,
     /// TLS, by which a caller may say who it is.
     Callers(CallerTls),
-    /// TLS, by which a replica shows that it is one.
-    Replicas(Tls),
+    /// TLS, by which a replica shows that it is one: by its certificate, and one of these names in
+    /// it if there are any.
+    Replicas(Tls, Arc<[String]>),
 }
 
 impl Accept {
@@ -46,7 +50,17 @@ impl Accept {
         match self {
             Accept::Plain => None,
             Accept::Callers(tls) => Some(tls.server()),
-            Accept::Replicas(tls) => Some(tls.server()),
+            Accept::Replicas(tls, _) => Some(tls.server()),
+        }
+    }
+
+    /// Whether the owner of a certificate is wanted here.
+    fn admits(&self, certificate: Option<&CertificateDer<'_>>) -> bool {
+        match self {
+            Accept::Replicas(_, names) if !names.is_empty() => {
+                certificate.is_some_and(|certificate| has_name(certificate, names))
+            }
+            _ => true,
         }
     }
 }
@@ -128,7 +142,15 @@ impl Opening {
             Some(tls) => {
                 let stream = TlsAcceptor::from(tls).accept(stream).await?;
                 let shown = stream.get_ref().1.peer_certificates();
-                certified = shown.and_then(|chain| certified_name(chain.first()?));
+                let shown = shown.and_then(|chain| chain.first());
+                if !self.accept.admits(shown) {
+                    tracing::warn!(
+                        peer = ?tcp.remote_addr(),
+                        "refused a certificate that names no replica (--peer-name)"
+                    );
+                    return Err(io::Error::other("the certificate names no replica"));
+                }
+                certified = shown.and_then(certified_name);
                 Box::new(stream)
             }
             None => Box::new(stream),

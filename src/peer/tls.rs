@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor, TlsConnector, client,
     rustls::{
-        ClientConfig, RootCertStore, ServerConfig, pki_types::ServerName,
+        ClientConfig, RootCertStore, ServerConfig,
+        pki_types::{CertificateDer, ServerName},
         server::WebPkiClientVerifier,
     },
     server,
@@ -128,6 +129,23 @@ pub(super) fn authorities(ca: &[u8]) -> anyhow::Result<RootCertStore> {
         roots.add(root).context("the authority")?;
     }
     Ok(roots)
+}
+
+/// Whether a certificate is for one of these names; `*.` stands for one label in front, here as in
+/// certificates.
+pub(super) fn has_name(certificate: &CertificateDer<'_>, names: &[String]) -> bool {
+    let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else {
+        return false;
+    };
+    let is_one = |named: &str| names.iter().any(|name| is_named(named, name));
+    certificate.valid_dns_names().any(is_one)
+}
+
+fn is_named(named: &str, name: &str) -> bool {
+    let label = name
+        .strip_prefix('*')
+        .and_then(|domain| named.strip_suffix(domain));
+    named == name || label.is_some_and(|label| !label.is_empty() && !label.contains('.'))
 }
 
 impl fmt::Display for TlsFiles {

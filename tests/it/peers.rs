@@ -15,10 +15,16 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 /// Serves health checks on a port for replicas; returns its address.
 async fn serve(tls: Tls) -> String {
+    serve_to(tls, &[]).await
+}
+
+/// The same for replicas that have one of these names.
+async fn serve_to(tls: Tls, names: &[&str]) -> String {
     let config = PeerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
         tls: Some(tls),
+        names: names.iter().map(ToString::to_string).collect(),
     };
     let port = Port::bind(config).await.expect("a port");
     let address = port.address().to_owned();
@@ -156,4 +162,24 @@ async fn certificates_of_replicas_are_renewed_under_load_without_a_failed_call()
         tokio::task::yield_now().await;
     }
     load.await.expect("no call failed");
+}
+
+#[tokio::test]
+async fn not_every_certificate_of_the_authority_is_a_replicas() {
+    let ours = Authority::new();
+    let names = ["*.peers.svc", "b.example"];
+    let address = serve_to(ours.replica(&ours), &names).await;
+    for (name, is_replica) in [
+        ("r0.peers.svc", true),
+        ("*.peers.svc", true),
+        ("b.example", true),
+        ("a.r0.peers.svc", false),
+        ("peers.svc", false),
+        ("web.svc", false),
+        ("127.0.0.1", false),
+    ] {
+        let (cert, key) = ours.certificate(name);
+        let tls = Tls::new(cert, key, &ours.pem).expect("an identity");
+        assert_eq!(ask(Some(tls), &address).await.is_ok(), is_replica, "{name}");
+    }
 }

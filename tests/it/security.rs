@@ -3,6 +3,8 @@
 
 mod callers;
 mod certificates;
+mod forwarding;
+mod jwt;
 mod methods;
 mod reload;
 mod walk_through;

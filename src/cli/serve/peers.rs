@@ -56,6 +56,17 @@ pub(super) struct Peers {
         value_name = "FILE"
     )]
     peer_ca: Option<PathBuf>,
+    /// A name that the certificate of every replica has, like '*.rallypoint-peers.default.svc' (may
+    /// be repeated: one of them) [default: every certificate of the authority is a replica's]
+    #[arg(
+        long = "peer-name",
+        env = "RALLYPOINT_PEER_NAMES",
+        hide_env_values = true,
+        requires = "peer_cert",
+        value_delimiter = ' ',
+        value_name = "NAME"
+    )]
+    peer_names: Vec<String>,
     /// Seconds without a heartbeat after which another replica takes over; the same for all
     /// replicas
     #[arg(
@@ -97,6 +108,7 @@ impl Peers {
             listen,
             advertise: self.peer_advertise,
             tls,
+            names: self.peer_names,
         }))
     }
 }

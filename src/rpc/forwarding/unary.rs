@@ -28,17 +28,6 @@ pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 pub(crate) trait Unary<S>: Message + Clone + 'static {
     type Response: Message + 'static;
 
-    /// The request id, if the call creates something each time it is made without one.
-    fn request_id(&mut self) -> Option<&mut String> {
-        None
-    }
-
-    /// Whether the call waits for tasks, which may take any time. Such a call ends when this
-    /// replica stops.
-    fn waits(&self) -> bool {
-        false
-    }
-
     /// Has this replica carry out the call.
     fn run(
         self: Arc<Self>,
@@ -51,6 +40,17 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
         owner: Channel,
         request: Request<Self>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+
+    /// The request id, if the call creates something each time it is made without one.
+    fn request_id(&mut self) -> Option<&mut String> {
+        None
+    }
+
+    /// Whether the call waits for tasks, which may take any time. Such a call ends when this
+    /// replica stops.
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// The unary calls of a service, a line each: `call(Request) -> Response`, which the method of the

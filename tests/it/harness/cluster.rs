@@ -8,7 +8,7 @@ use super::{
 };
 use nix::sys::signal::Signal;
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
-use rallypoint_client::{Client, api};
+use rallypoint_client::{Client, SecretString, api};
 use std::{collections::BTreeSet, net::SocketAddr, ops::Range, sync::Mutex, time::Duration};
 use tokio::time::{sleep, timeout};
 
@@ -21,6 +21,8 @@ pub(crate) const LEASE: &str = "2";
 /// Replicas named `r0`, `r1`, …
 pub(crate) struct Cluster {
     pub postgres: PrivatePostgres,
+    /// With which the tests call.
+    token: Option<SecretString>,
     replicas: Vec<Replica>,
 }
 
@@ -45,12 +47,28 @@ impl Cluster {
         Cluster::on(postgres::durable(Vec::new()), count, options).await
     }
 
+    /// The same of replicas that have to know who calls.
+    pub(crate) async fn with_token(count: usize, options: &[&str], token: &str) -> Cluster {
+        let token = Some(SecretString::from(token));
+        Cluster::start_on(postgres::durable(Vec::new()), count, options, token).await
+    }
+
     /// The same on a Postgres that a test has started.
     pub(crate) async fn on(postgres: PrivatePostgres, count: usize, options: &[&str]) -> Cluster {
+        Cluster::start_on(postgres, count, options, None).await
+    }
+
+    async fn start_on(
+        postgres: PrivatePostgres,
+        count: usize,
+        options: &[&str],
+        token: Option<SecretString>,
+    ) -> Cluster {
         let replica = |index| Replica::new(index, count > 1, options, &postgres);
         let mut cluster = Cluster {
             replicas: (0..count).map(replica).collect(),
             postgres,
+            token,
         };
         for index in 0..count {
             cluster.restart(index);
@@ -143,9 +161,16 @@ impl Cluster {
 
     /// A caller that knows one replica only.
     pub(crate) fn client(&self, index: usize) -> Client {
-        Client::connect_lazy(&self.url(index))
-            .expect("a URL")
-            .with_retry_timeout(WAIT_TIMEOUT)
+        self.client_of(&self.url(index))
+    }
+
+    fn client_of(&self, urls: &str) -> Client {
+        let client = Client::connect_lazy(urls).expect("URLs");
+        let client = client.with_retry_timeout(WAIT_TIMEOUT);
+        match &self.token {
+            Some(token) => client.with_token(token).expect("a token"),
+            None => client,
+        }
     }
 
     /// A caller that knows all replicas.
@@ -153,9 +178,7 @@ impl Cluster {
         let urls: Vec<String> = (0..self.replicas.len())
             .map(|index| self.url(index))
             .collect();
-        Client::connect_lazy(&urls.join(","))
-            .expect("URLs")
-            .with_retry_timeout(WAIT_TIMEOUT)
+        self.client_of(&urls.join(","))
     }
 
     pub(crate) fn url(&self, index: usize) -> String {
