@@ -61,8 +61,7 @@ impl Clock {
 
     /// The time of the service.
     pub fn now(&self) -> Time {
-        let mut time = self.lock();
-        Time(time.at(self.elapsed_us()))
+        self.now_and_lead().0
     }
 
     /// The time of the service, and by how many microseconds it leads that which has passed since

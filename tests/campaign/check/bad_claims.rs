@@ -368,12 +368,15 @@ fn who_waits_for_a_lease_that_is_over_is_noticed() {
         ]
     };
     tells_apart(promise, lock, waits_until(5.0), waits_until(6.0));
-    let and_another = |at| {
-        let mut claims = waits_until(at);
-        claims.push(claim(3, "lock", None).asked(5.0).granted(5.1, 2));
-        claims
+    // Whoever holds it is a reason, and whoever waits behind is none.
+    let and = |other: Claimed| {
+        let mut claims = waits_until(6.0);
+        claims.push(other);
+        judged(promise, lock(), claims)
     };
-    assert_eq!(judged(promise, lock(), and_another(6.0)), (true, true));
+    let another = || claim(3, "lock", None).asked(5.0);
+    assert_eq!(and(another().granted(5.1, 2)), (true, true));
+    assert_eq!(and(another().waits(5.5).waits(7.0)), (true, false));
 }
 
 #[test]

@@ -87,15 +87,29 @@ pub(super) fn nobody_waits_for_the_dead(facts: &Facts, verdict: &mut Verdict) {
             if dead.next().is_none() {
                 continue;
             }
-            let in_the_way = others
-                .iter()
-                .any(|(other, over)| other.begun <= at && *over >= at - SLACK_US);
+            let mut alive = others.iter().filter(|(_, over)| *over >= at - SLACK_US);
+            let in_the_way = alive.any(|(other, _)| may_be_in_the_way(claim, other, at));
             verdict.expect("nobody waits for the dead", in_the_way, || {
                 let uses = &claim.uses;
                 format!("claim {no} ({uses:?}) waits at {at}, and there is nobody before it")
             });
         }
     }
+}
+
+/// Whether another claim, if it is not over, may keep one waiting: it is ahead, or may hold what
+/// this one asks for.
+fn may_be_in_the_way(claim: &Claim, other: &Claim, at: i64) -> bool {
+    if other.no().is_none() || other.no() < claim.no() {
+        return other.begun <= at;
+    }
+    let waited = [ClaimEnd::Withdrawn, ClaimEnd::TimedOut, ClaimEnd::Abandoned].map(i32::from);
+    let never_held = other.ended().is_some_and(|(how, _)| waited.contains(&how));
+    let token = |claim: &Claim| claim.granted().map(|(token, _)| token);
+    let held_later = token(claim)
+        .zip(token(other))
+        .is_some_and(|(own, other)| own < other);
+    !never_held && !held_later && other.granted_after() <= at
 }
 
 /// When it was surely waiting.
