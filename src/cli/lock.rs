@@ -2,16 +2,20 @@
 //!
 //! The command runs in a process group of its own. Once the hold is lost, the group is killed: what
 //! it does may be in the way of others by then. The token is in its environment, for whatever can
-//! refuse a lower one.
+//! refuse a lower one. On a terminal the command is in the foreground, and this program is stopped
+//! and continued with it; what was stopped for too long has lost its hold, and does not go on.
 
 mod child;
+mod job_signals;
+mod terminal;
 
 use super::{
     connect::Server, error::CliError, output, resource::duration, signals::Signals, table,
     time_text,
 };
-use child::Child;
+use child::{Change, Child};
 use clap::{Args, Subcommand};
+use job_signals::JobSignals;
 use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
@@ -103,6 +107,7 @@ impl Run {
             ("RALLYPOINT_CLAIM", hold.claim().claim.to_string()),
             (OWNER, owner),
         ];
+        let mut job = JobSignals::new()?;
         let child = match Child::start(&self.command, environment) {
             Ok(child) => child,
             Err(error) => {
@@ -111,7 +116,8 @@ impl Run {
                 return Err(CliError::new(what).why(error));
             }
         };
-        under(hold, child, &mut signals).await
+        let signals = (&mut signals, &mut job);
+        under(&client, hold, child, signals).await
     }
 
     fn request(&self, owner: &str) -> AcquireRequest {
@@ -169,21 +175,46 @@ fn waiting(claim: &Claim) -> String {
 }
 
 /// Lets the command run to its end, or to that of the hold.
-async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<ExitCode, CliError> {
-    let ended = loop {
-        tokio::select! {
+async fn under(
+    client: &Client,
+    hold: Hold,
+    mut child: Child,
+    (signals, job): (&mut Signals, &mut JobSignals),
+) -> Result<ExitCode, CliError> {
+    let code = loop {
+        let lost = tokio::select! {
             // What has ended has ended under the hold.
             biased;
-            ended = child.ended() => break ended,
-            why = hold.lost() => {
+            changed = child.changed() => match changed {
+                Ok(Change::Ended(code)) => break code,
+                Ok(Change::Stopped) => {
+                    child.stop_with_it();
+                    job.forget_stop().await;
+                    lost_meanwhile(client, &hold).await
+                }
+                Err(error) => {
+                    return Err(CliError::new("cannot wait for the command").why(error));
+                }
+            },
+            why = hold.lost() => Some(why),
+            exit = signals.next() => {
+                child.end(exit);
+                continue;
+            }
+            signal = job.next() => {
+                child.signal(signal);
+                continue;
+            }
+        };
+        match lost {
+            None => child.go_on(),
+            Some(why) => {
                 child.kill().await;
                 let what = "the lock is lost, and the command was killed";
                 return Err(CliError::new(what).why(table::plain(&why)));
             }
-            exit = signals.next() => child.signal(exit),
         }
     };
-    let code = ended.map_err(|error| CliError::new("cannot wait for the command").why(error))?;
     // What it has left behind runs without the lock: as without this program.
     if let Err(error) = hold.release().await {
         output::note(format!(
@@ -191,6 +222,13 @@ async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<Ex
         ));
     }
     Ok(ExitCode::from(code))
+}
+
+/// Why a hold was lost while this program stood still; `None`: it is held, and was renewed.
+async fn lost_meanwhile(client: &Client, hold: &Hold) -> Option<String> {
+    let renewed = client.renew(hold.claim().claim, hold.token()).await;
+    let lost = renewed.err().map(|error| error.message);
+    lost.or_else(|| hold.is_lost())
 }
 
 /// `USER@HOST:PID`; of a command that runs under a hold a part of its owner, which waits for it.

@@ -1,17 +1,36 @@
-//! A command in a process group of its own, so that all of it can be signalled and killed.
+//! A command in a process group of its own, so that all of it can be signalled and killed. It has
+//! the terminal of this program, and is stopped and continued with it.
 
+use super::terminal::Terminal;
 use crate::cli::exit::Exit;
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
     unistd::Pid,
 };
 use std::{io, os::unix::process::ExitStatusExt};
-use tokio::process::Command;
+use tokio::{
+    process::Command,
+    signal::unix::{SignalKind, signal},
+};
 
 /// The running command.
 pub(super) struct Child {
     child: tokio::process::Child,
     group: Pid,
+    terminal: Option<Terminal>,
+    /// A child has ended, or was stopped.
+    changes: tokio::signal::unix::Signal,
+}
+
+/// What becomes of a command.
+pub(super) enum Change {
+    /// It has ended with this exit code.
+    Ended(u8),
+    /// It was stopped, as by Ctrl-Z.
+    Stopped,
 }
 
 /// Added to the number of the signal that has ended a command, as shells do.
@@ -21,39 +40,95 @@ impl Child {
     /// Starts a command with these variables added to its environment.
     pub(super) fn start(command: &[String], environment: [(&str, String); 3]) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let changes = signal(SignalKind::child())?;
         let child = Command::new(program)
             .args(arguments)
             .envs(environment)
             .process_group(0)
             .spawn()?;
         let id = child.id().ok_or(io::ErrorKind::NotFound)?;
+        let group = Pid::from_raw(id as i32);
+        let terminal = Terminal::for_group(group);
+        terminal.iter().for_each(Terminal::lend);
         Ok(Child {
             child,
-            group: Pid::from_raw(id as i32),
+            group,
+            terminal,
+            changes,
         })
     }
 
-    /// Resolves when the command has ended, to its exit code.
-    pub(super) async fn ended(&mut self) -> io::Result<u8> {
-        let status = self.child.wait().await?;
-        let code = status.code();
-        let code = code.or(status.signal().map(|signal| BY_SIGNAL + signal));
-        Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+    /// Resolves when the command has ended or was stopped.
+    pub(super) async fn changed(&mut self) -> io::Result<Change> {
+        loop {
+            if self.is_stopped() {
+                return Ok(Change::Stopped);
+            }
+            tokio::select! {
+                status = self.child.wait() => {
+                    let status = status?;
+                    let code = status.code();
+                    let code = code.or(status.signal().map(|signal| BY_SIGNAL + signal));
+                    let code = code.and_then(|code| u8::try_from(code).ok());
+                    return Ok(Change::Ended(code.unwrap_or(1)));
+                }
+                _ = self.changes.recv() => {}
+            }
+        }
     }
 
-    /// Passes a signal on that this program got.
-    pub(super) fn signal(&self, exit: Exit) {
-        let signal = match exit {
+    /// Whether it was stopped since this was asked last, for another reason than that it had no
+    /// terminal before it was lent. Without a terminal nobody would continue this program, too.
+    fn is_stopped(&self) -> bool {
+        let Some(terminal) = &self.terminal else {
+            return false;
+        };
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        let Ok(WaitStatus::Stopped(_, signal)) = waitid(Id::Pid(self.group), flags) else {
+            return false;
+        };
+        let for_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        let has_it_now = for_terminal && terminal.is_lent();
+        let is_of_job = Terminal::is_of_shell_with_jobs();
+        if has_it_now || !for_terminal && !is_of_job {
+            self.signal(Signal::SIGCONT);
+            return false;
+        }
+        is_of_job
+    }
+
+    /// Stops this program and those beside it in its job, as the command was, so that the shell
+    /// takes over. Returns when it goes on; the command does not yet.
+    pub(super) fn stop_with_it(&self) {
+        self.terminal.iter().for_each(Terminal::take_back);
+        // This program itself does not stop for it.
+        kill(Pid::from_raw(0), Signal::SIGTSTP).ok();
+        kill(Pid::this(), Signal::SIGSTOP).ok();
+    }
+
+    /// Has a stopped command go on, in the foreground if this program is.
+    pub(super) fn go_on(&self) {
+        self.terminal.iter().for_each(Terminal::lend);
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Passes a signal on that this program got to end.
+    pub(super) fn end(&self, exit: Exit) {
+        self.signal(match exit {
             Exit::Interrupted => Signal::SIGINT,
             _ => Signal::SIGTERM,
-        };
+        });
+    }
+
+    /// Passes a signal on.
+    pub(super) fn signal(&self, signal: Signal) {
         // The group may be gone by now.
         killpg(self.group, signal).ok();
     }
 
     /// Kills the group, and waits for the command.
     pub(super) async fn kill(&mut self) {
-        killpg(self.group, Signal::SIGKILL).ok();
+        self.signal(Signal::SIGKILL);
         self.child.wait().await.ok();
     }
 }

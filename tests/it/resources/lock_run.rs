@@ -9,6 +9,7 @@ use nix::{
 use serde_json::Value;
 use std::{
     fs,
+    io::Write,
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -164,4 +165,99 @@ fn a_signal_is_passed_on_to_the_command_and_the_lock_released() {
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(9), "{}", said(&output));
     assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
+}
+
+/// A shell with a terminal of its own, to whose standard input one types.
+fn on_terminal(script: &str) -> Child {
+    Command::new("script")
+        .args(["--quiet", "--return", "--command", script, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("script runs")
+}
+
+/// `lock run` as a shell says it.
+fn lock_run(server: &Standalone, arguments: &str) -> String {
+    format!("{PROGRAM} --server {} lock run {arguments}", server.url)
+}
+
+#[test]
+fn a_command_on_a_terminal_reads_from_it_and_its_keys_mean_the_command() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = folder.path().join("begun");
+    let script = format!(
+        "deploy -- sh -c 'trap \"echo interrupted; exit 9\" INT; read -r line; echo \"<$line>\"; \
+         echo 1 > {}; while :; do sleep 0.05; done'",
+        begun.display()
+    );
+    let mut run = on_terminal(&lock_run(&server, &script));
+    let mut keys = run.stdin.take().expect("a terminal");
+    keys.write_all(b"hello\n").expect("typed");
+    wait_for("the command reads", || number(&begun) == 1);
+    keys.write_all(b"\x03").expect("Ctrl-C");
+    let output = run.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("<hello>"), "{shown}");
+    assert!(shown.contains("interrupted"), "{shown}");
+    assert_eq!(output.status.code(), Some(9), "{shown}");
+    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
+}
+
+#[test]
+fn a_command_that_was_stopped_beyond_its_lease_does_not_go_on() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [ticks, stopped, go] = ["ticks", "stopped", "go"].map(|name| folder.path().join(name));
+    let ticking = format!("while :; do echo >> {}; sleep 0.02; done", ticks.display());
+    let arguments = format!("deploy --lease 2s -- sh -c '{ticking}'");
+    let script = format!(
+        "set -m; {}; echo 1 > {}; until test -e {}; do sleep 0.02; done; fg",
+        lock_run(&server, &arguments),
+        stopped.display(),
+        go.display()
+    );
+    let mut run = on_terminal(&script);
+    let mut keys = run.stdin.take().expect("a terminal");
+    wait_for("the command runs", || ticks.exists());
+    keys.write_all(b"\x1a").expect("Ctrl-Z");
+    wait_for("the shell goes on", || number(&stopped) == 1);
+    wait_for("the lease is over", || {
+        queue(&server, "deploy")["resource"]["holds"] == 0
+    });
+    let written = fs::read(&ticks).expect("ticks").len();
+    fs::write(&go, "").expect("written");
+    let output = run.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("the lock is lost"), "{shown}");
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert_eq!(fs::read(&ticks).expect("ticks").len(), written);
+}
+
+#[test]
+fn a_hang_up_is_for_the_command_and_the_lock_is_kept_until_it_ends() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (begun, heard) = (folder.path().join("begun"), folder.path().join("heard"));
+    let go = folder.path().join("go");
+    let script = format!(
+        "trap 'echo 1 > {}' HUP; echo 1 > {}; until test -e {}; do sleep 0.02; done",
+        heard.display(),
+        begun.display(),
+        go.display()
+    );
+    let run = start(&server, &["deploy", "--", "sh", "-c", &script]);
+    wait_for("the command begins", || number(&begun) == 1);
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGHUP).expect("it runs");
+    wait_for("the command hears it", || number(&heard) == 1);
+    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 1);
+    fs::write(&go, "").expect("written");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
