@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 /// Rows looked at by one statement.
 const SLICE_ROWS: i64 = 1_000;
+/// Rows of claims looked at by one statement, three of each at most.
+const CLAIM_ROWS: i64 = 5_000;
 /// Slices of one round; the rest waits for the next round.
 const MAX_SLICES: u32 = 1_000;
 
@@ -121,39 +123,54 @@ impl Maintenance {
     }
 
     /// Deletes claims that ended before the retention began, and that no recovery reads. Returns
-    /// how many rows.
+    /// how many rows. Claims were requested in the order of their numbers, so it goes through them
+    /// once, up to the first one that was requested since.
     pub async fn drop_ended_claims(&self, calendar: &Calendar) -> Result<u64, JournalError> {
         let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;
-        let mut dropped = 0;
-        for _ in 0..MAX_SLICES {
-            let slice = sqlx::query(
+        let (mut dropped, mut above) = (0, 0);
+        loop {
+            let (last, rows, goes_on): (Option<i64>, i64, Option<bool>) = sqlx::query_as(
                 "-- drop_ended_claims
-                 with old as materialized (
-                     select e.claim_no
+                 with slice as materialized (
+                     select e.claim_no, e.kind, e.at, e.spec is not null as is_first
                      from claim e
-                     cross join claim_checkpoint k
-                     where e.shard = $1
-                         and k.shard = $1
-                         and e.claim_no <= k.last_claim
-                         and not e.claim_no <@ k.needed
-                         and e.kind = 3
-                         and e.at < $2
+                     where e.shard = $1 and e.claim_no > $2
+                     order by e.claim_no, e.kind
                      limit $3
+                 ),
+                 old as materialized (
+                     select s.claim_no
+                     from slice s
+                     cross join claim_checkpoint k
+                     where k.shard = $1
+                         and s.claim_no <= k.last_claim
+                         and not s.claim_no <@ k.needed
+                         and s.kind = 3
+                         and s.at < $4
+                 ),
+                 dropped as (
+                     delete from claim c
+                     using old
+                     where c.shard = $1 and c.claim_no = old.claim_no
+                     returning c.claim_no
                  )
-                 delete from claim c
-                 using old
-                 where c.shard = $1 and c.claim_no = old.claim_no",
+                 select max(s.claim_no),
+                     (select count(*) from dropped),
+                     count(*) = $3 and not bool_or(s.is_first and s.at >= $4)
+                 from slice s",
             )
             .bind(self.shard.0)
+            .bind(above)
+            .bind(CLAIM_ROWS)
             .bind(Stamp(retained))
-            .bind(SLICE_ROWS)
-            .execute(&mut connection)
-            .await?
-            .rows_affected();
-            dropped += slice;
-            if slice < SLICE_ROWS as u64 {
-                break;
+            .fetch_one(&mut connection)
+            .await?;
+            dropped += rows as u64;
+            // The rows of the last one may go on in the next slice.
+            match last.filter(|_| goes_on == Some(true)) {
+                Some(last) => above = last - 1,
+                None => break,
             }
         }
         connection.close().await?;

@@ -139,3 +139,26 @@ async fn ended_claims_go_after_their_retention_unless_a_recovery_needs_them() {
     let left = "select count(distinct claim_no) from claim where claim_no in (2, 3, 4)";
     assert_eq!(owned.count(left).await, 3);
 }
+
+#[tokio::test]
+async fn as_many_claims_go_in_one_round_as_are_past_their_retention() {
+    let mut owned = at_work_ago(40).await;
+    let rows = "insert into claim (shard, claim_no, kind, at, spec)
+        select 0, claim_no, kind, now() - interval '35 days', case kind when 2 then '{}'::bytea end
+        from generate_series(1, 6001) claim_no, generate_series(2, 3) kind
+        where kind = 2 or claim_no <= 6000";
+    sqlx::raw_sql(rows)
+        .execute(&mut owned.psql().await)
+        .await
+        .unwrap();
+    let young = vec![granted(6002, owned.now, 2, true)];
+    owned.write(of_claims(young)).await;
+    let records = Records {
+        resources: checkpoint(6002, 2, &[(6001, 6002)]),
+        ..Records::default()
+    };
+    owned.write(records).await;
+    assert_eq!(owned.drop_ended_claims().await, 12_000);
+    assert_eq!(owned.count("select count(*) from claim").await, 2);
+    assert_eq!(owned.drop_ended_claims().await, 0);
+}
