@@ -124,7 +124,7 @@ impl Error {
             }
             Some("RESOURCE_NOT_FOUND") => Some("Create the resource, or a pattern for its name."),
             Some("CIRCULAR_WAIT") => Some("Release first, or claim all resources in one call."),
-            Some("CLAIM_ENDED") => Some("Stop using what it held, and claim it anew."),
+            Some("CLAIM_ENDED") => Some("Use nothing that it held, and claim it anew."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.is_unknown() => Some("Call again with the same request id."),
             _ => None,

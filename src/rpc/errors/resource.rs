@@ -147,6 +147,7 @@ fn circular(circle: &[Waits]) -> Status {
 }
 
 fn ended(state: &ClaimState) -> Status {
+    let was_held = state.granted().is_some();
     let how = match state {
         ClaimState::Ended { ending, .. } => match ending.how {
             ClaimEnd::Released => "it was released",
@@ -159,7 +160,11 @@ fn ended(state: &ClaimState) -> Status {
         },
         ClaimState::Waiting | ClaimState::Held { .. } => "it is over",
     };
-    let message = format!("the claim has ended: {how}; stop using what it held, and claim it anew");
+    let then = match was_held {
+        true => "stop using what it held, and claim it anew",
+        false => "it was never granted; claim it anew",
+    };
+    let message = format!("the claim has ended: {how}; {then}");
     precondition(
         Reason::ClaimEnded,
         &[("end", how.to_owned())],
