@@ -1,8 +1,8 @@
 //! Which failures keep a scheduler halted: each until a retry of it has succeeded.
 //!
 //! A retry stands for the failure of the task it repeats. When it fails too, that is no second
-//! failure; when it is cancelled, the failure remains. Either way the halt names the retry from then
-//! on: that is the task to retry now.
+//! failure; when it is cancelled, the failure remains. Either way the halt names the retry from
+//! then on: that is the task to retry now.
 
 use super::{Scheduler, queue::span::Span};
 use crate::core::{DoneNo, Halt, HaltFailures, Order, RetryOf, Seq};
@@ -56,8 +56,8 @@ impl Scheduler {
         stops || !stand_ins.is_empty()
     }
 
-    /// They were cancelled, and a copy among them makes nothing good. Returns whether that changes a
-    /// halt.
+    /// They were cancelled, and a copy among them makes nothing good. Returns whether that changes
+    /// a halt.
     pub(crate) fn keep_failures(&mut self, cancelled: &EndedTasks<'_>) -> bool {
         let stand_ins = self.stand_ins(cancelled.copies);
         if let Some(halt) = self.image.halt.as_mut() {

@@ -117,25 +117,12 @@ impl Oracle {
                 at: (asked, decided),
             });
         }
-        self.schedulers.push(Scheduler {
-            handle,
-            namespace: caller.namespace.clone(),
-            name: wanted.cloned(),
-            request,
-            settings: (*open.settings).clone(),
-            state: SchedulerState::Open,
-            release_mode: None,
-            paused: false,
-            halt: None,
+        let used = (asked, decided);
+        let opened = Scheduler {
             halt_names: self.limits.halt_failed,
-            holding: BTreeMap::new(),
-            recovered: 0,
-            cancelling: None,
-            tasks: Vec::new(),
-            done_no: 0,
-            watched: false,
-            used: (asked, decided),
-        });
+            ..opened(caller, handle, open, used)
+        };
+        self.schedulers.push(opened);
         self.view(self.schedulers.len() - 1, &Rows::default())
     }
 
@@ -311,4 +298,27 @@ impl Scheduler {
 /// The order of a task that runs, as the API tells it.
 pub(super) fn order_of(order: Option<i64>) -> Option<Order> {
     order.map(Order)
+}
+
+/// A scheduler as it is opened.
+fn opened(caller: &Caller, handle: Handle, open: &Open, used: (Time, Time)) -> Scheduler {
+    Scheduler {
+        handle,
+        namespace: caller.namespace.clone(),
+        name: open.naming.as_ref().map(|naming| naming.name.clone()),
+        request: open.request,
+        settings: (*open.settings).clone(),
+        state: SchedulerState::Open,
+        release_mode: None,
+        paused: false,
+        halt: None,
+        halt_names: 0,
+        holding: BTreeMap::new(),
+        recovered: 0,
+        cancelling: None,
+        tasks: Vec::new(),
+        done_no: 0,
+        watched: false,
+        used,
+    }
 }
