@@ -27,7 +27,10 @@ impl Resources {
     /// A claim was requested: what it has taken comes back, what it waits for will.
     pub(super) fn watch_refills(&mut self, no: ClaimNo) {
         let keys = self.claims[&no].keys();
-        for key in keys {
+        let is_due = |in_use: &InUse| in_use.wake <= self.now;
+        // One that is due has the queue looked at, which those who stand in it wait for.
+        let keys = keys.filter(|key| !self.in_use.get(key).is_some_and(is_due));
+        for key in keys.collect::<Vec<_>>() {
             self.set_refill_timer(&key, |in_use, now| in_use.refilled_at(now));
         }
     }

@@ -43,6 +43,18 @@ fn as_many_pass_as_there_are_permits_and_then_one_after_the_other() {
 }
 
 #[test]
+fn a_request_that_comes_when_permits_are_back_keeps_nobody_waiting() {
+    let mut w = World::new(0);
+    w.define("mail", rate(1, 1, 2));
+    w.claim("", &[("mail", READER)]);
+    let first = w.claim("", &[("mail", READER)]);
+    let second = w.claim("", &[("mail", READER)]);
+    w.now = w.now + Duration::from_secs(2);
+    let third = w.claim("", &[("mail", READER)]);
+    assert_eq!(w.holds([first, second, third]), [first]);
+}
+
+#[test]
 fn whoever_asks_for_many_is_not_passed_and_the_wait_is_known() {
     let mut w = World::new(0);
     w.define("mail", rate(10, 10, 1));
