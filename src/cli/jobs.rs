@@ -5,6 +5,7 @@ mod after;
 mod agent;
 mod apply;
 mod check;
+mod claim;
 mod clock_note;
 mod file;
 mod finding;
@@ -15,7 +16,8 @@ mod rules;
 mod schedule;
 mod show;
 
-use super::{connect::Server, error::CliError};
+use super::{connect::Server, error::CliError, install::Install};
+use crate::server::target_setup::Installed;
 use clap::{Args, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -49,7 +51,13 @@ enum Verb {
     /// Show due times with what became of them, newest first
     Runs(remote::Runs),
     /// Cancel a run that goes on or waits
-    CancelRun(remote::CancelRun),
+    CancelRun(remote::NamedRun),
+    /// Do a run by a command, unless somebody else has it
+    Claim(Box<claim::ClaimCommand>),
+    /// Show a run with its claims
+    GetRun(remote::NamedRun),
+    /// Install the functions that finish claimed runs into a target's database
+    Install(Install),
     /// Let the jobs of all namespaces fire
     StartAgent,
     /// Let no job of any namespace fire, and say what still runs
@@ -82,7 +90,10 @@ impl Jobs {
             Verb::Pause(command) => command.run(server).await?,
             Verb::Resume(job) => job.resume(server).await?,
             Verb::Runs(command) => command.run(server).await?,
-            Verb::CancelRun(command) => command.run(server).await?,
+            Verb::CancelRun(run) => run.cancel(server).await?,
+            Verb::Install(command) => return command.run(Installed::Runs).await,
+            Verb::Claim(command) => return command.run(server).await,
+            Verb::GetRun(run) => run.get(server).await?,
             Verb::StartAgent => agent::start(server).await?,
             Verb::StopAgent(command) => command.run(server).await?,
         }

@@ -5,17 +5,17 @@
 //! refuse a lower one. On a terminal the command is in the foreground, and this program is stopped
 //! and continued with it; what was stopped for too long has lost its hold, and does not go on.
 
-mod child;
-mod job_signals;
-mod terminal;
-
 use super::{
-    connect::Server, error::CliError, output, resource::duration, signals::Signals, table,
-    time_text,
+    child::{Change, Child},
+    connect::Server,
+    error::CliError,
+    job_signals::JobSignals,
+    output,
+    resource::duration,
+    signals::Signals,
+    table, time_text,
 };
-use child::{Change, Child};
 use clap::{Args, Subcommand};
-use job_signals::JobSignals;
 use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
@@ -23,7 +23,7 @@ use rallypoint_client::{
 use std::{process::ExitCode, time::Duration};
 
 /// Who the owner of the hold is, for commands below that claim something themselves.
-const OWNER: &str = "RALLYPOINT_OWNER";
+pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
 
 /// Arguments of `lock`.
 #[derive(Args, Debug)]
@@ -108,7 +108,7 @@ impl Run {
             (OWNER, owner),
         ];
         let mut job = JobSignals::new()?;
-        let child = match Child::start(&self.command, environment) {
+        let child = match Child::start(&self.command, &environment) {
             Ok(child) => child,
             Err(error) => {
                 hold.release().await.ok();
@@ -232,7 +232,7 @@ async fn lost_meanwhile(client: &Client, hold: &Hold) -> Option<String> {
 }
 
 /// `USER@HOST:PID`; of a command that runs under a hold a part of its owner, which waits for it.
-fn owner(above: Option<String>) -> String {
+pub(super) fn owner(above: Option<String>) -> String {
     if let Some(above) = above.filter(|above| !above.is_empty()) {
         return format!("{above}/{}", std::process::id());
     }

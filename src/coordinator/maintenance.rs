@@ -122,12 +122,14 @@ impl MaintenanceTask {
         let ended = self.maintenance.drop_ended_schedulers(calendar).await;
         let claims = self.maintenance.drop_ended_claims(calendar).await;
         let runs = self.maintenance.drop_old_job_runs(calendar).await;
+        let run_claims = self.maintenance.drop_old_run_claims(calendar).await;
         let steps = [
             done("checkpoints were not renewed", checkpoints),
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),
             done("ended claims were not forgotten", claims),
             done("old runs of jobs were not forgotten", runs),
+            done("old claims of runs were not forgotten", run_claims),
         ];
         let before = self.maintenance.retained_since(calendar);
         self.hub.prune_markers(before).await;

@@ -1,7 +1,7 @@
 //! What is remembered of jobs: definitions, where each stands, what became of each due time, and
 //! whether the agent fires: all as whole images.
 
-use super::{AgentImage, JobImage, JobNo, JobState, RunImage, RunKey, ShardId};
+use super::{AgentImage, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, ShardId};
 use std::collections::BTreeMap;
 
 /// The records of one batch about jobs, the last image of each.
@@ -13,6 +13,8 @@ pub struct JobRecords {
     pub states: BTreeMap<JobNo, JobState>,
     /// Due times, and what became of them.
     pub runs: BTreeMap<RunKey, RunImage>,
+    /// Claims of runs.
+    pub claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// The agent.
     pub agent: Option<AgentImage>,
 }
@@ -26,10 +28,14 @@ pub struct RecoveredJobs {
     pub jobs: Vec<(JobImage, JobState)>,
     /// Runs that are not over, and those of late that somebody asked for.
     pub runs: Vec<RunImage>,
+    /// Claims of runs that have not ended.
+    pub claims: Vec<RunClaim>,
     /// The agent.
     pub agent: AgentImage,
     /// The last job so far.
     pub last: JobNo,
+    /// The token of the last claim so far.
+    pub last_token: RunToken,
 }
 
 impl JobRecords {
@@ -38,6 +44,7 @@ impl JobRecords {
         self.jobs.is_empty()
             && self.states.is_empty()
             && self.runs.is_empty()
+            && self.claims.is_empty()
             && self.agent.is_none()
     }
 }
@@ -55,6 +62,7 @@ impl RecoveredJobs {
             }
         }
         for (no, state) in &records.states {
+            self.last_token = self.last_token.max(state.last_token);
             if let Some(job) = self.jobs.iter_mut().find(|(job, _)| job.no == *no) {
                 job.1 = state.clone();
             }
@@ -64,6 +72,11 @@ impl RecoveredJobs {
             if !image.state.is_over() || image.request.is_some() {
                 self.runs.push(image.clone());
             }
+        }
+        for (id, claim) in &records.claims {
+            self.claims.retain(|known| (known.run, known.token) != *id);
+            self.claims
+                .extend(Some(claim).filter(|claim| claim.end.is_none()).cloned());
         }
         if let Some(agent) = &records.agent {
             self.agent = agent.clone();

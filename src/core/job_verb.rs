@@ -1,9 +1,10 @@
 //! What may be asked about jobs, and what is answered.
 
 use super::{
-    AgentImage, JobImage, JobKey, JobSettings, JobState, RunImage, RunState, StopMode, Submit, Time,
+    AgentImage, JobImage, JobKey, JobSettings, JobState, RunClaim, RunImage, RunState, RunToken,
+    StopMode, Submit, Time,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 /// What a caller asks about jobs of its namespace, or an operator about the agent.
@@ -57,6 +58,35 @@ pub enum JobVerb {
         /// Which one.
         due: Time,
     },
+    /// An outside program takes a run upon itself.
+    Claim {
+        /// Of which job.
+        name: Arc<str>,
+        /// Which one; `None`: the oldest that can be claimed.
+        due: Option<Time>,
+        /// For whom.
+        claimant: Claimant,
+    },
+    /// Keep a claim for another lease.
+    RenewRun {
+        /// Of which job.
+        name: Arc<str>,
+        /// Of which run.
+        due: Time,
+        /// The claim.
+        token: RunToken,
+    },
+    /// The work of a run is done, or is not.
+    FinishRun {
+        /// Of which job.
+        name: Arc<str>,
+        /// Of which run.
+        due: Time,
+        /// What its claimant says.
+        report: RunReport,
+        /// The claim as the journal has it, and its run: the core has forgotten it.
+        known: Option<Box<(RunClaim, RunImage)>>,
+    },
     /// Fire jobs.
     StartAgent,
     /// Fire nothing.
@@ -68,6 +98,28 @@ pub enum JobVerb {
     },
 }
 
+/// Who claims a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// In the caller's words.
+    pub owner: Arc<str>,
+    /// Makes the call repeatable.
+    pub request: Option<Uuid>,
+    /// How long the claim lasts without a renewal.
+    pub lease: Duration,
+}
+
+/// What a claimant says of its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunReport {
+    /// Its claim.
+    pub token: RunToken,
+    /// The work is done.
+    pub succeeded: bool,
+    /// More about that, for people.
+    pub detail: Arc<str>,
+}
+
 /// A definition. Its schedule and its steps have been checked.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -75,6 +127,8 @@ pub struct NewJob {
     pub settings: Arc<JobSettings>,
     /// The tasks of a run.
     pub steps: Arc<Submit>,
+    /// The tasks that follow a run that failed, was lost, missed or completed late.
+    pub on_failure: Arc<Submit>,
 }
 
 /// The answer to a [`JobVerb`]. The last field says whether this call changed something.
@@ -86,6 +140,27 @@ pub enum JobReply {
     Run(RunImage, bool),
     /// StartAgent, StopAgent.
     Agent(AgentView, bool),
+    /// Claim.
+    Claimed(RunClaimed, bool),
+    /// Claim: there is nothing to claim. The run that is in the way, and who has it.
+    NotClaimed(Option<(RunImage, Option<RunClaim>)>),
+    /// RenewRun: until when the claim is kept now.
+    Renewed(Time),
+    /// FinishRun: the claim, and its run if that is known.
+    Finished(RunClaim, Option<RunImage>, bool),
+}
+
+/// A claim that was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunClaimed {
+    /// The claim.
+    pub claim: RunClaim,
+    /// Its run.
+    pub run: RunImage,
+    /// Until when it is kept unless it is renewed.
+    pub lease_until: Time,
+    /// How long it may take.
+    pub max_runtime: Option<Duration>,
 }
 
 /// The agent, and what runs.
@@ -145,4 +220,10 @@ pub enum JobReject {
     NoSteps,
     /// The agent is stopped.
     AgentStopped,
+    /// The service does its runs itself.
+    NotForClaims,
+    /// Who does its runs cannot be changed.
+    ClaimedChanged,
+    /// There is no open claim with this token.
+    NoClaim,
 }

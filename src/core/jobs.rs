@@ -10,11 +10,16 @@
 
 mod agent;
 mod asked;
+mod claim_end;
+mod claims;
 mod define;
 pub(crate) mod digest;
 mod due;
+mod ended_claims;
+mod failure;
 mod follow;
 mod job;
+mod open_claim;
 mod overlap;
 mod restore;
 mod runs;
@@ -23,11 +28,14 @@ mod wake;
 
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
-    JobVerb, Reject, Reply, RunImage, RunKey, RunState, ShardId, Time, Turn, model::limits::Limits,
-    schedule::TimeZones,
+    JobVerb, Reject, Reply, RunImage, RunKey, RunState, RunToken, ShardId, Time, Turn,
+    model::limits::Limits, schedule::TimeZones,
 };
 use asked::Asked;
+use ended_claims::EndedClaims;
+pub(crate) use failure::Failure;
 use job::Job;
+use open_claim::OpenClaim;
 use rustc_hash::FxHashMap;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -48,6 +56,15 @@ pub(crate) struct Jobs {
     runs: BTreeMap<RunKey, RunImage>,
     /// Those that run, by their schedulers.
     by_handle: FxHashMap<Handle, RunKey>,
+    /// Those that outside programs do.
+    claims: BTreeMap<RunKey, OpenClaim>,
+    ended_claims: EndedClaims,
+    /// Leases of claims count from then at the earliest.
+    leases_since: Time,
+    /// Callers cannot reach the service, so that no claim ends for not being renewed.
+    in_outage: bool,
+    /// The token of the last claim.
+    token: RunToken,
     /// Runs that somebody asked for, and that are over.
     asked: Asked,
     /// When to look at a job or a run.
@@ -71,6 +88,10 @@ pub(crate) enum Step {
     Cancel(Handle),
     /// Find out whether the scheduler of a run is still there.
     Check(RunKey),
+    /// End the claim of a run that is cancelled.
+    EndClaim(RunKey),
+    /// Open the scheduler of the tasks that follow a failure.
+    Follow(RunKey, Failure),
 }
 
 type Answered = Result<JobReply, Reject>;
@@ -85,6 +106,11 @@ impl Default for Jobs {
             followers: BTreeMap::new(),
             runs: BTreeMap::new(),
             by_handle: FxHashMap::default(),
+            claims: BTreeMap::new(),
+            ended_claims: EndedClaims::default(),
+            leases_since: Time(0),
+            in_outage: false,
+            token: RunToken::default(),
             asked: Asked::default(),
             timers: BTreeSet::new(),
             steps: VecDeque::new(),
@@ -107,6 +133,7 @@ impl Jobs {
         verb: &JobVerb,
     ) -> Reply {
         self.asked.forget(remembered_since);
+        self.forget_claims(remembered_since);
         let answered = match verb {
             JobVerb::Create { name, job } => self.create(turn, limits, caller, name, job),
             JobVerb::Update { name, job, version } => {
@@ -119,8 +146,25 @@ impl Jobs {
                 name,
                 request,
                 from_order,
-            } => self.run_now(turn, limits, caller, name, *request, *from_order),
-            JobVerb::CancelRun { name, due } => self.cancel_run(turn, limits, caller, name, *due),
+            } => self.run_now(turn, caller, name, *request, *from_order),
+            JobVerb::CancelRun { name, due } => self.cancel_run(turn, caller, name, *due),
+            JobVerb::Claim {
+                name,
+                due,
+                claimant,
+            } => self.claim_run(turn, limits, caller, (name, *due), claimant),
+            JobVerb::RenewRun { name, due, token } => {
+                self.renew_run(turn.now, caller, name, *due, *token)
+            }
+            JobVerb::FinishRun {
+                name,
+                due,
+                report,
+                known,
+            } => {
+                let known = known.as_deref();
+                self.finish_run(turn, limits, caller, (name, *due), report, known)
+            }
             JobVerb::StartAgent => Ok(self.start_agent(turn, limits, caller)),
             JobVerb::StopAgent { mode, reason } => Ok(self.stop_agent(turn, caller, *mode, reason)),
         };
@@ -153,7 +197,7 @@ impl Jobs {
         let count = |is: &dyn Fn(&Job) -> bool| self.jobs.values().filter(|job| is(job)).count();
         let fires = |job: &&Job| !self.agent.is_stopped && job.state.paused.is_none();
         let due = self.jobs.values().filter(fires);
-        let running = self.by_handle.len();
+        let running = self.by_handle.len() + self.claims.len();
         JobCounts {
             agent: self.agent.clone(),
             jobs: self.jobs.len(),
@@ -177,6 +221,12 @@ impl Jobs {
     /// The definition of a job.
     pub(crate) fn definition(&self, no: JobNo) -> Option<&JobImage> {
         self.jobs.get(&no).map(|job| &job.image)
+    }
+
+    /// The token of the last claim of a run of a job.
+    pub(crate) fn last_token(&self, no: JobNo) -> RunToken {
+        let job = self.jobs.get(&no);
+        job.map_or_else(RunToken::default, |job| job.state.last_token)
     }
 
     /// A run that is not over.

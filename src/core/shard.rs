@@ -231,6 +231,7 @@ impl Shard {
     /// renewal.
     pub fn set_outage(&mut self, now: Time, in_outage: bool) {
         self.resources.set_outage(now, in_outage);
+        self.jobs.set_outage(now, in_outage);
     }
 
     /// By how many microseconds the time of the service leads that which has passed since any
@@ -242,6 +243,7 @@ impl Shard {
     /// Callers could not reach the service for a while: every open claim has a whole lease.
     pub fn renew_claims(&mut self, now: Time) {
         self.resources.renew_all(now);
+        self.jobs.renew_claims(now);
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).

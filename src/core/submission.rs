@@ -17,6 +17,19 @@ pub struct Submit {
     pub retries: Option<Retries>,
 }
 
+impl Submit {
+    /// No tasks.
+    pub fn none() -> Self {
+        Submit {
+            request: None,
+            runs: Vec::new(),
+            bodies: Packed::default(),
+            params: Packed::default(),
+            retries: None,
+        }
+    }
+}
+
 /// Of which tasks those of a call are copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retries {

@@ -70,6 +70,7 @@ struct Rowsets {
     jobs: job::Jobs,
     job_states: job::States,
     job_runs: job::Runs,
+    run_claims: job::Claims,
     agents: job::Agents,
 }
 
@@ -192,6 +193,7 @@ impl Rowsets {
         self.jobs.clear();
         self.job_states.clear();
         self.job_runs.clear();
+        self.run_claims.clear();
         self.agents.clear();
         encoded
     }
@@ -255,6 +257,7 @@ impl Rowsets {
             definitions: !resources.definitions.is_empty() || resources.checkpoint.is_some(),
             claims: !resources.claims.is_empty(),
             jobs: !records.jobs.is_empty(),
+            run_claims: !records.jobs.claims.is_empty(),
             retries: records
                 .submissions
                 .iter()
@@ -298,6 +301,10 @@ impl Rowsets {
         self.job_states.bind(Rows::Many, false, arguments)?;
         self.job_runs.fill(&records.runs);
         self.job_runs.bind(Rows::Many, false, arguments)?;
+        if !records.claims.is_empty() {
+            self.run_claims.fill(&records.claims);
+            self.run_claims.bind(Rows::Many, false, arguments)?;
+        }
         let agent = records.agent.iter();
         agent.for_each(|agent| self.agents.fill(agent));
         self.agents.bind(Rows::Many, false, arguments)

@@ -101,6 +101,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         include_str!("../../migrations/0027_refill.sql"),
     ),
     (28, "jobs", include_str!("../../migrations/0028_jobs.sql")),
+    (
+        29,
+        "job_claims",
+        include_str!("../../migrations/0029_job_claims.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but

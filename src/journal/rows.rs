@@ -6,6 +6,7 @@ pub(crate) mod completion;
 pub(crate) mod ends;
 pub(crate) mod halt_failures;
 pub(crate) mod job;
+pub(crate) mod job_steps;
 pub(crate) mod label;
 pub(crate) mod resource;
 pub(crate) mod settings;

@@ -11,7 +11,9 @@ mod target_pause;
 mod task;
 
 pub(super) use attempt::attempts;
-pub(super) use job::{agent, due_time, job, job_counts, planned_job, run};
+pub(super) use job::{
+    agent, due_time, job, job_counts, planned_job, run, run_claim, run_claim_of_others,
+};
 pub(super) use resource::{Messages, claim, holder, resource, stored_claim};
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};

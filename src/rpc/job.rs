@@ -2,6 +2,7 @@
 //! what only looks is read from the journal, by whichever replica is asked.
 
 mod calls;
+mod claims;
 
 use super::{
     auth::Auth,
@@ -90,6 +91,27 @@ impl JobService for Jobs {
         self.answer(request).await
     }
 
+    async fn claim_run(
+        &self,
+        request: Request<api::ClaimRunRequest>,
+    ) -> Answer<api::ClaimRunResponse> {
+        self.answer(request).await
+    }
+
+    async fn renew_run(
+        &self,
+        request: Request<api::RenewRunRequest>,
+    ) -> Answer<api::RenewRunResponse> {
+        self.answer(request).await
+    }
+
+    async fn finish_run(
+        &self,
+        request: Request<api::FinishRunRequest>,
+    ) -> Answer<api::FinishRunResponse> {
+        self.answer(request).await
+    }
+
     async fn start_agent(
         &self,
         request: Request<api::StartAgentRequest>,
@@ -172,8 +194,11 @@ impl JobService for Jobs {
         let is_it = |run: &RunImage| run.key.due == due || run.last.is_some_and(|l| due <= l);
         let run = run.filter(is_it);
         let run = run.ok_or_else(|| errors::job::unknown_run("the job has no such run"))?;
+        let claims = self.reader.run_claims(run.key).await;
+        let claims = claims.map_err(errors::journal)?;
         Ok(Response::new(api::GetRunResponse {
             run: Some(convert::run(&name, &run)),
+            claims: claims.iter().map(convert::run_claim_of_others).collect(),
         }))
     }
 }

@@ -2,7 +2,7 @@
 //! database is named, and the targets on which SQL tasks run. It opens no journal and starts no
 //! task.
 
-use super::target_setup;
+use super::target_setup::{self, Installed};
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
     identity::Sources,
@@ -89,7 +89,9 @@ impl Config {
         let logins = [postgres::TARGET.to_owned()];
         target_setup::prepare(&administrator, &logins).await?;
         let administrator = private.url_for(postgres::TARGET, postgres::SUPERUSER);
-        target_setup::install_guard(&administrator.parse()?, &logins).await?;
+        for what in [Installed::Guard, Installed::Runs] {
+            what.install(&administrator.parse()?, &logins).await?;
+        }
         Ok(Some(private))
     }
 

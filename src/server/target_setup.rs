@@ -1,14 +1,16 @@
-//! Prepares the database of a target: the place of the markers of EXACTLY_ONCE tasks, and the guard
-//! that refuses writers whose hold is over; and who may use them. Doing it again changes nothing.
+//! Prepares the database of a target: the place of the markers of EXACTLY_ONCE tasks, the guard
+//! that refuses writers whose hold is over, and the place where runs of jobs are finished; and who
+//! may use them. Doing it again changes nothing.
 //!
-//! Both live in the schema `rallypoint`, each with a role of its own, and know nothing of each
-//! other: whoever may use one is not let into the other.
+//! All live in the schema `rallypoint`, each with a role of its own, and know nothing of each
+//! other: whoever may use one is not let into the others.
 
 use crate::executor::{Connection, Login, MARKERS_SETUP};
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
 
 const GUARD_SETUP: &str = include_str!("target_setup/guard.sql");
+const RUNS_SETUP: &str = include_str!("target_setup/runs.sql");
 /// What a login of EXACTLY_ONCE tasks calls.
 const MARKER_ROUTINES: [&str; 5] = [
     "rallypoint.begin_task(text, int8, uuid, int8)",
@@ -23,14 +25,57 @@ const GUARD_ROUTINES: [&str; 2] = [
     "rallypoint.guard_writes()",
 ];
 
+/// What a login calls that claims runs of jobs, or with which the service asks what became of them.
+const RUN_ROUTINES: [&str; 3] = [
+    "rallypoint.finish_run(text, timestamptz, int8)",
+    "rallypoint.close_run(text, timestamptz, int8)",
+    "rallypoint.require_finished(text, timestamptz)",
+];
+
+/// What can be installed into a target by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Installed {
+    /// What refuses writers whose hold is over.
+    Guard,
+    /// Where runs of jobs are finished.
+    Runs,
+}
+
+impl Installed {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Installed::Guard => "the guard",
+            Installed::Runs => "the place where runs are finished",
+        }
+    }
+
+    /// The statements that install it, for these logins.
+    pub(crate) fn statements(self, logins: &[String]) -> String {
+        match self {
+            Installed::Guard => for_logins(GUARD_SETUP, &GUARD_ROUTINES, logins),
+            Installed::Runs => for_logins(RUNS_SETUP, &RUN_ROUTINES, logins),
+        }
+    }
+
+    /// Installs it as the administrator of the database.
+    pub(crate) async fn install(self, administrator: &Login, logins: &[String]) -> Result<()> {
+        let mut connection = Connection::open(administrator)
+            .await
+            .context("cannot connect to the database of the target")?;
+        // One message, and so one transaction.
+        connection
+            .run(&self.statements(logins))
+            .await
+            .with_context(|| format!("cannot install {}", self.name()))?;
+        connection.close().await;
+        Ok(())
+    }
+}
+
 /// The statements that make a database ready for markers, for these logins.
 pub(crate) fn statements(logins: &[String]) -> String {
     for_logins(MARKERS_SETUP, &MARKER_ROUTINES, logins)
-}
-
-/// The statements that install the guard, for these logins.
-pub(crate) fn guard_statements(logins: &[String]) -> String {
-    for_logins(GUARD_SETUP, &GUARD_ROUTINES, logins)
 }
 
 fn for_logins(setup: &str, routines: &[&str], logins: &[String]) -> String {
@@ -57,18 +102,4 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
         .await
         .context("cannot prepare the database of the target")?;
     Ok(connection.close().await?)
-}
-
-/// Installs the guard as its administrator.
-pub(crate) async fn install_guard(administrator: &Login, logins: &[String]) -> Result<()> {
-    let mut connection = Connection::open(administrator)
-        .await
-        .context("cannot connect to the database of the target")?;
-    // One message, and so one transaction.
-    connection
-        .run(&guard_statements(logins))
-        .await
-        .context("cannot install the guard")?;
-    connection.close().await;
-    Ok(())
 }

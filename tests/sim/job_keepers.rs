@@ -151,6 +151,7 @@ impl JobKeepers {
             max_runtime: rng.percent(30).then(|| second * (1 + rng.below(5) as u32)),
             pause_after_failures: rng.percent(20).then_some(3),
             scheduler: Arc::new(Settings::default()),
+            claimed: false,
         };
         let count = 1 + rng.place(2);
         let run = |order| Run {
@@ -167,6 +168,7 @@ impl JobKeepers {
                 params: Packed::default(),
                 retries: None,
             }),
+            on_failure: Arc::new(Submit::none()),
         })
     }
 

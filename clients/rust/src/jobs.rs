@@ -38,6 +38,10 @@ calls! {
     get_run("GetRun", GetRunRequest) -> GetRunResponse;
     /// Cancels a run.
     cancel_run("CancelRun", CancelRunRequest) -> CancelRunResponse;
+    /// Keeps a claim of a run for another lease.
+    renew_run("RenewRun", RenewRunRequest) -> RenewRunResponse;
+    /// Says how the work of a claimed run went.
+    finish_run("FinishRun", FinishRunRequest) -> FinishRunResponse;
     /// Lets jobs fire.
     start_agent("StartAgent", StartAgentRequest) -> StartAgentResponse;
     /// Lets no job fire.
@@ -51,6 +55,18 @@ impl Client {
             request.request_id = self.request_id();
         }
         self.job_call("RunJob", request).await
+    }
+
+    /// Takes a run of a job upon this program, if there is one to be had. A
+    /// [`ClaimedRun`](crate::ClaimedRun) made of the answer keeps it.
+    pub async fn claim_run(
+        &self,
+        mut request: api::ClaimRunRequest,
+    ) -> Result<api::ClaimRunResponse> {
+        if request.request_id.is_empty() {
+            request.request_id = self.request_id();
+        }
+        self.job_call("ClaimRun", request).await
     }
 
     async fn job_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>

@@ -38,6 +38,7 @@
 pub mod api;
 mod backoff;
 mod claim;
+mod claimed_run;
 mod codec;
 mod error;
 mod hold;
@@ -55,6 +56,7 @@ mod token;
 mod watch;
 
 pub use claim::ClaimStream;
+pub use claimed_run::ClaimedRun;
 pub use error::{Effect, Error, Result};
 pub use hold::Hold;
 pub use scheduler::Scheduler;

@@ -30,13 +30,6 @@ struct Change {
 impl Apply {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let mut jobs = self.file.read()?;
-        if let Some(job) = jobs.iter().find(|job| !job.on_failure.is_empty()) {
-            let what = format!(
-                "jobs.{}.on_failure: the service does not run it yet",
-                job.name
-            );
-            return Err(CliError::usage(what).next("leave it out"));
-        }
         in_sequence(&mut jobs);
         let client = server.client().await?;
         let mut changes = Vec::new();

@@ -70,22 +70,16 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
             "a job has a name of 1 to 63 bytes, without control characters",
         );
     }
-    for (key, what) in [
-        ("schedule", "missing: add `schedule.cron = \"30 2 * * *\"`"),
-        (
-            "steps",
-            "missing: add `steps = [{ statement = \"select 1\" }]`",
-        ),
-    ] {
-        if !table.has(key) {
-            table.fault(key, what);
-        }
+    if !table.has("schedule") {
+        let what = "missing: add `schedule.cron = \"30 2 * * *\"`";
+        table.fault("schedule", what);
     }
     let schedule = table.table("schedule");
     let schedule = schedule.and_then(|table| schedule::read(table, zones));
     let recurrence = schedule.as_ref().map(|(_, schedule)| schedule.recurrence());
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
+    let claimed = read_claimed(&mut table);
     let steps = table.tables("steps", read_task);
     let on_failure = table.tables("on_failure", read_task);
     let overlap = Overlap::read(&mut table);
@@ -106,12 +100,34 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
         on_step_failure: on_step_failure.unwrap_or(OnFailure::Continue),
         steps,
         on_failure,
+        claimed,
         overlap,
         misfire,
         rerun,
         max_runtime,
         pause_after_failures,
     })
+}
+
+/// Whether programs outside the service do the runs, and on which target (empty: none).
+fn read_claimed(table: &mut Table<'_, '_>) -> Option<String> {
+    let has_steps = table.has("steps");
+    let has_target = table.has("finish_target");
+    let claimed = table.take("claimed").unwrap_or(false);
+    let target: Option<String> = table.take("finish_target");
+    match claimed {
+        true if has_steps => {
+            let what = "programs outside the service do the runs (`claimed`): leave it out";
+            table.fault("steps", what);
+        }
+        false if !has_steps => {
+            let what = "missing: add `steps = [{ statement = \"select 1\" }]`, or `claimed = true`";
+            table.fault("steps", what);
+        }
+        false if has_target => table.fault("finish_target", "only with `claimed = true`"),
+        _ => {}
+    }
+    claimed.then(|| target.unwrap_or_default())
 }
 
 /// A task, with the fields of a line of `exec -f`.

@@ -31,6 +31,8 @@ pub(super) struct Job {
     pub(super) on_step_failure: OnFailure,
     pub(super) overlap: Overlap,
     pub(super) misfire: Misfire,
+    /// Programs outside the service do its runs; with a target, on that one.
+    pub(super) claimed: Option<String>,
     /// `None`: a run is not repeated.
     pub(super) rerun: Option<Rerun>,
     pub(super) max_runtime: Option<Duration>,
@@ -54,6 +56,7 @@ impl Job {
             "overlap": self.overlap.name(),
             "misfire": self.misfire.json(),
             "rerun": self.rerun.map(Rerun::json),
+            "claimed": self.claimed.is_some(),
             "max_runtime_s": self.max_runtime.map(|most| most.as_secs_f64()),
             "pause_after_failures": self.pause_after_failures,
         })
@@ -68,10 +71,9 @@ impl Job {
         };
         let overlap = format!("OVERLAP_{}", self.overlap.name());
         let overlap = api::Overlap::from_str_name(&overlap);
-        let steps = self.steps.iter().cloned().map(Described::into_task);
         api::JobSettings {
             schedule: Some(schedule::message(&self.text)),
-            steps: steps.collect(),
+            steps: tasks(&self.steps),
             scheduler: Some(api::SchedulerSettings {
                 max_parallelism: self.max_parallelism.map(|most| most as i32),
                 on_failure: self.on_step_failure.into(),
@@ -87,6 +89,8 @@ impl Job {
             }),
             max_runtime: self.max_runtime.map(schedule::length),
             pause_after_failures: self.pause_after_failures.unwrap_or(0) as i32,
+            claims: self.claimed.clone().map(|target| api::RunClaims { target }),
+            on_failure: tasks(&self.on_failure),
         }
     }
 
@@ -97,4 +101,9 @@ impl Job {
             _ => None,
         }
     }
+}
+
+fn tasks(described: &[Described]) -> Vec<api::Task> {
+    let tasks = described.iter().cloned();
+    tasks.map(Described::into_task).collect()
 }

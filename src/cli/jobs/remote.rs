@@ -48,9 +48,9 @@ pub(super) struct Runs {
     limit: i32,
 }
 
-/// Arguments of `jobs cancel-run`.
+/// Which run.
 #[derive(Args, Debug)]
-pub(super) struct CancelRun {
+pub(super) struct NamedRun {
     /// Its name
     name: String,
     /// The due time of the run, as `jobs runs` shows it
@@ -148,20 +148,39 @@ impl Runs {
     }
 }
 
-impl CancelRun {
-    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+impl NamedRun {
+    pub(super) async fn cancel(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot cancel the run of {} of job {}", self.due, self.name);
         let request = api::CancelRunRequest {
+            due: Some(self.due()),
             name: self.name,
-            due: Some(prost_types::Timestamp {
-                seconds: self.due.as_microsecond().div_euclid(1_000_000),
-                nanos: self.due.subsec_nanosecond(),
-            }),
         };
         let run = server.client().await?.cancel_run(request).await;
         let run = run.map_err(|error| CliError::call(what, &error))?;
         output::answer(&run, |answer| show::run(answer.run.as_ref()));
         Ok(())
+    }
+
+    pub(super) async fn get(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot show the run of {} of job {}", self.due, self.name);
+        let request = api::GetRunRequest {
+            due: Some(self.due()),
+            name: self.name,
+        };
+        let run = server.client().await?.get_run(request).await;
+        let run = run.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&run, |answer| {
+            show::run(answer.run.as_ref());
+            show::claims(&answer.claims);
+        });
+        Ok(())
+    }
+
+    fn due(&self) -> prost_types::Timestamp {
+        prost_types::Timestamp {
+            seconds: self.due.as_microsecond().div_euclid(1_000_000),
+            nanos: self.due.subsec_nanosecond(),
+        }
     }
 }
 

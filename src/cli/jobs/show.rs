@@ -1,8 +1,14 @@
 //! Jobs, their runs and the agent for people.
 
-use crate::cli::{output, table::Table, time_text};
+use crate::cli::{
+    output,
+    table::{self, Table},
+    time_text,
+};
 use jiff::Timestamp;
-use rallypoint_client::api::{Agent, Job, JobRun, RunReason, RunState, schedule::Rule};
+use rallypoint_client::api::{
+    Agent, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState, schedule::Rule,
+};
 
 /// One job. `remark`: what else there is to say.
 pub(super) fn job(job: Option<&Job>, remark: &str) {
@@ -12,7 +18,14 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
     let mut lines = vec![
         ("schedule", rule(job)),
         ("next due", time(job.next_due.as_ref())),
-        ("steps", settings.steps.len().to_string()),
+        match &settings.claims {
+            None => ("steps", settings.steps.len().to_string()),
+            Some(claims) if claims.target.is_empty() => ("claimed", "by programs".to_owned()),
+            Some(claims) => (
+                "claimed",
+                format!("by programs, finished on {}", claims.target),
+            ),
+        },
         ("etag", job.etag.clone()),
         ("changed by", job.changed_by.clone()),
     ];
@@ -58,6 +71,35 @@ pub(super) fn run(run: Option<&JobRun>) {
     output::line(format!("{} {}: {state}{why}", run.job, due(run)));
     if !run.handle.is_empty() {
         output::line(format!("  scheduler {}", run.handle));
+    }
+}
+
+/// Claims of a run, oldest first.
+pub(super) fn claims(claims: &[RunClaim]) {
+    for claim in claims {
+        let end = claim.end().as_str_name();
+        let end = match claim.end() {
+            RunClaimEnd::Unspecified => "CLAIMED",
+            _ => end.trim_start_matches("RUN_CLAIM_END_"),
+        };
+        let late = match claim.late_at {
+            None => String::new(),
+            Some(_) if claim.late_succeeded => {
+                format!(", DONE LATE {}", time(claim.late_at.as_ref()))
+            }
+            Some(_) => format!(", FAILED LATE {}", time(claim.late_at.as_ref())),
+        };
+        let since = time(claim.claimed_at.as_ref());
+        let owner = claimant(claim);
+        output::line(format!("  claim of {owner} {since}: {end}{late}"));
+    }
+}
+
+/// Who has a claim.
+pub(super) fn claimant(claim: &RunClaim) -> String {
+    match &*claim.owner {
+        "" => table::plain(&claim.caller),
+        owner => table::plain(owner),
     }
 }
 
@@ -146,7 +188,7 @@ fn paused(job: &Job) -> Option<String> {
 }
 
 /// The due time as `jobs cancel-run` takes it, and the last one of a range.
-fn due(run: &JobRun) -> String {
+pub(super) fn due(run: &JobRun) -> String {
     let at = |time: &prost_types::Timestamp| {
         let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
         time.map(|time| time.to_string()).unwrap_or_default()
@@ -185,6 +227,16 @@ fn why(run: &JobRun) -> String {
         RunReason::Asked => "asked for",
         RunReason::Refused => "steps refused",
         RunReason::SchedulerGone => "its scheduler is gone",
+        RunReason::ClaimantLost if run.state() == RunState::Running => {
+            "its claimant is lost: the target is asked"
+        }
+        RunReason::ClaimantLost if run.state() == RunState::Waiting => {
+            "its claimant is lost: it may be claimed"
+        }
+        RunReason::ClaimantLost => "its claimant was lost",
+        RunReason::CompletedLate => "completed late",
+        RunReason::NotClaimed => "nobody claimed it",
+        RunReason::Reported => "its claimant says so",
     };
     let by = Some(&run.by).filter(|by| !by.is_empty() && reason == RunReason::Asked);
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();

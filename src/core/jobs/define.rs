@@ -21,7 +21,9 @@ impl Jobs {
     ) -> Answered {
         let key = key_of(caller, name);
         if let Some(no) = self.by_name.get(&key) {
-            let is_same = self.jobs[no].image.says(&job.settings, &job.steps);
+            let is_same = self.jobs[no]
+                .image
+                .says(&job.settings, &job.steps, &job.on_failure);
             return match is_same {
                 true => Ok(self.shown(*no, false)),
                 false => Err(Reject::Job(JobReject::JobExists)),
@@ -44,6 +46,7 @@ impl Jobs {
             version: 1,
             settings: job.settings.clone(),
             steps: job.steps.clone(),
+            on_failure: job.on_failure.clone(),
             created_at: turn.now,
             changed_at: turn.now,
             changed_by: caller.name.clone(),
@@ -64,8 +67,11 @@ impl Jobs {
     ) -> Answered {
         let no = self.job_at(caller, name, version)?;
         let known = &self.jobs[&no];
-        if known.image.says(&job.settings, &job.steps) {
+        if known.image.says(&job.settings, &job.steps, &job.on_failure) {
             return Ok(self.shown(no, false));
+        }
+        if known.image.settings.claimed != job.settings.claimed {
+            return Err(Reject::Job(JobReject::ClaimedChanged));
         }
         self.check_follows(&key_of(caller, name), &job.settings.schedule)?;
         self.pass(turn, limits, no);
@@ -74,6 +80,7 @@ impl Jobs {
             version: known.image.version + 1,
             settings: job.settings.clone(),
             steps: job.steps.clone(),
+            on_failure: job.on_failure.clone(),
             changed_at: turn.now,
             changed_by: caller.name.clone(),
             ..known.image.clone()
@@ -97,6 +104,7 @@ impl Jobs {
             return Err(Reject::Job(JobReject::JobFollowed(name)));
         }
         self.pass(turn, limits, no);
+        self.end_claims_of(turn, no);
         let waits = |run: &&crate::core::RunImage| run.state != RunState::Running;
         let waiting: Vec<RunKey> = self
             .open_runs(no)

@@ -1,7 +1,7 @@
 //! What of jobs must survive a crash: see the digest of the shard.
 
 use super::Jobs;
-use crate::core::{AgentImage, JobKey, JobNo, JobState, RunImage, RunKey};
+use crate::core::{AgentImage, JobKey, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken};
 use std::collections::BTreeMap;
 
 /// Everything about jobs that a crash must not change. Out, because a recovery may change it: runs
@@ -13,6 +13,10 @@ pub struct JobsDigest {
     pub jobs: BTreeMap<JobNo, (JobKey, i64, JobState)>,
     /// Runs that are not over.
     pub runs: BTreeMap<RunKey, RunImage>,
+    /// Claims that have not ended.
+    pub claims: BTreeMap<RunKey, RunClaim>,
+    /// The token of the last claim.
+    pub token: RunToken,
     /// The agent.
     pub agent: AgentImage,
     /// The last job.
@@ -25,9 +29,13 @@ impl Jobs {
             let known = (job.image.key.clone(), job.image.version, job.state.clone());
             (*no, known)
         });
+        let claims = self.claims.iter();
+        let claims = claims.map(|(key, claim)| (*key, claim.image.clone()));
         JobsDigest {
             jobs: jobs.collect(),
             runs: self.runs.clone(),
+            claims: claims.collect(),
+            token: self.token,
             agent: self.agent.clone(),
             last: self.last,
         }

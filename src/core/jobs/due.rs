@@ -5,7 +5,7 @@
 //! the rule for that (`Misfire`).
 
 use super::{
-    Jobs,
+    Failure, Jobs,
     job::{time_of, timestamp},
     overlap::Firing,
 };
@@ -87,6 +87,8 @@ impl Jobs {
         if let Some(range) = earlier {
             self.miss_range(turn, no, range);
         }
+        // One failure for all that are missed together.
+        let mut missed = None;
         for (at, due) in newest.iter().enumerate() {
             let firing = Firing {
                 closes: due.closes.map(time_of),
@@ -96,13 +98,19 @@ impl Jobs {
             };
             let is_closed = firing.closes.is_some_and(|closes| closes <= turn.now);
             if is_closed {
+                missed = Some(firing.due);
                 self.note(turn, no, firing, RunState::Missed, RunReason::WindowClosed);
             } else if at < caught_up {
                 let reason = self.missed_because(firing.due);
+                missed = Some(firing.due);
                 self.note(turn, no, firing, RunState::Missed, reason);
             } else {
                 self.begin(turn, limits, no, firing);
             }
+        }
+        if let Some(due) = missed {
+            let key = RunKey { job: no, due };
+            self.follow_failure(key, Failure::Ended(RunState::Missed));
         }
     }
 
@@ -120,12 +128,16 @@ impl Jobs {
         if let Some(range) = earlier {
             self.note_range(turn, no, range, state, reason);
         }
+        let last = newest.last().map(|due| time_of(due.at));
         for due in newest {
             let firing = Firing {
                 closes: due.closes.map(time_of),
                 ..Firing::new(time_of(due.at), RunCause::Scheduled)
             };
             self.note(turn, no, firing, state, reason);
+        }
+        if let Some(due) = last {
+            self.follow_failure(RunKey { job: no, due }, Failure::Ended(state));
         }
     }
 

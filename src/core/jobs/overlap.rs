@@ -1,6 +1,6 @@
 //! A due time meets earlier runs of its job.
 
-use super::{Jobs, Step};
+use super::{Failure, Jobs, Step};
 use crate::core::{
     JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
     model::limits::Limits,
@@ -40,7 +40,17 @@ impl Firing {
 
 impl Jobs {
     /// Gives a due time its run, now or later, or says why there is none.
-    pub(super) fn begin(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo, firing: Firing) {
+    pub(super) fn begin(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        no: JobNo,
+        mut firing: Firing,
+    ) {
+        self.close_unclaimed(turn, limits, no);
+        if firing.closes.is_none() && !firing.catches_up {
+            firing.closes = self.claimable_until(no, firing.due);
+        }
         let overlap = self.jobs[&no].image.settings.overlap;
         let is_free = self.open_runs(no).next().is_none();
         if is_free || overlap == Overlap::Allow {
@@ -68,6 +78,7 @@ impl Jobs {
         };
         self.runs.insert(key, firing.image(no));
         self.record_run(turn, key);
+        self.set_run_timer(key);
         self.take_turns(turn, no);
     }
 
@@ -124,6 +135,7 @@ impl Jobs {
             run.next_attempt_at = None;
             run.ended_at = Some(turn.now);
             self.record_run(turn, key);
+            self.follow_failure(key, Failure::Ended(state));
         }
     }
 
@@ -145,7 +157,9 @@ impl Jobs {
             } else {
                 by.clone()
             };
+            let is_claimed = self.claims.contains_key(&key);
             self.steps.extend(run.handle.map(Step::Cancel));
+            self.steps.extend(is_claimed.then_some(Step::EndClaim(key)));
             self.record_run(turn, key);
         }
     }

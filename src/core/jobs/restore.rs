@@ -1,8 +1,8 @@
 //! Rebuilding jobs from what the journal remembers. What was due meanwhile has its fate when the
 //! owner first settles.
 
-use super::{Job, Jobs};
-use crate::core::{JobImage, JobState, RecoveredJobs, RunImage, RunState, Time};
+use super::{Job, Jobs, open_claim::OpenClaim, wake::Wake};
+use crate::core::{JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunState, Time};
 
 impl Jobs {
     /// As of the last durable batch.
@@ -11,7 +11,9 @@ impl Jobs {
             shard: recovered.shard,
             agent: recovered.agent,
             last: recovered.last,
+            token: recovered.last_token,
             served_since: now,
+            leases_since: now,
             ..Jobs::default()
         };
         for (image, state) in recovered.jobs {
@@ -21,6 +23,9 @@ impl Jobs {
         runs.sort_by_key(|run| run.key);
         for run in runs {
             jobs.restore_run(run);
+        }
+        for image in recovered.claims {
+            jobs.restore_claim(now, image);
         }
         jobs
     }
@@ -47,5 +52,16 @@ impl Jobs {
         }
         self.runs.insert(key, run);
         self.set_run_timer(key);
+    }
+    fn restore_claim(&mut self, now: Time, image: RunClaim) {
+        let key = image.run;
+        self.token = self.token.max(image.token);
+        let run = self.runs.get(&key);
+        if run.is_none_or(|run| run.state != RunState::Running) {
+            return;
+        }
+        self.timers.insert((now + image.lease, Wake::Claim(key)));
+        let renewed_at = now;
+        self.claims.insert(key, OpenClaim { image, renewed_at });
     }
 }

@@ -1,6 +1,6 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
-use super::{Answered, Jobs, Step, overlap::Firing};
+use super::{Answered, Failure, Jobs, Step, overlap::Firing};
 use crate::core::{
     Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
     RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
@@ -18,19 +18,18 @@ impl Jobs {
 
     /// The next attempt of a run starts.
     pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
-        let shard = self.shard;
+        if self.is_claimed(key.job) {
+            return self.offer(turn, key);
+        }
         if let Some(job) = self.jobs.get(&key.job) {
             self.started_bytes += job.image.steps.bodies.bytes.len();
         }
+        let attempt = self.runs.get(&key).map_or(0, |run| run.attempt + 1);
+        let handle = self.handle_of(turn.now, key, attempt.into());
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        run.attempt += 1;
-        let handle = Handle::new(
-            shard,
-            (turn.now.0 / 1_000) as u64,
-            name_of(key, run.attempt),
-        );
+        run.attempt = attempt;
         run.state = RunState::Running;
         run.reason = None;
         run.handle = Some(handle);
@@ -43,8 +42,17 @@ impl Jobs {
         self.record_run(turn, key);
     }
 
-    /// Lets the oldest run that waits begin, if it is its turn.
+    /// The handle of the scheduler that a run opens for the so-manyth time.
+    pub(super) fn handle_of(&self, now: Time, key: RunKey, opened: u64) -> Handle {
+        Handle::new(self.shard, (now.0 / 1_000) as u64, name_of(key, opened))
+    }
+
+    /// Lets the oldest run that waits begin, if it is its turn. One that is to be claimed waits for
+    /// that.
     pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
+        if self.is_claimed(no) {
+            return;
+        }
         while !self.is_busy(no) && !self.is_held(no) {
             let Some(key) = self.open_runs(no).next().map(|run| run.key) else {
                 return;
@@ -83,6 +91,9 @@ impl Jobs {
 
     /// Its steps cannot be submitted.
     pub(crate) fn refused(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, why: String) {
+        if self.is_claimed(key.job) {
+            return self.target_not_asked(turn, limits, key, &why);
+        }
         if let Some(run) = self.runs.get_mut(&key) {
             run.reason = Some(RunReason::Refused);
             run.detail = why.into();
@@ -95,6 +106,9 @@ impl Jobs {
 
     /// Its scheduler is not known any more.
     pub(crate) fn scheduler_gone(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        if self.is_claimed(key.job) {
+            return self.target_not_asked(turn, limits, key, "its scheduler is gone");
+        }
         if let Some(run) = self.runs.get_mut(&key) {
             run.reason = Some(RunReason::SchedulerGone);
             if let Some(handle) = run.handle {
@@ -112,6 +126,9 @@ impl Jobs {
         let Some(key) = self.by_handle.remove(&handle) else {
             return;
         };
+        if self.is_claimed(key.job) {
+            return self.target_answered(turn, limits, key);
+        }
         let run = &self.runs[&key];
         let state = match run.reason {
             Some(RunReason::MaxRuntime) => RunState::TimedOut,
@@ -123,7 +140,13 @@ impl Jobs {
         self.end_attempt(turn, limits, key, state);
     }
 
-    fn end_attempt(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, state: RunState) {
+    pub(super) fn end_attempt(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        key: RunKey,
+        state: RunState,
+    ) {
         let next = self.next_attempt(turn.now, key, state);
         let Some(run) = self.runs.get_mut(&key) else {
             return;
@@ -139,6 +162,7 @@ impl Jobs {
         }
         self.record_run(turn, key);
         self.count(turn, key.job, state);
+        self.follow_failure(key, Failure::Ended(state));
         if state == RunState::Succeeded {
             self.fire_followers(turn, limits, key.job);
         }
@@ -158,7 +182,7 @@ impl Jobs {
     }
 
     /// Counts failures in a row, and pauses a job that has too many of them.
-    fn count(&mut self, turn: &mut Turn, no: JobNo, ended: RunState) {
+    pub(super) fn count(&mut self, turn: &mut Turn, no: JobNo, ended: RunState) {
         let Some(job) = self.jobs.get(&no) else {
             return;
         };
@@ -185,7 +209,6 @@ impl Jobs {
     pub(super) fn run_now(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
         caller: &Caller,
         name: &Arc<str>,
         request: Option<Uuid>,
@@ -205,7 +228,8 @@ impl Jobs {
         let job = &self.jobs[&no];
         let from = from_order.map(Order);
         let is_left = |order: Option<Order>| order.is_none() || order >= from;
-        if !job.image.steps.runs.iter().any(|run| is_left(run.order)) {
+        let is_claimed = job.image.settings.claimed;
+        if !is_claimed && !job.image.steps.runs.iter().any(|run| is_left(run.order)) {
             return Err(Reject::Job(JobReject::NoSteps));
         }
         let overlap = job.image.settings.overlap;
@@ -221,6 +245,7 @@ impl Jobs {
             from_order,
             // It was asked for by somebody, so it has its turn.
             catches_up: true,
+            closes: self.claimable_until(no, due),
             ..Firing::new(due, RunCause::Asked).image(no)
         };
         match busy.is_none() || overlap == Overlap::Allow {
@@ -228,10 +253,10 @@ impl Jobs {
             false => {
                 self.runs.insert(key, image);
                 self.record_run(turn, key);
+                self.set_run_timer(key);
                 self.take_turns(turn, no);
             }
         }
-        let _ = limits;
         Ok(JobReply::Run(self.runs[&key].clone(), true))
     }
 
@@ -239,7 +264,6 @@ impl Jobs {
     pub(super) fn cancel_run(
         &mut self,
         turn: &mut Turn,
-        _limits: &Limits,
         caller: &Caller,
         name: &Arc<str>,
         due: Time,
@@ -268,14 +292,14 @@ impl Jobs {
 }
 
 /// Bits that name an attempt of a run, so that no other one has its handle.
-fn name_of(key: RunKey, attempt: u32) -> [u8; 10] {
+fn name_of(key: RunKey, opened: u64) -> [u8; 10] {
     let mix = |number: u64| {
         let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         number ^ (number >> 31)
     };
     let due = mix(key.due.0 as u64 ^ 0x9e37_79b9_7f4a_7c15);
-    let low = mix(due ^ mix(key.job.0 as u64) ^ u64::from(attempt).rotate_left(40));
+    let low = mix(due ^ mix(key.job.0 as u64) ^ opened.rotate_left(40));
     let high = mix(low ^ key.job.0 as u64) as u16;
     let mut bits = [0; 10];
     bits[..2].copy_from_slice(&high.to_be_bytes());

@@ -26,7 +26,8 @@ impl Jobs {
                 // Due times of a pause have their fate at its end.
                 Wake::Job(no) if self.is_held(no) => {}
                 Wake::Job(no) => self.pass(turn, limits, no),
-                Wake::Run(key) => self.wake_run(turn, key),
+                Wake::Run(key) => self.wake_run(turn, limits, key),
+                Wake::Claim(key) => self.wake_claim(turn, limits, key),
             }
         }
     }
@@ -39,7 +40,7 @@ impl Jobs {
         self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    fn wake_run(&mut self, turn: &mut Turn, key: RunKey) {
+    fn wake_run(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
@@ -49,6 +50,7 @@ impl Jobs {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
             RunState::Retrying if is_due && !self.is_held(key.job) => self.start_again(turn, key),
+            RunState::Waiting if is_due => self.close_unclaimed(turn, limits, key.job),
             _ => {}
         }
     }
@@ -63,6 +65,7 @@ impl Jobs {
                 Some(run.started_at? + longest)
             }
             RunState::Retrying => run.next_attempt_at,
+            RunState::Waiting if self.is_claimed(key.job) => run.closes,
             _ => None,
         }
     }
@@ -96,6 +99,8 @@ impl Jobs {
     /// A run that was cancelled and still runs is cancelled once more.
     pub(crate) fn cancel_again(&mut self, key: RunKey) {
         let run = self.runs.get(&key).filter(|run| run.reason.is_some());
+        // Of a claimed run it is the one that asks the target.
+        let run = run.filter(|run| !self.is_claimed(run.key.job));
         let handle = run.and_then(|run| run.handle);
         self.steps.extend(handle.map(Step::Cancel));
     }

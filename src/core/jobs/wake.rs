@@ -6,6 +6,8 @@ use crate::core::{JobNo, RunKey};
 pub(crate) enum Wake {
     /// A due time of a job.
     Job(JobNo),
-    /// The longest time of a run, or its next attempt.
+    /// The longest time of a run, its next attempt, or the end of the time to claim it.
     Run(RunKey),
+    /// The lease of a claim.
+    Claim(RunKey),
 }

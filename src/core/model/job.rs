@@ -1,14 +1,9 @@
-//! Recurring jobs and their runs: values only.
+//! Recurring jobs: values only.
 
-use super::{
-    ids::{Handle, Namespace},
-    settings::Settings,
-    time::Time,
-};
+use super::{ids::Namespace, run_claim::RunToken, settings::Settings, time::Time};
 use crate::core::{Submit, schedule::ScheduleText};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
-use uuid::Uuid;
 
 /// Number of a job in its shard: 1, 2, … A job that is deleted and made anew has another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,15 +16,6 @@ pub struct JobKey {
     pub namespace: Namespace,
     /// Unique there.
     pub name: Arc<str>,
-}
-
-/// Names a run: a job has one run for each due time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RunKey {
-    /// The job.
-    pub job: JobNo,
-    /// The due time; of a run that no schedule names, when it was asked for.
-    pub due: Time,
 }
 
 /// What is said of a job besides its steps.
@@ -52,6 +38,10 @@ pub struct JobSettings {
     pub pause_after_failures: Option<u32>,
     /// Those of the scheduler that a run opens.
     pub scheduler: Arc<Settings>,
+    /// Outside programs do its runs. Its steps, if there are any, then ask a target whether the
+    /// work of a run is done there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 /// What becomes of a due time while an earlier run of the job goes on.
@@ -106,6 +96,8 @@ pub struct JobImage {
     pub settings: Arc<JobSettings>,
     /// The tasks of a run.
     pub steps: Arc<Submit>,
+    /// The tasks that follow a run that failed, was lost, missed or completed late.
+    pub on_failure: Arc<Submit>,
     /// When it was created.
     pub created_at: Time,
     /// When it was created, changed or deleted last.
@@ -125,6 +117,8 @@ pub struct JobState {
     pub time_zones: Arc<str>,
     /// The last run that no schedule names.
     pub last_unscheduled: Time,
+    /// The token of the last claim of a run.
+    pub last_token: RunToken,
     /// Failed runs in a row.
     pub failures: u32,
     /// It starts nothing.
@@ -140,120 +134,6 @@ pub struct JobPause {
     pub by: Arc<str>,
     /// Why.
     pub reason: Arc<str>,
-}
-
-/// Why there is a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
-pub enum RunCause {
-    /// The schedule names its due time.
-    Scheduled = 1,
-    /// Somebody asked for it.
-    Asked = 2,
-    /// A run of the job that it follows has succeeded.
-    Followed = 3,
-}
-
-/// What became of a due time. The numbers are those of the journal and of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
-pub enum RunState {
-    /// Its turn is behind other runs of the job.
-    Waiting = 1,
-    /// It runs.
-    Running = 2,
-    /// It has failed, and waits for its next attempt.
-    Retrying = 3,
-    /// All its tasks succeeded.
-    Succeeded = 4,
-    /// A task failed.
-    Failed = 5,
-    /// Somebody cancelled it, or one of its tasks.
-    Cancelled = 6,
-    /// It took longer than it may.
-    TimedOut = 7,
-    /// There was no run, as the rules of the job say.
-    Skipped = 8,
-    /// There was no run, since nobody started it in time.
-    Missed = 9,
-    /// It began, and what became of it is not known.
-    Lost = 10,
-}
-
-/// Why a run is in its state, where that does not go without saying. The numbers are those of the
-/// journal and of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
-pub enum RunReason {
-    /// An earlier run of the job went on.
-    StillRunning = 1,
-    /// As many runs waited as may.
-    QueueFull = 2,
-    /// A later due time took its place.
-    Replaced = 3,
-    /// The job was paused.
-    JobPaused = 4,
-    /// The job was deleted.
-    JobDeleted = 5,
-    /// No server was there.
-    NoServer = 6,
-    /// The agent was stopped.
-    AgentStopped = 7,
-    /// Its window had closed.
-    WindowClosed = 8,
-    /// The service was too late for it.
-    TooLate = 9,
-    /// It took longer than `max_runtime`.
-    MaxRuntime = 10,
-    /// A caller asked for it.
-    Asked = 11,
-    /// Its steps were refused.
-    Refused = 12,
-    /// Its scheduler is not known any more.
-    SchedulerGone = 13,
-}
-
-/// A run as the journal has it, or a range of due times that had none: always the whole image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunImage {
-    /// Which one. Of a range: the first due time.
-    pub key: RunKey,
-    /// The last due time of a range.
-    pub last: Option<Time>,
-    /// Due times of a range, counted to [`crate::core::schedule::COUNTED`]; else 1.
-    pub count: i64,
-    /// Why there is one.
-    pub cause: RunCause,
-    /// What became of it.
-    pub state: RunState,
-    /// Why.
-    pub reason: Option<RunReason>,
-    /// More about that, for people.
-    pub detail: Arc<str>,
-    /// Who asked for it, or cancelled it.
-    pub by: Arc<str>,
-    /// The call that asked for it.
-    pub request: Option<Uuid>,
-    /// Only steps of this order or a higher one, and those without an order.
-    pub from_order: Option<i64>,
-    /// When its window closes.
-    pub closes: Option<Time>,
-    /// It catches up: it waits for its turn whatever the rules of overlap say.
-    pub catches_up: bool,
-    /// Attempts begun.
-    pub attempt: u32,
-    /// The scheduler of the last attempt.
-    pub handle: Option<Handle>,
-    /// When the last attempt began.
-    pub started_at: Option<Time>,
-    /// When it ended, if it has.
-    pub ended_at: Option<Time>,
-    /// When its next attempt begins.
-    pub next_attempt_at: Option<Time>,
-    /// Tasks of the last attempt that failed.
-    pub failed: i64,
-    /// Tasks of the last attempt that were cancelled.
-    pub cancelled: i64,
 }
 
 /// Whether the service fires jobs at all.
@@ -280,103 +160,14 @@ pub enum StopMode {
     CancelRunning,
 }
 
-impl RunKey {
-    /// Every run of a job.
-    pub(crate) fn all_of(job: JobNo) -> std::ops::RangeInclusive<RunKey> {
-        let at = |due| RunKey { job, due };
-        at(Time(i64::MIN))..=at(Time::NEVER)
-    }
-}
-
-impl RunState {
-    /// From the journal's number.
-    pub fn from_number(number: i16) -> Option<Self> {
-        use RunState::*;
-        let all = [
-            Waiting, Running, Retrying, Succeeded, Failed, Cancelled, TimedOut, Skipped, Missed,
-            Lost,
-        ];
-        all.into_iter().find(|state| *state as i16 == number)
-    }
-
-    /// Nothing more comes of it.
-    pub fn is_over(self) -> bool {
-        !matches!(
-            self,
-            RunState::Waiting | RunState::Running | RunState::Retrying
-        )
-    }
-
-    /// Counts as a failure of its job.
-    pub fn is_failure(self) -> bool {
-        matches!(self, RunState::Failed | RunState::TimedOut | RunState::Lost)
-    }
-}
-
-impl RunReason {
-    /// From the journal's number.
-    pub fn from_number(number: i16) -> Option<Self> {
-        use RunReason::*;
-        let all = [
-            StillRunning,
-            QueueFull,
-            Replaced,
-            JobPaused,
-            JobDeleted,
-            NoServer,
-            AgentStopped,
-            WindowClosed,
-            TooLate,
-            MaxRuntime,
-            Asked,
-            Refused,
-            SchedulerGone,
-        ];
-        all.into_iter().find(|reason| *reason as i16 == number)
-    }
-}
-
-impl RunCause {
-    /// From the journal's number.
-    pub fn from_number(number: i16) -> Option<Self> {
-        let all = [RunCause::Scheduled, RunCause::Asked, RunCause::Followed];
-        all.into_iter().find(|cause| *cause as i16 == number)
-    }
-}
-
-impl RunImage {
-    /// A due time of which nothing has become yet.
-    pub(crate) fn new(key: RunKey, cause: RunCause) -> Self {
-        RunImage {
-            key,
-            last: None,
-            count: 1,
-            cause,
-            state: RunState::Waiting,
-            reason: None,
-            detail: "".into(),
-            by: "".into(),
-            request: None,
-            from_order: None,
-            closes: None,
-            catches_up: false,
-            attempt: 0,
-            handle: None,
-            started_at: None,
-            ended_at: None,
-            next_attempt_at: None,
-            failed: 0,
-            cancelled: 0,
-        }
-    }
-}
-
 impl JobImage {
     /// Whether it is what somebody says of it.
-    pub fn says(&self, settings: &JobSettings, steps: &Submit) -> bool {
+    pub fn says(&self, settings: &JobSettings, steps: &Submit, on_failure: &Submit) -> bool {
+        let same = |one: &Submit, other: &Submit| {
+            one.runs == other.runs && one.bodies == other.bodies && one.params == other.params
+        };
         *self.settings == *settings
-            && self.steps.runs == steps.runs
-            && self.steps.bodies == steps.bodies
-            && self.steps.params == steps.params
+            && same(&self.steps, steps)
+            && same(&self.on_failure, on_failure)
     }
 }

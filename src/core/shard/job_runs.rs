@@ -2,8 +2,10 @@
 //! which their due time is put on record.
 
 use crate::core::{
-    Caller, Handle, Open, Order, Packed, Reject, ReleaseMode, Reply, Run, RunImage, RunKey,
-    SchedulerState, Settings, Shard, Submit, Time, Turn, jobs::Step, model::limits::Limits,
+    Caller, Handle, JobImage, Open, Order, Packed, Reject, ReleaseMode, Reply, Run, RunImage,
+    RunKey, SchedulerState, Settings, Shard, Submit, Time, Turn,
+    jobs::{Failure, Step},
+    model::limits::Limits,
     shard::lifecycle::Releaser,
 };
 use jiff::Timestamp;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 /// Labels of the scheduler of a run.
 const JOB_LABEL: &str = "job";
 const DUE_LABEL: &str = "due";
+const FAILURE_LABEL: &str = "on_failure";
 
 impl Shard {
     /// Does what is due of jobs, as much as one batch bears.
@@ -28,6 +31,8 @@ impl Shard {
             match step {
                 Step::Start(key) => self.start_run(turn, &limits, key),
                 Step::Check(key) => self.check_run(turn, &limits, key),
+                Step::Follow(key, failure) => self.follow_failure(turn, key, failure),
+                Step::EndClaim(key) => self.jobs.end_cancelled(turn, &limits, key),
                 Step::Cancel(handle) => {
                     if self.schedulers.get(handle).is_some() {
                         self.release(turn, handle, ReleaseMode::Cancel, Releaser::Caller);
@@ -57,24 +62,47 @@ impl Shard {
     fn run_to_start(&self, key: RunKey) -> Option<(Caller, Open, Arc<Submit>, Handle)> {
         let run = self.jobs.run(key)?;
         let image = self.jobs.definition(key.job)?;
-        let caller = Caller {
-            namespace: image.key.namespace.clone(),
-            name: image.changed_by.clone(),
+        let steps = match image.settings.claimed {
+            true => self.question(key, image),
+            false => steps_of(run, &image.steps),
         };
-        let mut settings: Settings = (*image.settings.scheduler).clone();
-        let name = &image.key.name;
-        settings
-            .labels
-            .insert(JOB_LABEL.to_owned(), name.to_string());
-        settings.labels.insert(DUE_LABEL.to_owned(), text(key.due));
-        if settings.display_name.is_empty() {
-            settings.display_name = name.to_string();
+        let open = opens(image, key, None);
+        Some((caller_of(image), open, steps, run.handle?))
+    }
+
+    /// The tasks that follow a failure are submitted.
+    fn follow_failure(&mut self, turn: &mut Turn, key: RunKey, failure: Failure) {
+        let Some(image) = self.jobs.definition(key.job) else {
+            return;
+        };
+        let (caller, tasks) = (caller_of(image), image.on_failure.clone());
+        let open = opens(image, key, Some(failure));
+        let handle = self.jobs.handle_after(turn.now, key, failure);
+        if let Reply::Rejected(reject) = self.open(turn, &caller, handle, &open) {
+            return self.jobs.not_followed(turn, key, &why(&reject));
         }
-        let open = Open {
-            settings: Arc::new(settings),
-            ..Open::default()
+        let submitted = self.submit(turn, &caller, handle, &tasks);
+        let mode = match submitted {
+            Reply::Rejected(reject) => {
+                self.jobs.not_followed(turn, key, &why(&reject));
+                ReleaseMode::Cancel
+            }
+            _ => ReleaseMode::Finish,
         };
-        Some((caller, open, steps_of(run, &image.steps), run.handle?))
+        self.release(turn, handle, mode, Releaser::Caller);
+    }
+
+    /// What asks a target whether the work of a claimed run is done there: no claim so far may say
+    /// so from now on, and then either one has, or the last step fails.
+    fn question(&self, key: RunKey, image: &JobImage) -> Arc<Submit> {
+        let token = self.jobs.last_token(key.job).0.to_string();
+        let (name, due) = (image.key.name.to_string(), text(key.due));
+        let close = json(&[&name, &due, &token]);
+        let require = json(&[&name, &due]);
+        Arc::new(Submit {
+            params: Packed::new([close.as_bytes(), require.as_bytes()]),
+            ..(*image.steps).clone()
+        })
     }
 
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
@@ -87,6 +115,33 @@ impl Shard {
             // It was asked to end, and that was not carried out.
             Some(_) => self.jobs.cancel_again(key),
         }
+    }
+}
+
+/// Runs are made in the name of whoever defined the job last.
+fn caller_of(image: &JobImage) -> Caller {
+    Caller {
+        namespace: image.key.namespace.clone(),
+        name: image.changed_by.clone(),
+    }
+}
+
+/// The scheduler of a run, or of what follows its failure.
+fn opens(image: &JobImage, key: RunKey, failure: Option<Failure>) -> Open {
+    let mut settings: Settings = (*image.settings.scheduler).clone();
+    let name = &image.key.name;
+    let labels = &mut settings.labels;
+    labels.insert(JOB_LABEL.to_owned(), name.to_string());
+    labels.insert(DUE_LABEL.to_owned(), text(key.due));
+    if let Some(failure) = failure {
+        labels.insert(FAILURE_LABEL.to_owned(), failure.text().to_owned());
+    }
+    if settings.display_name.is_empty() {
+        settings.display_name = name.to_string();
+    }
+    Open {
+        settings: Arc::new(settings),
+        ..Open::default()
     }
 }
 
@@ -124,6 +179,11 @@ fn why(reject: &Reject) -> String {
         }
         other => format!("{other:?}"),
     }
+}
+
+/// Parameters of a task.
+fn json(values: &[&String]) -> String {
+    serde_json::to_string(values).unwrap_or_default()
 }
 
 /// A due time as the label has it.

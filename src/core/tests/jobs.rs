@@ -1,6 +1,8 @@
 //! Each due time of a job has a fate, and at most one run.
 
 mod agent;
+mod claims;
+mod failures;
 mod overlap;
 mod repeated;
 
@@ -37,6 +39,7 @@ fn settings(rule: RuleText) -> JobSettings {
         max_runtime: None,
         pause_after_failures: None,
         scheduler: Arc::new(Settings::default()),
+        claimed: false,
     }
 }
 
@@ -44,6 +47,7 @@ fn of(settings: JobSettings, steps: impl IntoIterator<Item = Task>) -> Arc<NewJo
     Arc::new(NewJob {
         settings: Arc::new(settings),
         steps: Arc::new(submission(None, steps)),
+        on_failure: Arc::new(submission(None, [])),
     })
 }
 

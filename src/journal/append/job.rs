@@ -1,10 +1,12 @@
 //! Rows of `job`, `job_state`, `job_run` and `job_agent`: whole images.
 
 use super::columns::{OrNull, columns};
-use crate::core::{AgentImage, JobImage, JobNo, JobState, RunImage, RunKey};
+use crate::core::{
+    AgentImage, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, Submit,
+};
 use crate::journal::{
     encoding::{Blobs, Stamp},
-    rows::job::StepsText,
+    rows::job_steps::StepsText,
 };
 use bytes::Bytes;
 use sqlx::error::BoxDynError;
@@ -29,13 +31,19 @@ on conflict on constraint job_state_pkey do update
 set next_due = excluded.next_due,
     time_zones = excluded.time_zones,
     last_unscheduled = excluded.last_unscheduled,
+    last_token = excluded.last_token,
     failures = excluded.failures,
     paused = excluded.paused";
 
 /// What it does with a due time that has a row.
 pub(super) const ON_RUN_CONFLICT: &str = "
 on conflict on constraint job_run_pkey do update
-set state = excluded.state,
+set last_due_at = excluded.last_due_at,
+    due_count = excluded.due_count,
+    cause = excluded.cause,
+    closes_at = excluded.closes_at,
+    catches_up = excluded.catches_up,
+    state = excluded.state,
     reason = excluded.reason,
     detail = excluded.detail,
     by = excluded.by,
@@ -46,6 +54,16 @@ set state = excluded.state,
     next_attempt_at = excluded.next_attempt_at,
     failed = excluded.failed,
     cancelled = excluded.cancelled";
+
+/// What it does with a claim that has a row.
+pub(super) const ON_CLAIM_CONFLICT: &str = "
+on conflict on constraint job_claim_pkey do update
+set ended_at = excluded.ended_at,
+    outcome = excluded.outcome,
+    detail = excluded.detail,
+    late_at = excluded.late_at,
+    late_succeeded = excluded.late_succeeded,
+    late_detail = excluded.late_detail";
 
 /// What it does with the agent.
 pub(super) const ON_AGENT_CONFLICT: &str = "
@@ -81,6 +99,7 @@ columns! {
         next_due: Vec<Option<Stamp>>,
         time_zones: Blobs,
         last_unscheduled: Vec<Stamp>,
+        last_token: Vec<i64>,
         failures: Vec<i32>,
         paused: Blobs,
     }
@@ -113,6 +132,26 @@ columns! {
 }
 
 columns! {
+    /// Claims of runs.
+    pub(super) struct Claims of "job_claim" {
+        job_no: Vec<i64>,
+        due_at: Vec<Stamp>,
+        token: Vec<i64>,
+        owner: Blobs,
+        caller: Blobs,
+        request_id: Vec<Option<Uuid>>,
+        lease_ms: Vec<i64>,
+        claimed_at: Vec<Stamp>,
+        ended_at: Vec<Option<Stamp>>,
+        outcome: Vec<Option<i16>>,
+        detail: Blobs,
+        late_at: Vec<Option<Stamp>>,
+        late_succeeded: Vec<Option<bool>>,
+        late_detail: Blobs,
+    }
+}
+
+columns! {
     /// The agent.
     pub(super) struct Agents of "job_agent" {
         stopped: Vec<bool>,
@@ -133,10 +172,14 @@ impl Jobs {
             self.version.push(image.version);
             let settings = serde_json::to_vec(&*image.settings)?;
             self.settings.row(Some(settings.into()));
-            let steps = serde_json::to_vec(&StepsText::of(&image.steps))?;
+            let steps = serde_json::to_vec(&StepsText::of(&image.steps, &image.on_failure))?;
             self.steps.row(Some(steps.into()));
-            self.bodies.row(Some(image.steps.bodies.bytes.clone()));
-            self.params.row(Some(image.steps.params.bytes.clone()));
+            let texts = |of: fn(&Submit) -> &[u8]| {
+                let texts = [&image.steps, &image.on_failure].map(|tasks| of(tasks));
+                Some(texts.concat().into())
+            };
+            self.bodies.row(texts(|tasks| &tasks.bodies.bytes));
+            self.params.row(texts(|tasks| &tasks.params.bytes));
             self.created_at.push(Stamp(image.created_at));
             self.changed_at.push(Stamp(image.changed_at));
             self.changed_by.row(text(&image.changed_by));
@@ -154,6 +197,7 @@ impl States {
             self.next_due.push(state.next_due.map(Stamp));
             self.time_zones.row(text(&state.time_zones));
             self.last_unscheduled.push(Stamp(state.last_unscheduled));
+            self.last_token.push(state.last_token.0);
             self.failures
                 .push(i32::try_from(state.failures).unwrap_or(i32::MAX));
             let paused = state.paused.as_ref().map(serde_json::to_vec).transpose()?;
@@ -189,6 +233,30 @@ impl Runs {
             self.next_attempt_at.push(run.next_attempt_at.map(Stamp));
             self.failed.push(run.failed);
             self.cancelled.push(run.cancelled);
+        }
+    }
+}
+
+impl Claims {
+    /// Adds a row for each image.
+    pub(super) fn fill(&mut self, images: &BTreeMap<(RunKey, RunToken), RunClaim>) {
+        for ((run, token), claim) in images {
+            let (end, late) = (claim.end.as_ref(), claim.late.as_ref());
+            self.job_no.push(run.job.0);
+            self.due_at.push(Stamp(run.due));
+            self.token.push(token.0);
+            self.owner.row(text(&claim.owner));
+            self.caller.row(text(&claim.caller));
+            self.request_id.push(claim.request);
+            self.lease_ms.push(claim.lease.as_millis() as i64);
+            self.claimed_at.push(Stamp(claim.claimed_at));
+            self.ended_at.push(end.map(|end| Stamp(end.at)));
+            self.outcome.push(end.map(|end| end.outcome as i16));
+            self.detail.row(end.and_then(|end| text(&end.detail)));
+            self.late_at.push(late.map(|late| Stamp(late.at)));
+            self.late_succeeded.push(late.map(|late| late.succeeded));
+            self.late_detail
+                .row(late.and_then(|late| text(&late.detail)));
         }
     }
 }

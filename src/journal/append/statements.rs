@@ -9,8 +9,8 @@ use super::{
     columns::Table,
     completion::Completions,
     job::{
-        Agents, Jobs, ON_AGENT_CONFLICT, ON_JOB_CONFLICT, ON_RUN_CONFLICT, ON_STATE_CONFLICT, Runs,
-        States,
+        Agents, Claims as RunClaims, Jobs, ON_AGENT_CONFLICT, ON_CLAIM_CONFLICT, ON_JOB_CONFLICT,
+        ON_RUN_CONFLICT, ON_STATE_CONFLICT, Runs, States,
     },
     label::{self, SchedulerLabels, TaskLabels},
     resource::{Checkpoints, Claims, Definitions, ON_CHECKPOINT_CONFLICT, ON_RESOURCE_CONFLICT},
@@ -37,6 +37,8 @@ pub(super) struct Shape {
     pub claims: bool,
     /// Of jobs, of where they stand, of due times or of the agent.
     pub jobs: bool,
+    /// Of runs of jobs.
+    pub run_claims: bool,
 }
 
 const FENCE: &str = "-- append
@@ -54,7 +56,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 2_304;
+const SHAPES: usize = 4_608;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -81,6 +83,7 @@ impl Shape {
             self.definitions,
             self.claims,
             self.jobs,
+            self.run_claims,
         ];
         let tables: usize = (0..)
             .zip(flags)
@@ -103,6 +106,7 @@ impl Shape {
             definitions: tables & 32 != 0,
             claims: tables & 64 != 0,
             jobs: tables & 128 != 0,
+            run_claims: tables & 256 != 0,
         }
     }
 
@@ -148,6 +152,12 @@ impl Shape {
                 ON_STATE_CONFLICT,
             ),
             ("job_fired", Runs::TABLE, many(self.jobs), ON_RUN_CONFLICT),
+            (
+                "run_claimed",
+                RunClaims::TABLE,
+                many(self.run_claims),
+                ON_CLAIM_CONFLICT,
+            ),
             (
                 "agent_changed",
                 Agents::TABLE,

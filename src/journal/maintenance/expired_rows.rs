@@ -210,6 +210,40 @@ impl Maintenance {
         Ok(dropped)
     }
 
+    /// Deletes claims of runs that ended before the retention began. Returns how many.
+    pub async fn drop_old_run_claims(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let retained = calendar.begin_of_retained(self.retention_days);
+        let mut connection = self.connect().await?;
+        let mut dropped = 0;
+        for _ in 0..MAX_SLICES {
+            let slice = sqlx::query(
+                "-- drop_old_run_claims
+                 with old as materialized (
+                     select c.job_no, c.due_at, c.token
+                     from job_claim c
+                     where c.shard = $1 and c.ended_at < $2
+                     limit $3
+                 )
+                 delete from job_claim c
+                 using old
+                 where c.shard = $1 and c.job_no = old.job_no and c.due_at = old.due_at
+                     and c.token = old.token",
+            )
+            .bind(self.shard.0)
+            .bind(Stamp(retained))
+            .bind(SLICE_ROWS)
+            .execute(&mut connection)
+            .await?
+            .rows_affected();
+            dropped += slice;
+            if slice < SLICE_ROWS as u64 {
+                break;
+            }
+        }
+        connection.close().await?;
+        Ok(dropped)
+    }
+
     /// Deletes runs of servers not seen for a day, of which nothing may still run: what they had
     /// slots for counts until their executors are fenced and their sessions shown dead.
     pub async fn drop_old_replicas(&self) -> Result<(), JournalError> {

@@ -1,13 +1,14 @@
 //! Reads jobs, their runs, and whether the agent fires.
 
 use crate::core::{
-    AgentImage, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunImage, ShardId, Time,
+    AgentImage, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunClaim, RunImage, RunKey,
+    RunToken, ShardId, Time,
 };
 use crate::journal::{
     JournalError, Reader,
     bounded_connection::BoundedConnection,
     encoding::Stamp,
-    rows::job::{AgentRow, JobRow, RunRow},
+    rows::job::{AgentRow, JobRow, RunClaimRow, RunRow},
 };
 
 /// What a new owner needs: all jobs, runs that are not over, and those of late that were asked for.
@@ -19,7 +20,8 @@ pub(super) async fn jobs(
         "-- recover_jobs
          select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
              j.created_at, j.changed_at, j.changed_by, j.deleted,
-             s.next_due, s.time_zones, s.last_unscheduled, s.failures, s.paused
+             s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+             s.paused
          from job j
          left join job_state s on s.shard = j.shard and s.job_no = j.job_no
          where j.shard = $1 and not j.deleted",
@@ -47,9 +49,13 @@ pub(super) async fn jobs(
     .bind(shard.0)
     .fetch_all(&mut *connection)
     .await?;
-    let (last, agent) = last_and_agent(connection, shard).await?;
+    let claims = open_claims(connection, shard).await?;
+    let (last, last_token) = last_numbers(connection, shard).await?;
+    let agent = agent(connection, shard).await?;
     Ok(RecoveredJobs {
         shard,
+        claims,
+        last_token,
         jobs: jobs
             .into_iter()
             .map(JobRow::job)
@@ -65,11 +71,34 @@ pub(super) async fn jobs(
     })
 }
 
-/// The last job so far, and the agent.
-async fn last_and_agent(
+/// Claims of runs that have not ended.
+async fn open_claims(
     connection: &mut BoundedConnection,
     shard: ShardId,
-) -> Result<(JobNo, AgentImage), JournalError> {
+) -> Result<Vec<RunClaim>, JournalError> {
+    let rows: Vec<RunClaimRow> = sqlx::query_as(
+        "-- recover_run_claims
+         select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id, c.lease_ms,
+             c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at, c.late_succeeded,
+             c.late_detail
+         from job_claim c
+         where c.shard = $1 and c.ended_at is null",
+    )
+    .bind(shard.0)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(RunClaimRow::claim)
+        .filter_map(whole)
+        .collect())
+}
+
+/// The last job so far, and the token of the last claim of a run.
+async fn last_numbers(
+    connection: &mut BoundedConnection,
+    shard: ShardId,
+) -> Result<(JobNo, RunToken), JournalError> {
     let last: Option<i64> = sqlx::query_scalar(
         "-- recover_last_job
          select max(j.job_no)
@@ -79,6 +108,22 @@ async fn last_and_agent(
     .bind(shard.0)
     .fetch_one(&mut *connection)
     .await?;
+    let token: Option<i64> = sqlx::query_scalar(
+        "-- recover_last_run_token
+         select max(s.last_token)
+         from job_state s
+         where s.shard = $1",
+    )
+    .bind(shard.0)
+    .fetch_one(connection)
+    .await?;
+    Ok((JobNo(last.unwrap_or(0)), RunToken(token.unwrap_or(0))))
+}
+
+async fn agent(
+    connection: &mut BoundedConnection,
+    shard: ShardId,
+) -> Result<AgentImage, JournalError> {
     let agent: Option<AgentRow> = sqlx::query_as(
         "-- recover_agent
          select a.stopped, a.changed_at, a.stopped_at, a.changed_by, a.reason
@@ -88,8 +133,7 @@ async fn last_and_agent(
     .bind(shard.0)
     .fetch_optional(connection)
     .await?;
-    let agent = agent.map_or_else(AgentImage::default, |row| row.agent());
-    Ok((JobNo(last.unwrap_or(0)), agent))
+    Ok(agent.map_or_else(AgentImage::default, |row| row.agent()))
 }
 
 /// What can be read. A row that makes no sense keeps nothing else from being recovered.
@@ -110,7 +154,8 @@ impl Reader {
             "-- jobs
              select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
                  j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                 s.next_due, s.time_zones, s.last_unscheduled, s.failures, s.paused
+                 s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+                 s.paused
              from job j
              left join job_state s on s.shard = j.shard and s.job_no = j.job_no
              where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted
@@ -136,7 +181,8 @@ impl Reader {
             "-- job
              select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
                  j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                 s.next_due, s.time_zones, s.last_unscheduled, s.failures, s.paused
+                 s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+                 s.paused
              from job j
              left join job_state s on s.shard = j.shard and s.job_no = j.job_no
              where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
@@ -173,5 +219,23 @@ impl Reader {
         .fetch_all(&self.pool)
         .await?;
         rows.into_iter().map(RunRow::run).collect()
+    }
+    /// Claims of a run, oldest first.
+    pub async fn run_claims(&self, run: RunKey) -> Result<Vec<RunClaim>, JournalError> {
+        let rows: Vec<RunClaimRow> = sqlx::query_as(
+            "-- run_claims
+             select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id, c.lease_ms,
+                 c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at, c.late_succeeded,
+                 c.late_detail
+             from job_claim c
+             where c.shard = $1 and c.job_no = $2 and c.due_at = $3
+             order by c.token",
+        )
+        .bind(self.shard.0)
+        .bind(run.job.0)
+        .bind(Stamp(run.due))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.into_iter().map(RunClaimRow::claim).collect()
     }
 }

@@ -1,76 +1,16 @@
-//! Decodes rows of `job`, `job_state`, `job_run` and `job_agent`; steps as JSON beside their texts.
+//! Decodes rows of `job`, `job_state`, `job_run`, `job_claim` and `job_agent`.
 
 use crate::core::{
-    AgentImage, Handle, JobImage, JobKey, JobNo, JobState, Namespace, Packed, Run, RunCause,
-    RunImage, RunKey, RunReason, RunState, Spec, Submit, Time,
+    AgentImage, Handle, JobImage, JobKey, JobNo, JobState, LateReport, Namespace, RunCause,
+    RunClaim, RunClaimEnd, RunClaimOutcome, RunImage, RunKey, RunReason, RunState, RunToken, Time,
 };
-use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use crate::journal::{
+    JournalError,
+    encoding::Stamp,
+    rows::{from_row, job_steps::StepsText},
+};
+use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
-
-/// The tasks of a job without their texts.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct StepsText {
-    runs: Vec<RunText>,
-    /// Where each text ends.
-    body_ends: Vec<u32>,
-    /// Where the parameters of each one end; empty: none has any.
-    param_ends: Vec<u32>,
-}
-
-/// Consecutive tasks that are alike.
-#[derive(Debug, Serialize, Deserialize)]
-struct RunText {
-    count: u32,
-    order: Option<crate::core::Order>,
-    spec: Arc<Spec>,
-}
-
-impl StepsText {
-    pub(crate) fn of(steps: &Submit) -> Self {
-        let run = |run: &Run| RunText {
-            count: run.count,
-            order: run.order,
-            spec: run.spec.clone(),
-        };
-        StepsText {
-            runs: steps.runs.iter().map(run).collect(),
-            body_ends: steps.bodies.ends.clone(),
-            param_ends: steps.params.ends.clone(),
-        }
-    }
-
-    /// The tasks, or what is wrong with them.
-    fn steps(self, bodies: Vec<u8>, params: Vec<u8>) -> Result<Submit, String> {
-        let fits = |ends: &[u32], bytes: &[u8]| {
-            ends.is_sorted() && ends.last().copied().unwrap_or(0) as usize == bytes.len()
-        };
-        let tasks: usize = self.runs.iter().map(|run| run.count as usize).sum();
-        let is_whole = fits(&self.body_ends, &bodies)
-            && fits(&self.param_ends, &params)
-            && self.body_ends.len() == tasks;
-        if !is_whole {
-            return Err("the ends of its texts do not fit".to_owned());
-        }
-        let run = |run: RunText| Run {
-            count: run.count,
-            order: run.order,
-            spec: run.spec,
-        };
-        let packed = |bytes: Vec<u8>, ends| Packed {
-            bytes: bytes.into(),
-            ends,
-        };
-        Ok(Submit {
-            request: None,
-            runs: self.runs.into_iter().map(run).collect(),
-            bodies: packed(bodies, self.body_ends),
-            params: packed(params, self.param_ends),
-            retries: None,
-        })
-    }
-}
 
 /// A job, and where it stands.
 #[derive(Debug)]
@@ -90,6 +30,7 @@ pub(crate) struct JobRow {
     next_due: Option<Stamp>,
     time_zones: Option<Vec<u8>>,
     last_unscheduled: Option<Stamp>,
+    last_token: Option<i64>,
     failures: Option<i32>,
     paused: Option<Vec<u8>>,
 }
@@ -110,6 +51,7 @@ from_row!(JobRow {
     next_due,
     time_zones,
     last_unscheduled,
+    last_token,
     failures,
     paused,
 });
@@ -162,6 +104,42 @@ from_row!(RunRow {
     cancelled,
 });
 
+/// A claim of a run.
+#[derive(Debug)]
+pub(crate) struct RunClaimRow {
+    job_no: i64,
+    due_at: Stamp,
+    token: i64,
+    owner: Vec<u8>,
+    caller: Vec<u8>,
+    request_id: Option<Uuid>,
+    lease_ms: i64,
+    claimed_at: Stamp,
+    ended_at: Option<Stamp>,
+    outcome: Option<i16>,
+    detail: Option<Vec<u8>>,
+    late_at: Option<Stamp>,
+    late_succeeded: Option<bool>,
+    late_detail: Option<Vec<u8>>,
+}
+
+from_row!(RunClaimRow {
+    job_no,
+    due_at,
+    token,
+    owner,
+    caller,
+    request_id,
+    lease_ms,
+    claimed_at,
+    ended_at,
+    outcome,
+    detail,
+    late_at,
+    late_succeeded,
+    late_detail,
+});
+
 /// The agent.
 #[derive(Debug)]
 pub(crate) struct AgentRow {
@@ -193,11 +171,14 @@ impl JobRow {
             next_due: self.next_due.map(|due| due.0),
             time_zones: self.time_zones.as_deref().map(text).unwrap_or_default(),
             last_unscheduled: self.last_unscheduled.map_or(Time(0), |at| at.0),
+            last_token: RunToken(self.last_token.unwrap_or(0)),
             failures: self.failures.unwrap_or(0).max(0) as u32,
             paused: paused
                 .transpose()
                 .map_err(|error| wrong(error.to_string()))?,
         };
+        let tasks = steps.tasks(self.bodies, self.params).map_err(wrong)?;
+        let [steps, on_failure] = tasks.map(Arc::new);
         let image = JobImage {
             no: JobNo(self.job_no),
             key: JobKey {
@@ -206,7 +187,8 @@ impl JobRow {
             },
             version: self.version,
             settings: Arc::new(settings.map_err(|error| wrong(error.to_string()))?),
-            steps: Arc::new(steps.steps(self.bodies, self.params).map_err(wrong)?),
+            steps,
+            on_failure,
             created_at: self.created_at.0,
             changed_at: self.changed_at.0,
             changed_by: text(&self.changed_by),
@@ -249,6 +231,41 @@ impl RunRow {
             next_attempt_at: self.next_attempt_at.map(|at| at.0),
             failed: self.failed,
             cancelled: self.cancelled,
+        })
+    }
+}
+
+impl RunClaimRow {
+    /// The claim.
+    pub(crate) fn claim(self) -> Result<RunClaim, JournalError> {
+        let of = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(text).unwrap_or_default();
+        let outcome = self.outcome.unwrap_or(RunClaimOutcome::Lost as i16);
+        let outcome = RunClaimOutcome::from_number(outcome).ok_or_else(|| {
+            JournalError::corrupt(format!("outcome {outcome} of claim {}", self.token))
+        })?;
+        let end = self.ended_at.map(|at| RunClaimEnd {
+            at: at.0,
+            outcome,
+            detail: of(&self.detail),
+        });
+        let late = self.late_at.map(|at| LateReport {
+            at: at.0,
+            succeeded: self.late_succeeded.unwrap_or(false),
+            detail: of(&self.late_detail),
+        });
+        Ok(RunClaim {
+            run: RunKey {
+                job: JobNo(self.job_no),
+                due: self.due_at.0,
+            },
+            token: RunToken(self.token),
+            owner: text(&self.owner),
+            caller: text(&self.caller),
+            request: self.request_id,
+            lease: Duration::from_millis(self.lease_ms.max(0) as u64),
+            claimed_at: self.claimed_at.0,
+            end,
+            late,
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::{duration, options, task, timestamp};
 use crate::core::{
     AgentImage, JobCounts, JobImage, JobSettings, JobState, Misfire, NewJob, Overlap, Rerun,
-    RunImage, Submit, Time,
+    RunClaim, RunImage, Submit, Time, Work,
     schedule::{DstFold, DstGap, DueTime, Period, RuleText, ScheduleText},
 };
 use rallypoint_client::api::{self, schedule::Rule};
@@ -11,10 +11,10 @@ use rallypoint_client::api::{self, schedule::Rule};
 /// A job, with its steps or without.
 pub(crate) fn job(image: &JobImage, state: &JobState, with_steps: bool) -> api::Job {
     let paused = state.paused.as_ref();
-    let steps = Some(&*image.steps).filter(|_| with_steps);
+    let tasks = [&image.steps, &image.on_failure].map(|tasks| &**tasks);
     api::Job {
         name: image.key.name.to_string(),
-        settings: Some(settings(&image.settings, steps)),
+        settings: Some(settings(&image.settings, tasks, with_steps)),
         etag: image.version.to_string(),
         created_at: Some(timestamp(image.created_at)),
         changed_at: Some(timestamp(image.changed_at)),
@@ -34,12 +34,18 @@ pub(crate) fn job(image: &JobImage, state: &JobState, with_steps: bool) -> api::
 pub(crate) fn planned_job(name: &str, job: &NewJob) -> api::Job {
     api::Job {
         name: name.to_owned(),
-        settings: Some(settings(&job.settings, Some(&job.steps))),
+        settings: Some(settings(&job.settings, [&job.steps, &job.on_failure], true)),
         ..api::Job::default()
     }
 }
 
-fn settings(settings: &JobSettings, steps: Option<&Submit>) -> api::JobSettings {
+/// `tasks`: those of a run, and those that follow a failure.
+fn settings(settings: &JobSettings, tasks: [&Submit; 2], with_tasks: bool) -> api::JobSettings {
+    let [steps, on_failure] = tasks;
+    let listed = |tasks: &Submit, is_listed: bool| match is_listed {
+        true => task::steps(tasks),
+        false => Vec::new(),
+    };
     let (misfire, catch_up_max) = match settings.misfire {
         Misfire::Skip => (api::Misfire::Skip, 0),
         Misfire::RunOnce => (api::Misfire::RunOnce, 0),
@@ -47,7 +53,9 @@ fn settings(settings: &JobSettings, steps: Option<&Submit>) -> api::JobSettings 
     };
     api::JobSettings {
         schedule: Some(schedule(&settings.schedule)),
-        steps: steps.map(task::steps).unwrap_or_default(),
+        steps: listed(steps, with_tasks && !settings.claimed),
+        on_failure: listed(on_failure, with_tasks),
+        claims: settings.claimed.then(|| claims(steps)),
         scheduler: Some(options::settings(&settings.scheduler)),
         overlap: match settings.overlap {
             Overlap::Skip => api::Overlap::Skip,
@@ -63,6 +71,44 @@ fn settings(settings: &JobSettings, steps: Option<&Submit>) -> api::JobSettings 
         rerun: settings.rerun.map(rerun),
         max_runtime: settings.max_runtime.map(duration),
         pause_after_failures: settings.pause_after_failures.unwrap_or(0) as i32,
+    }
+}
+
+/// The steps of a claimed job ask the target.
+fn claims(steps: &Submit) -> api::RunClaims {
+    let target = steps.runs.first().map(|run| match &run.spec.work {
+        Work::Sql { target } => target.to_string(),
+        Work::Noop => String::new(),
+    });
+    api::RunClaims {
+        target: target.unwrap_or_default(),
+    }
+}
+
+/// A claim of a run, for its owner.
+pub(crate) fn run_claim(claim: &RunClaim) -> api::RunClaim {
+    let (end, late) = (claim.end.as_ref(), claim.late.as_ref());
+    api::RunClaim {
+        token: claim.token.0,
+        owner: claim.owner.to_string(),
+        caller: claim.caller.to_string(),
+        claimed_at: Some(timestamp(claim.claimed_at)),
+        lease: Some(duration(claim.lease)),
+        end: end.map_or(0, |end| i32::from(end.outcome as i16)),
+        ended_at: end.map(|end| timestamp(end.at)),
+        detail: end.map(|end| end.detail.to_string()).unwrap_or_default(),
+        late_at: late.map(|late| timestamp(late.at)),
+        late_succeeded: late.is_some_and(|late| late.succeeded),
+        late_detail: late.map(|late| late.detail.to_string()).unwrap_or_default(),
+    }
+}
+
+/// A claim of a run, for others: without its token while it is open.
+pub(crate) fn run_claim_of_others(claim: &RunClaim) -> api::RunClaim {
+    let token = claim.end.as_ref().map_or(0, |_| claim.token.0);
+    api::RunClaim {
+        token,
+        ..run_claim(claim)
     }
 }
 

@@ -82,11 +82,31 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             let what = "every step has a lower order: name one of the job's".to_owned();
             wrong("from_order", Reason::JobInvalid, what)
         }
+        JobReject::NotForClaims => not_for_claims(),
+        JobReject::ClaimedChanged => claimed_changed(),
+        JobReject::NoClaim => no_claim(),
         JobReject::AgentStopped => {
             let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";
             precondition(Reason::JobBlocked, &[], "agent", message.to_owned())
         }
     }
+}
+
+fn not_for_claims() -> Status {
+    let message = "the service does the runs of this job itself: only those of jobs with `claims` \
+                   are claimed";
+    precondition(Reason::JobNotForClaims, &[], "name", message.to_owned())
+}
+
+fn claimed_changed() -> Status {
+    let what = "who does the runs of a job cannot be changed: delete it, and create it anew";
+    wrong("settings.claims", Reason::JobInvalid, what.to_owned())
+}
+
+fn no_claim() -> Status {
+    let message = "the run has no open claim with this token: the claim has ended, and somebody \
+                   else may have the run";
+    precondition(Reason::RunClaimEnded, &[], "token", message.to_owned())
 }
 
 fn wrong_schedule(what: String) -> Status {

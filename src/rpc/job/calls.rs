@@ -18,6 +18,9 @@ unary_calls! {
     pause_job(PauseJobRequest) -> PauseJobResponse;
     resume_job(ResumeJobRequest) -> ResumeJobResponse;
     cancel_run(CancelRunRequest) -> CancelRunResponse;
+    claim_run(ClaimRunRequest) -> ClaimRunResponse, creates by request_id;
+    renew_run(RenewRunRequest) -> RenewRunResponse;
+    finish_run(FinishRunRequest) -> FinishRunResponse;
     start_agent(StartAgentRequest) -> StartAgentResponse;
     stop_agent(StopAgentRequest) -> StopAgentResponse;
 }

@@ -1,6 +1,8 @@
 //! Requests about jobs.
 
+mod claims;
 mod definition;
+mod tasks;
 
 use super::{Targets, scalar};
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
         violations::{Path, Violations},
     },
 };
+pub(crate) use claims::{claim_run, finish_run, renew_run};
 use definition::{checked, job, number};
 use rallypoint_client::api;
 use std::{ops::RangeInclusive, sync::Arc};

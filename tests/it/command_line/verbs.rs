@@ -218,6 +218,14 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("jobs pause a --reason test", 0, Message("PauseJobResponse")),
     ("jobs resume a", 0, Message("ResumeJobResponse")),
     ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),
+    ("jobs get-run a 2026-01-01T00:00:00Z", 1, Nothing),
+    ("jobs claim b -- true", 0, Message("ClaimRunResponse")),
+    ("jobs claim a -- true", 1, Nothing),
+    (
+        "jobs install --url ADMIN --login app",
+        0,
+        Fields(&["installed", "logins"]),
+    ),
     (
         "jobs stop-agent --reason test",
         0,
@@ -261,7 +269,8 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = "[targets.app]\nurl = \"postgres://u@h/d\"\n";
     fs::write(folder.path().join("rallypoint.toml"), config).expect("written");
-    let jobs = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{ statement = \"select 1\" }]\n";
+    let jobs = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{ statement = \"select 1\" }]\n\
+                [jobs.b]\nschedule.cron = \"@daily\"\nclaimed = true\n";
     fs::write(folder.path().join("jobs.toml"), jobs).expect("written");
     let file = "1, select 1/0\n2, select 2\n";
     let options = ["--detach", "--keep", "--on-failure", "halt"];

@@ -33,6 +33,7 @@ fn settings() -> JobSettings {
         max_runtime: Some(Duration::from_secs(60)),
         pause_after_failures: Some(3),
         scheduler: Arc::new(Settings::default()),
+        claimed: false,
     }
 }
 
@@ -59,6 +60,11 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
         },
         version: 7,
         settings: Arc::new(settings()),
+        on_failure: Arc::new(Submit {
+            runs: vec![run(1, noop())],
+            bodies: Packed::new([&b"select alarm()"[..]]),
+            ..steps.clone()
+        }),
         steps: Arc::new(steps),
         created_at: at,
         changed_at: at,
@@ -69,6 +75,7 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
         next_due: Some(at + Duration::from_secs(60)),
         time_zones: "2026f".into(),
         last_unscheduled: at,
+        last_token: RunToken(4),
         failures: 2,
         paused: Some(JobPause {
             since: at,
@@ -81,6 +88,7 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
         jobs: [(no, image)].into(),
         states: [(no, state)].into(),
         runs: [(key, a_run(key))].into(),
+        claims: [((key, RunToken(4)), a_claim(key))].into(),
         agent: Some(AgentImage {
             is_stopped: true,
             changed_at: at,
@@ -115,9 +123,46 @@ fn a_run(key: RunKey) -> RunImage {
     }
 }
 
+fn a_claim(run: RunKey) -> RunClaim {
+    RunClaim {
+        run,
+        token: RunToken(4),
+        owner: "worker 1".into(),
+        caller: "ann".into(),
+        request: Some(Uuid::from_u128(8)),
+        lease: Duration::from_secs(15),
+        claimed_at: run.due,
+        end: None,
+        late: None,
+    }
+}
+
 async fn recovered(owned: &Owned) -> RecoveredJobs {
     let read = recover(&owned.journal, ENOUGH, since(owned.now)).await;
     read.expect("it can be read").jobs
+}
+
+/// The run and its claim end, and the job is deleted.
+fn ended(jobs: &JobRecords) -> JobRecords {
+    let mut over = jobs.clone();
+    over.jobs.values_mut().for_each(|job| job.deleted = true);
+    for run in over.runs.values_mut() {
+        (run.state, run.request) = (RunState::Succeeded, None);
+        run.ended_at = Some(run.key.due);
+    }
+    for claim in over.claims.values_mut() {
+        claim.end = Some(RunClaimEnd {
+            at: claim.claimed_at,
+            outcome: RunClaimOutcome::Lost,
+            detail: "silent".into(),
+        });
+        claim.late = Some(LateReport {
+            at: claim.claimed_at,
+            succeeded: true,
+            detail: "after all".into(),
+        });
+    }
+    over
 }
 
 #[tokio::test]
@@ -132,11 +177,13 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
     let read = recovered(&owned).await;
     let (image, state) = &read.jobs[0];
     let written = &jobs.jobs[&JobNo(3)];
-    assert!(image.says(&written.settings, &written.steps));
+    assert!(image.says(&written.settings, &written.steps, &written.on_failure));
     assert_eq!((&image.key, image.version), (&written.key, 7));
     assert_eq!(*state, jobs.states[&JobNo(3)]);
     let runs: Vec<RunImage> = jobs.runs.values().cloned().collect();
     assert_eq!(read.runs, runs);
+    let claims: Vec<RunClaim> = jobs.claims.values().cloned().collect();
+    assert_eq!((read.claims, read.last_token), (claims, RunToken(4)));
     assert_eq!(
         (Some(read.agent), read.last),
         (jobs.agent.clone(), JobNo(3))
@@ -147,16 +194,11 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
         .await
         .expect("read");
     assert_eq!(all.len(), 1);
-    // The run ends, and the job is deleted.
-    let mut over = jobs.clone();
-    over.jobs.values_mut().for_each(|job| job.deleted = true);
-    for run in over.runs.values_mut() {
-        (run.state, run.request) = (RunState::Succeeded, None);
-        run.ended_at = Some(run.key.due);
-    }
+    let over = ended(&jobs);
     owned.write(write(&over)).await;
     let read = recovered(&owned).await;
     assert!(read.jobs.is_empty() && read.last == JobNo(3));
+    assert!(read.claims.is_empty() && read.last_token == RunToken(4));
     let listed = reader
         .job_runs(JobNo(3), Time::NEVER, 9)
         .await
@@ -166,6 +208,9 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
         (listed[0].state, listed[0].ended_at),
         (ended.state, ended.ended_at)
     );
+    let claims: Vec<RunClaim> = over.claims.values().cloned().collect();
+    let known = reader.run_claims(claims[0].run).await.expect("read");
+    assert_eq!(known, claims);
     let mut connection = owned.psql().await;
     let shown: String =
         sqlx::query_scalar("select job || ' ' || state from rallypoint_log.job_runs")

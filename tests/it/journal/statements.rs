@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 21] = [
+const TABLES: [&str; 22] = [
     "shard",
     "lease",
     "lived_day",
@@ -26,6 +26,7 @@ const TABLES: [&str; 21] = [
     "job",
     "job_state",
     "job_run",
+    "job_claim",
     "job_agent",
 ];
 /// Maintenance over all shards, which may be slow.

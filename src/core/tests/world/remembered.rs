@@ -33,6 +33,17 @@ struct One {
 }
 
 impl Remembered {
+    /// The values of a label that schedulers have, in the order of their handles.
+    pub(crate) fn labels(&self, name: &str) -> Vec<String> {
+        let images = self
+            .schedulers
+            .values()
+            .filter_map(|one| one.image.as_ref());
+        images
+            .filter_map(|image| image.settings.labels.get(name).cloned())
+            .collect()
+    }
+
     /// Takes a batch in. Panics when an event number is missing or given twice, or a task ends
     /// twice.
     pub(crate) fn add(&mut self, records: Records) {

@@ -1,6 +1,9 @@
-//! What a job is: its schedule, its rules and its steps.
+//! What a job is: its schedule and its rules.
 
-use super::super::{Targets, scalar, settings, submit};
+use super::{
+    super::{Targets, scalar},
+    tasks,
+};
 use crate::{
     core::{
         JobSettings, Misfire, NewJob, Overlap, Rerun,
@@ -14,8 +17,6 @@ use crate::{
 use rallypoint_client::api::{self, schedule::Rule};
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-const STEPS: usize = 1_000;
-const STEP_BYTES: usize = 1 << 20;
 const CATCH_UP: RangeInclusive<i32> = 1..=1_000;
 const ATTEMPTS: RangeInclusive<i32> = 0..=1_000;
 const FAILURES: RangeInclusive<i32> = 0..=10_000;
@@ -52,8 +53,6 @@ pub(super) fn job(
         given.pause_after_failures,
         FAILURES,
     );
-    let no_settings = api::SchedulerSettings::default();
-    let scheduler = given.scheduler.as_ref().unwrap_or(&no_settings);
     let settings = JobSettings {
         schedule: schedule.map_or_else(any_schedule, |(text, _)| text),
         overlap: overlap(v, path.field("overlap"), given.overlap),
@@ -61,26 +60,14 @@ pub(super) fn job(
         rerun,
         max_runtime: scalar::optional_duration(v, most, &given.max_runtime, RUNTIMES),
         pause_after_failures: (failures > 0).then_some(failures as u32),
-        scheduler: Arc::new(settings::settings(
-            v,
-            path.field("scheduler"),
-            scheduler,
-            targets,
-        )),
+        scheduler: Arc::new(tasks::scheduler(v, path, given, targets)),
+        claimed: given.claims.is_some(),
     };
-    let field = path.field("steps");
-    if given.steps.is_empty() || given.steps.len() > STEPS {
-        let what = format!("a job has 1 to {STEPS} steps");
-        v.add(field, Reason::JobInvalid, what);
-    }
-    let steps = submit::steps(v, field, &given.steps, targets);
-    if steps.bodies.bytes.len() + steps.params.bytes.len() > STEP_BYTES {
-        let what = "the steps of a job are 1 MiB together at most: call functions";
-        v.add(field, Reason::JobInvalid, what);
-    }
+    let (steps, on_failure) = tasks::tasks(v, path, given, targets);
     Arc::new(NewJob {
         settings: Arc::new(settings),
         steps: Arc::new(steps),
+        on_failure: Arc::new(on_failure),
     })
 }
 

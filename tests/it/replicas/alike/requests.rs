@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 46] = [
+pub(super) const CALLS: [&str; 49] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -51,6 +51,9 @@ pub(super) const CALLS: [&str; 46] = [
     "JobService/ListRuns",
     "JobService/GetRun",
     "JobService/CancelRun",
+    "JobService/ClaimRun",
+    "JobService/RenewRun",
+    "JobService/FinishRun",
     "JobService/StartAgent",
     "JobService/StopAgent",
 ];

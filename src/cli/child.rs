@@ -38,12 +38,12 @@ const BY_SIGNAL: i32 = 128;
 
 impl Child {
     /// Starts a command with these variables added to its environment.
-    pub(super) fn start(command: &[String], environment: [(&str, String); 3]) -> io::Result<Child> {
+    pub(super) fn start(command: &[String], environment: &[(&str, String)]) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let changes = signal(SignalKind::child())?;
         let child = Command::new(program)
             .args(arguments)
-            .envs(environment)
+            .envs(environment.iter().cloned())
             .process_group(0)
             .spawn()?;
         let id = child.id().ok_or(io::ErrorKind::NotFound)?;

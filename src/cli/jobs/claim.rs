@@ -1,0 +1,168 @@
+//! `jobs claim NAME -- command…`: a run of a job is done by this command, unless somebody else has
+//! it, or it is done. Made for the crontabs of several machines.
+//!
+//! The command runs in a process group of its own, which is killed once the claim is lost. What it
+//! ends with is said until that is acknowledged.
+
+use super::show;
+use crate::cli::{
+    child::Child, connect::Server, error::CliError, exit::Exit, json, lock, output,
+    resource::duration, signals::Signals, table, time_text,
+};
+use clap::Args;
+use jiff::Timestamp;
+use rallypoint_client::{
+    ClaimedRun, Client,
+    api::{ClaimRunRequest, ClaimRunResponse},
+};
+use std::{process::ExitCode, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// Between two attempts of `--wait`.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Arguments of `jobs claim`.
+#[derive(Args, Debug)]
+pub(super) struct ClaimCommand {
+    /// The job: one whose runs programs do (`claimed = true`)
+    name: String,
+    /// The due time of the run [default: the oldest that may be claimed]
+    #[arg(long, value_name = "TIME")]
+    due: Option<Timestamp>,
+    /// How long to wait for a run at most [default: not at all]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    wait: Option<Duration>,
+    /// How long the claim outlives this program, or its connection [default: 15s]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    lease: Option<Duration>,
+    /// For whom, as others see it [default: USER@HOST:PID]
+    #[arg(long, value_name = "TEXT")]
+    owner: Option<String>,
+    /// The command, behind `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl ClaimCommand {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let client = server.client().await?;
+        let mut signals = Signals::new()?;
+        let claimed = tokio::select! {
+            claimed = self.claim(&client) => claimed?,
+            exit = signals.next() => return Ok(exit.into()),
+        };
+        let Some(run) = claimed else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let environment = [
+            ("RALLYPOINT_JOB", self.name.clone()),
+            ("RALLYPOINT_DUE", show::due(run.run())),
+            ("RALLYPOINT_TOKEN", run.token().to_string()),
+        ];
+        match Child::start(&self.command, &environment) {
+            Ok(child) => self.under(run, child, &mut signals).await,
+            Err(error) => {
+                let what = format!("cannot run {}", self.command[0]);
+                run.finish(Some(&format!("{what}: {error}"))).await.ok();
+                Err(CliError::new(what).why(error))
+            }
+        }
+    }
+
+    /// Claims a run; `None`: there is nothing to do, and why was said.
+    async fn claim(&self, client: &Client) -> Result<Option<ClaimedRun>, CliError> {
+        let owner = self.owner.clone().unwrap_or_else(|| lock::owner(None));
+        let request = ClaimRunRequest {
+            name: self.name.clone(),
+            due: self.due.map(|due| prost_types::Timestamp {
+                seconds: due.as_microsecond().div_euclid(1_000_000),
+                nanos: due.subsec_nanosecond(),
+            }),
+            request_id: String::new(),
+            owner,
+            lease: self.lease.map(duration),
+        };
+        let until = Instant::now() + self.wait.unwrap_or_default();
+        loop {
+            let asked = Instant::now();
+            let answer = client.claim_run(request.clone()).await;
+            let what = format!("cannot claim a run of job {}", self.name);
+            let answer = answer.map_err(|error| CliError::call(what, &error))?;
+            if !answer.warning.is_empty() {
+                output::note(&answer.warning);
+            }
+            if answer.claim.is_some() {
+                return Ok(ClaimedRun::of(client, answer, asked));
+            }
+            if Instant::now() + POLL_INTERVAL > until {
+                output::answer(&answer, |answer| output::line(self.why_not(answer)));
+                return Ok(None);
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    fn why_not(&self, answer: &ClaimRunResponse) -> String {
+        let name = &self.name;
+        match (&answer.run, &answer.holder) {
+            (Some(run), Some(holder)) => {
+                let owner = show::claimant(holder);
+                format!("{name}: {owner} does the run of {}", show::due(run))
+            }
+            (Some(run), None) => {
+                let state = json::of(run)["state"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                format!(
+                    "{name}: nothing to do; the run of {} is {state}",
+                    show::due(run)
+                )
+            }
+            (None, _) => format!("{name}: nothing is due yet"),
+        }
+    }
+
+    /// Lets the command run to its end, or to that of the claim.
+    async fn under(
+        &self,
+        run: ClaimedRun,
+        mut child: Child,
+        signals: &mut Signals,
+    ) -> Result<ExitCode, CliError> {
+        let ended = loop {
+            tokio::select! {
+                // What has ended has ended under the claim.
+                biased;
+                ended = child.ended() => break ended,
+                why = run.lost() => {
+                    child.kill().await;
+                    let what = "the claim is lost, and the command was killed";
+                    return Err(CliError::new(what).why(table::plain(&why)));
+                }
+                exit = signals.next() => child.signal(exit),
+            }
+        };
+        let code =
+            ended.map_err(|error| CliError::new("cannot wait for the command").why(error))?;
+        let failed = (code != 0).then(|| format!("{} ended with {code}", self.command[0]));
+        let finished = tokio::select! {
+            finished = run.finish(failed.as_deref()) => finished,
+            exit = signals.next() => return Err(unsaid(exit)),
+        };
+        let what = "the command has ended, and that could not be said";
+        let finished = finished.map_err(|error| CliError::call(what, &error))?;
+        if finished.late {
+            let what = "the command has ended after its claim was lost: it may have run twice";
+            return Err(
+                CliError::new(what).next(format!("see `rallypoint jobs runs {}`", self.name))
+            );
+        }
+        Ok(ExitCode::from(code))
+    }
+}
+
+fn unsaid(exit: Exit) -> CliError {
+    let what = "the command has ended, and nobody has acknowledged that yet";
+    CliError::interrupted(what, exit)
+}

@@ -1,0 +1,241 @@
+//! Claims of runs end: their owners say how the work went, or nothing more is heard of them.
+//!
+//! Where the work is done on a target, a claim that did not succeed is not the last word: the
+//! target is asked, by the steps of the job, whether the work is done there.
+
+use super::{Answered, Failure, Jobs, Step};
+use crate::core::{
+    Caller, JobNo, JobReject, JobReply, LateReport, Reject, RunClaim, RunClaimEnd, RunClaimOutcome,
+    RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn, model::limits::Limits,
+};
+use std::sync::Arc;
+
+impl Jobs {
+    /// A claimant says how its work went. Repeating it changes nothing.
+    pub(super) fn finish_run(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        (name, due): (&Arc<str>, Time),
+        report: &RunReport,
+        known: Option<&(RunClaim, RunImage)>,
+    ) -> Answered {
+        let job = self.job_of(caller, name)?;
+        let key = RunKey { job, due };
+        let open = self.claims.get(&key);
+        if open.is_some_and(|claim| claim.image.token == report.token) {
+            let outcome = match report.succeeded {
+                true => RunClaimOutcome::Succeeded,
+                false => RunClaimOutcome::Failed,
+            };
+            let claim = self.end_claim(turn, limits, key, outcome, report.detail.clone());
+            let claim = claim.ok_or(Reject::Job(JobReject::NoClaim))?;
+            return Ok(JobReply::Finished(
+                claim,
+                self.run_as_recorded(turn, key),
+                true,
+            ));
+        }
+        let ended = self.ended_claims.get(key, report.token).cloned();
+        let ended = ended.or_else(|| known.map(|(claim, _)| claim.clone()));
+        let Some(claim) = ended else {
+            return Err(Reject::Job(JobReject::NoClaim));
+        };
+        let run = known.map(|(_, run)| run);
+        if claim.is_finished() || claim.late.is_some() {
+            let run = self.runs.get(&key).or(run).cloned();
+            return Ok(JobReply::Finished(claim, run, false));
+        }
+        Ok(self.finish_late(turn, limits, claim, report, run))
+    }
+
+    /// A claim was lost before, and its owner says how the work went.
+    fn finish_late(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        claim: RunClaim,
+        report: &RunReport,
+        known: Option<&RunImage>,
+    ) -> JobReply {
+        let key = claim.run;
+        let claim = RunClaim {
+            end: claim.end.or(Some(RunClaimEnd {
+                at: turn.now,
+                outcome: RunClaimOutcome::Lost,
+                detail: "".into(),
+            })),
+            late: Some(LateReport {
+                at: turn.now,
+                succeeded: report.succeeded,
+                detail: report.detail.clone(),
+            }),
+            ..claim
+        };
+        self.record_claim(turn, &claim);
+        self.ended_claims.remember(claim.clone());
+        self.follow_failure(key, Failure::Late);
+        let waits = |run: &RunImage| run.state == RunState::Waiting && run.attempt > 0;
+        if report.succeeded && self.runs.get(&key).is_some_and(waits) {
+            // Nobody has claimed it since: the work is done, once.
+            if let Some(run) = self.runs.get_mut(&key) {
+                run.reason = Some(RunReason::CompletedLate);
+                run.detail = report.detail.clone();
+            }
+            self.end_attempt(turn, limits, key, RunState::Succeeded);
+        } else if let Some(run) = known
+            && !self.runs.contains_key(&key)
+            && report.succeeded
+            && run.state == RunState::Lost
+        {
+            let run = RunImage {
+                reason: Some(RunReason::CompletedLate),
+                ..run.clone()
+            };
+            turn.out.records.jobs.runs.insert(key, run);
+        }
+        let run = self.run_as_recorded(turn, key).or(known.cloned());
+        JobReply::Finished(claim, run, true)
+    }
+
+    /// A run as this batch leaves it.
+    fn run_as_recorded(&self, turn: &Turn, key: RunKey) -> Option<RunImage> {
+        let recorded = turn.out.records.jobs.runs.get(&key);
+        self.runs.get(&key).or(recorded).cloned()
+    }
+
+    /// A claim ends, and what becomes of its run follows.
+    pub(super) fn end_claim(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        key: RunKey,
+        outcome: RunClaimOutcome,
+        detail: Arc<str>,
+    ) -> Option<RunClaim> {
+        let mut claim = self.claims.remove(&key)?.image;
+        claim.end = Some(RunClaimEnd {
+            at: turn.now,
+            outcome,
+            detail: detail.clone(),
+        });
+        self.record_claim(turn, &claim);
+        self.ended_claims.remember(claim.clone());
+        let run = self.runs.get_mut(&key)?;
+        run.detail = detail;
+        let reason = match outcome {
+            RunClaimOutcome::Succeeded => None,
+            RunClaimOutcome::Failed => Some(RunReason::Reported),
+            RunClaimOutcome::Lost => Some(RunReason::ClaimantLost),
+            RunClaimOutcome::TimedOut => Some(RunReason::MaxRuntime),
+            RunClaimOutcome::Cancelled => run.reason.or(Some(RunReason::Asked)),
+        };
+        run.reason = reason;
+        match reason {
+            None => self.end_attempt(turn, limits, key, RunState::Succeeded),
+            Some(_) if self.asks_target(key) => self.ask_target(turn, key, claim.token.0),
+            Some(_) => self.claim_failed(turn, limits, key),
+        }
+        Some(claim)
+    }
+
+    /// Whether a target is asked before a run counts as not done.
+    fn asks_target(&self, key: RunKey) -> bool {
+        let job = self.jobs.get(&key.job);
+        job.is_some_and(|job| !job.image.steps.runs.is_empty())
+    }
+
+    fn ask_target(&mut self, turn: &mut Turn, key: RunKey, token: i64) {
+        let handle = self.handle_of(turn.now, key, token as u64);
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.handle = Some(handle);
+            (run.failed, run.cancelled) = (0, 0);
+            self.by_handle.insert(handle, key);
+            self.steps.push_back(Step::Start(key));
+            self.record_run(turn, key);
+        }
+    }
+
+    /// The target has said whether the work of a claimed run is done there.
+    pub(super) fn target_answered(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if run.failed == 0 && run.cancelled == 0 {
+            run.reason = None;
+            run.detail = "the target has its marker".into();
+            return self.end_attempt(turn, limits, key, RunState::Succeeded);
+        }
+        self.claim_failed(turn, limits, key);
+    }
+
+    /// It is not known whether the work is done on the target: as if it was not. A claimant that
+    /// does it again is refused there by the marker.
+    pub(super) fn target_not_asked(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        key: RunKey,
+        why: &str,
+    ) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.detail = format!("the target could not be asked: {why}").into();
+            if let Some(handle) = run.handle {
+                self.by_handle.remove(&handle);
+            }
+            self.claim_failed(turn, limits, key);
+        }
+    }
+
+    /// Claims of a job that is deleted end with it.
+    pub(super) fn end_claims_of(&mut self, turn: &mut Turn, no: JobNo) {
+        let open = self.claims.range(RunKey::all_of(no));
+        let open: Vec<RunKey> = open.map(|(key, _)| *key).collect();
+        for key in open {
+            if let Some(mut claim) = self.claims.remove(&key).map(|claim| claim.image) {
+                claim.end = Some(RunClaimEnd {
+                    at: turn.now,
+                    outcome: RunClaimOutcome::Cancelled,
+                    detail: "".into(),
+                });
+                self.record_claim(turn, &claim);
+                self.give_up(turn, key, RunState::Cancelled, RunReason::JobDeleted);
+            }
+        }
+    }
+
+    /// A claim ended, and the work is not done.
+    fn claim_failed(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        let run = &self.runs[&key];
+        let is_open = run.closes.is_none_or(|closes| turn.now < closes);
+        match run.reason {
+            Some(RunReason::ClaimantLost) if is_open => self.offer(turn, key),
+            Some(RunReason::ClaimantLost) => self.end_attempt(turn, limits, key, RunState::Lost),
+            Some(RunReason::MaxRuntime) => self.end_attempt(turn, limits, key, RunState::TimedOut),
+            Some(RunReason::Reported) => self.end_attempt(turn, limits, key, RunState::Failed),
+            _ => self.end_attempt(turn, limits, key, RunState::Cancelled),
+        }
+    }
+
+    /// The claim of a run ends because the run is cancelled.
+    pub(crate) fn end_cancelled(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        let reason = self.runs.get(&key).and_then(|run| run.reason);
+        let outcome = match reason {
+            Some(RunReason::MaxRuntime) => RunClaimOutcome::TimedOut,
+            _ => RunClaimOutcome::Cancelled,
+        };
+        self.end_claim(turn, limits, key, outcome, "".into());
+    }
+
+    /// Writes the row of a claim with this batch.
+    pub(super) fn record_claim(&self, turn: &mut Turn, claim: &RunClaim) {
+        let claims = &mut turn.out.records.jobs.claims;
+        claims.insert((claim.run, claim.token), claim.clone());
+    }
+
+    /// Forgets claims that ended before.
+    pub(super) fn forget_claims(&mut self, since: Time) {
+        self.ended_claims.forget(since);
+    }
+}

@@ -1,0 +1,238 @@
+//! Runs that outside programs do: offered when they are due, claimed by one at a time, kept by
+//! renewing the claim, and offered again while their window lasts when the claim is lost.
+//!
+//! Renewing is in memory alone: after a recovery, and after an outage, every claim has a whole
+//! lease before it.
+
+use super::{Answered, Jobs, open_claim::OpenClaim, wake::Wake};
+use crate::core::{
+    Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunCause, RunClaim,
+    RunClaimOutcome, RunClaimed, RunImage, RunKey, RunReason, RunState, RunToken, Time, Turn,
+    model::limits::Limits,
+};
+use std::sync::Arc;
+
+impl Jobs {
+    /// Whether outside programs do the runs of a job.
+    pub(super) fn is_claimed(&self, no: JobNo) -> bool {
+        let job = self.jobs.get(&no);
+        job.is_some_and(|job| job.image.settings.claimed)
+    }
+
+    /// Gives a run to a caller, or says who has it.
+    pub(super) fn claim_run(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        caller: &Caller,
+        (name, due): (&Arc<str>, Option<Time>),
+        claimant: &Claimant,
+    ) -> Answered {
+        let no = self.job_of(caller, name)?;
+        if !self.is_claimed(no) {
+            return Err(Reject::Job(JobReject::NotForClaims));
+        }
+        if let Some(request) = claimant.request {
+            let mut open = self.claims.range(RunKey::all_of(no));
+            let same = open.find(|(_, claim)| claim.image.request == Some(request));
+            if let Some(key) = same.map(|(key, _)| *key) {
+                return Ok(self.claimed(key, false));
+            }
+        }
+        if !self.is_held(no) {
+            self.pass(turn, limits, no);
+        }
+        self.close_unclaimed(turn, limits, no);
+        match self.claimable(no, due) {
+            Some(key) => {
+                self.give(turn, caller, key, claimant);
+                Ok(self.claimed(key, true))
+            }
+            None => Ok(JobReply::NotClaimed(self.in_the_way(no, due))),
+        }
+    }
+
+    fn give(&mut self, turn: &mut Turn, caller: &Caller, key: RunKey, claimant: &Claimant) {
+        self.token.0 += 1;
+        let token = self.token;
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        let said = [&claimant.owner, &caller.name].into_iter();
+        let by = said.into_iter().find(|text| !text.is_empty());
+        run.attempt += 1;
+        run.state = RunState::Running;
+        run.reason = None;
+        run.detail = "".into();
+        run.by = by.cloned().unwrap_or_default();
+        run.handle = None;
+        run.started_at = Some(turn.now);
+        run.next_attempt_at = None;
+        (run.failed, run.cancelled) = (0, 0);
+        let image = RunClaim {
+            run: key,
+            token,
+            owner: claimant.owner.clone(),
+            caller: caller.name.clone(),
+            request: claimant.request,
+            lease: claimant.lease,
+            claimed_at: turn.now,
+            end: None,
+            late: None,
+        };
+        self.record_claim(turn, &image);
+        let renewed_at = turn.now;
+        self.claims.insert(key, OpenClaim { image, renewed_at });
+        self.change_state(turn, key.job, |state| state.last_token = token);
+        self.record_run(turn, key);
+        self.set_run_timer(key);
+        let until = turn.now + claimant.lease;
+        self.timers.insert((until, Wake::Claim(key)));
+    }
+
+    fn claimed(&self, key: RunKey, is_new: bool) -> JobReply {
+        let claim = &self.claims[&key];
+        let job = self.jobs.get(&key.job);
+        let claimed = RunClaimed {
+            claim: claim.image.clone(),
+            run: self.runs[&key].clone(),
+            lease_until: claim.lease_until(self.leases_since),
+            max_runtime: job.and_then(|job| job.image.settings.max_runtime),
+        };
+        JobReply::Claimed(claimed, is_new)
+    }
+
+    /// The oldest run that may be claimed.
+    fn claimable(&self, no: JobNo, due: Option<Time>) -> Option<RunKey> {
+        if self.agent.is_stopped {
+            return None;
+        }
+        let job = self.jobs.get(&no)?;
+        let side_by_side = job.image.settings.overlap == Overlap::Allow;
+        if !side_by_side && self.is_busy(no) {
+            return None;
+        }
+        let waits = |run: &&RunImage| run.state == RunState::Waiting;
+        let is_it = |run: &&RunImage| due.is_none_or(|due| due == run.key.due);
+        let mut waiting = self.open_runs(no).filter(waits);
+        let next = match side_by_side {
+            true => waiting.find(is_it),
+            false => waiting.next().filter(is_it),
+        };
+        // A paused job has runs that somebody asks for.
+        let may = |run: &&RunImage| job.state.paused.is_none() || run.cause == RunCause::Asked;
+        next.filter(may).map(|run| run.key)
+    }
+
+    /// The run that somebody has, or that keeps others waiting.
+    fn in_the_way(&self, no: JobNo, due: Option<Time>) -> Option<(RunImage, Option<RunClaim>)> {
+        let is_it = |run: &&RunImage| due.is_none_or(|due| due == run.key.due);
+        let mut open = self.open_runs(no).filter(is_it);
+        let has_begun = |run: &RunImage| run.state != RunState::Waiting;
+        let begun = self
+            .open_runs(no)
+            .filter(is_it)
+            .find(|run| has_begun(run))
+            .or_else(|| open.next())?;
+        let claim = self.claims.get(&begun.key);
+        Some((begun.clone(), claim.map(|claim| claim.image.clone())))
+    }
+
+    /// Keeps a claim for another lease.
+    pub(super) fn renew_run(
+        &mut self,
+        now: Time,
+        caller: &Caller,
+        name: &Arc<str>,
+        due: Time,
+        token: RunToken,
+    ) -> Answered {
+        let key = RunKey {
+            job: self.job_of(caller, name)?,
+            due,
+        };
+        let claim = self.claims.get_mut(&key);
+        let Some(claim) = claim.filter(|claim| claim.image.token == token) else {
+            return Err(Reject::Job(JobReject::NoClaim));
+        };
+        claim.renewed_at = now;
+        Ok(JobReply::Renewed(claim.lease_until(self.leases_since)))
+    }
+
+    /// A lease may be over.
+    pub(super) fn wake_claim(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        let Some(claim) = self.claims.get(&key) else {
+            return;
+        };
+        let until = match self.in_outage {
+            true => turn.now + claim.image.lease,
+            false => claim.lease_until(self.leases_since),
+        };
+        if until > turn.now {
+            self.timers.insert((until, Wake::Claim(key)));
+        } else {
+            self.end_claim(turn, limits, key, RunClaimOutcome::Lost, "".into());
+        }
+    }
+
+    /// Callers cannot reach the service, so that no claim ends for not being renewed; or they can
+    /// again, and every claim has a whole lease.
+    pub(crate) fn set_outage(&mut self, now: Time, in_outage: bool) {
+        if std::mem::replace(&mut self.in_outage, in_outage) && !in_outage {
+            self.renew_claims(now);
+        }
+    }
+
+    /// Gives every claim a whole lease.
+    pub(crate) fn renew_claims(&mut self, now: Time) {
+        self.leases_since = self.leases_since.max(now);
+    }
+
+    /// A run is there to be claimed.
+    pub(super) fn offer(&mut self, turn: &mut Turn, key: RunKey) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.state = RunState::Waiting;
+            run.handle = None;
+            run.next_attempt_at = None;
+            run.ended_at = None;
+            self.set_run_timer(key);
+            self.record_run(turn, key);
+        }
+    }
+
+    /// Until when a run may be claimed that has no window of its own: until the next due time,
+    /// unless runs wait for each other.
+    pub(super) fn claimable_until(&self, no: JobNo, due: Time) -> Option<Time> {
+        let job = self
+            .jobs
+            .get(&no)
+            .filter(|job| job.image.settings.claimed)?;
+        let queues = [Overlap::QueueOne, Overlap::QueueAll];
+        let may_wait = queues.contains(&job.image.settings.overlap);
+        let next = job.due_after(due).filter(|_| !may_wait);
+        next.map(|next| next + job.delay())
+    }
+
+    /// Runs of which the window has closed are offered no more.
+    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        if !self.is_claimed(no) {
+            return;
+        }
+        let is_closed = |run: &&RunImage| {
+            let closes = run.closes.is_some_and(|closes| closes <= turn.now);
+            run.state == RunState::Waiting && closes
+        };
+        let closed: Vec<RunImage> = self.open_runs(no).filter(is_closed).cloned().collect();
+        for run in closed {
+            let (state, reason) = match run.reason {
+                Some(RunReason::ClaimantLost) => (RunState::Lost, RunReason::ClaimantLost),
+                Some(RunReason::MaxRuntime) => (RunState::TimedOut, RunReason::MaxRuntime),
+                Some(reason) if run.attempt > 0 => (RunState::Failed, reason),
+                _ => (RunState::Missed, RunReason::NotClaimed),
+            };
+            self.give_up(turn, run.key, state, reason);
+            self.count(turn, no, state);
+        }
+        let _ = limits;
+    }
+}

@@ -1,0 +1,62 @@
+//! A run comes to nothing: the tasks that its job names for that follow, in a scheduler of their
+//! own.
+
+use super::{Jobs, Step};
+use crate::core::{Handle, RunKey, RunState, Time, Turn};
+
+/// What has happened to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It ended in this state.
+    Ended(RunState),
+    /// Who had lost its claim completed it nevertheless.
+    Late,
+}
+
+impl Failure {
+    /// As the label of the scheduler has it: the words of the API.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Failure::Ended(RunState::TimedOut) => "TIMED_OUT",
+            Failure::Ended(RunState::Lost) => "LOST",
+            Failure::Ended(RunState::Missed) => "MISSED",
+            Failure::Ended(_) => "FAILED",
+            Failure::Late => "LATE",
+        }
+    }
+}
+
+impl Jobs {
+    /// Has the tasks for a failure follow, if there are any and this is one.
+    pub(super) fn follow_failure(&mut self, key: RunKey, failure: Failure) {
+        let is_one = match failure {
+            Failure::Ended(state) => state.is_failure() || state == RunState::Missed,
+            Failure::Late => true,
+        };
+        let Some(job) = self.jobs.get(&key.job).filter(|_| is_one) else {
+            return;
+        };
+        let tasks = &job.image.on_failure;
+        if !tasks.runs.is_empty() {
+            self.started_bytes += tasks.bodies.bytes.len();
+            self.steps.push_back(Step::Follow(key, failure));
+        }
+    }
+
+    /// The handle of the scheduler that follows a failure: other than those of attempts.
+    pub(crate) fn handle_after(&self, now: Time, key: RunKey, failure: Failure) -> Handle {
+        let kind = match failure {
+            Failure::Ended(_) => 2_u64 << 62,
+            Failure::Late => 3 << 62,
+        };
+        self.handle_of(now, key, kind | (now.0 as u64 >> 2))
+    }
+
+    /// The tasks for a failure could not be submitted.
+    pub(crate) fn not_followed(&self, turn: &mut Turn, key: RunKey, why: &str) {
+        if let Some(run) = turn.out.records.jobs.runs.get_mut(&key) {
+            let detail = format!("{} on_failure was refused: {why}", run.detail);
+            run.detail = detail.trim_start().into();
+        }
+    }
+}

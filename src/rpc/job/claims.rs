@@ -1,0 +1,131 @@
+//! Claims of runs by programs outside the service.
+
+use super::{Jobs, convert, errors, mismatched, validate};
+use crate::{
+    coordinator::CallError,
+    core::{
+        Caller, JobReject, JobReply, JobVerb, Reject, RunClaim, RunClaimed, RunImage, RunKey, Time,
+    },
+};
+use rallypoint_client::api;
+use tonic::Status;
+
+impl Jobs {
+    pub(super) async fn claim_run(
+        &self,
+        caller: Caller,
+        request: &api::ClaimRunRequest,
+    ) -> Result<api::ClaimRunResponse, Status> {
+        let verb = validate::claim_run(request)?;
+        match self.ask(caller.clone(), verb).await? {
+            JobReply::Claimed(claimed, is_new) => Ok(given(&request.name, &claimed, !is_new)),
+            JobReply::NotClaimed(in_the_way) => {
+                let (run, holder) = match in_the_way {
+                    Some((run, claim)) => (Some(run), claim),
+                    None => (self.last_run(&caller, &request.name).await?, None),
+                };
+                Ok(api::ClaimRunResponse {
+                    run: run.map(|run| convert::run(&request.name, &run)),
+                    holder: holder.as_ref().map(convert::run_claim_of_others),
+                    ..api::ClaimRunResponse::default()
+                })
+            }
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// The newest due time of a job that has a fate.
+    async fn last_run(&self, caller: &Caller, name: &str) -> Result<Option<RunImage>, Status> {
+        let (job, _) = self.stored(caller, name).await?;
+        let read = self.reader.job_runs(job.no, Time::NEVER, 1).await;
+        Ok(read.map_err(errors::journal)?.pop())
+    }
+
+    pub(super) async fn renew_run(
+        &self,
+        caller: Caller,
+        request: &api::RenewRunRequest,
+    ) -> Result<api::RenewRunResponse, Status> {
+        match self.ask(caller, validate::renew_run(request)?).await? {
+            JobReply::Renewed(until) => Ok(api::RenewRunResponse {
+                lease_until: Some(convert::timestamp(until)),
+            }),
+            other => Err(mismatched(other)),
+        }
+    }
+
+    pub(super) async fn finish_run(
+        &self,
+        caller: Caller,
+        request: &api::FinishRunRequest,
+    ) -> Result<api::FinishRunResponse, Status> {
+        let (name, due, report) = validate::finish_run(request)?;
+        let verb = |known| JobVerb::FinishRun {
+            name: name.clone(),
+            due,
+            report: report.clone(),
+            known,
+        };
+        let answered = self.coordinator.job(caller.clone(), verb(None)).await;
+        let reply = match answered {
+            // The core has forgotten the claim, or there never was one.
+            Err(CallError::Rejected(Reject::Job(JobReject::NoClaim))) => {
+                let (job, _) = self.stored(&caller, &name).await?;
+                let known = self
+                    .known(RunKey { job: job.no, due }, &report.token.0)
+                    .await?;
+                self.ask(caller, verb(Some(Box::new(known)))).await?
+            }
+            answered => answered.map_err(errors::job::call)?,
+        };
+        match reply {
+            JobReply::Finished(claim, run, changed) => Ok(api::FinishRunResponse {
+                late: claim.late.is_some(),
+                claim: Some(convert::run_claim(&claim)),
+                run: run.map(|run| convert::run(&name, &run)),
+                already_finished: !changed,
+            }),
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// A claim and its run as the journal has them.
+    async fn known(&self, key: RunKey, token: &i64) -> Result<(RunClaim, RunImage), Status> {
+        let claims = self.reader.run_claims(key).await;
+        let claims = claims.map_err(errors::journal)?;
+        let claim = claims.into_iter().find(|claim| claim.token.0 == *token);
+        let runs = self.reader.job_runs(key.job, Time(key.due.0 + 1), 1).await;
+        let run = runs.map_err(errors::journal)?.pop();
+        let run = run.filter(|run| run.key == key);
+        let none = || errors::job::unknown_run("the run has no claim with this token");
+        claim.zip(run).ok_or_else(none)
+    }
+}
+
+fn given(name: &str, claimed: &RunClaimed, repeated: bool) -> api::ClaimRunResponse {
+    api::ClaimRunResponse {
+        claim: Some(convert::run_claim(&claimed.claim)),
+        run: Some(convert::run(name, &claimed.run)),
+        holder: None,
+        lease_until: Some(convert::timestamp(claimed.lease_until)),
+        warning: warning(claimed),
+        repeated,
+    }
+}
+
+/// What is left of the window is shorter than the work may take.
+fn warning(claimed: &RunClaimed) -> String {
+    let (Some(closes), Some(longest)) = (claimed.run.closes, claimed.max_runtime) else {
+        return String::new();
+    };
+    let left = closes.since(claimed.claim.claimed_at);
+    if left >= longest {
+        return String::new();
+    }
+    format!(
+        "the window closes in {} s, which is less than max_runtime ({} s): if this claim is lost, \
+         nobody else may be in time",
+        left.as_secs(),
+        longest.as_secs()
+    )
+}
