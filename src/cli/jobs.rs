@@ -52,6 +52,8 @@ enum Verb {
     Runs(remote::Runs),
     /// Cancel a run that goes on or waits
     CancelRun(remote::NamedRun),
+    /// Have runs for due times in the past that had none
+    Backfill(remote::Backfill),
     /// Do a run by a command, unless somebody else has it
     Claim(Box<claim::ClaimCommand>),
     /// Show a run with its claims
@@ -93,6 +95,7 @@ impl Jobs {
             Verb::CancelRun(run) => run.cancel(server).await?,
             Verb::Install(command) => return command.run(Installed::Runs).await,
             Verb::Claim(command) => return command.run(server).await,
+            Verb::Backfill(command) => command.run(server).await?,
             Verb::GetRun(run) => run.get(server).await?,
             Verb::StartAgent => agent::start(server).await?,
             Verb::StopAgent(command) => command.run(server).await?,

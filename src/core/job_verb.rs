@@ -58,6 +58,13 @@ pub enum JobVerb {
         /// Which one.
         due: Time,
     },
+    /// Have runs for due times in the past.
+    Backfill {
+        /// Of which job.
+        name: Arc<str>,
+        /// Which ones.
+        asked: Backfill,
+    },
     /// An outside program takes a run upon itself.
     Claim {
         /// Of which job.
@@ -96,6 +103,15 @@ pub enum JobVerb {
         /// Why.
         reason: Arc<str>,
     },
+}
+
+/// Due times in the past that have had no run, as the journal was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backfill {
+    /// Those that are to have one, ascending.
+    pub due: Vec<Time>,
+    /// Rows that stand for many due times, less those: they are written anew.
+    pub ranges: Vec<RunImage>,
 }
 
 /// Who claims a run.
@@ -146,6 +162,8 @@ pub enum JobReply {
     NotClaimed(Option<(RunImage, Option<RunClaim>)>),
     /// RenewRun: until when the claim is kept now.
     Renewed(Time),
+    /// Backfill: the due times that have a run now.
+    Backfilled(Vec<Time>),
     /// FinishRun: the claim, and its run if that is known.
     Finished(RunClaim, Option<RunImage>, bool),
 }
@@ -224,6 +242,8 @@ pub enum JobReject {
     NotForClaims,
     /// Who does its runs cannot be changed.
     ClaimedChanged,
+    /// No more than so many further runs may wait.
+    TooManyRuns(usize),
     /// There is no open claim with this token.
     NoClaim,
 }

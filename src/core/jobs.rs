@@ -10,6 +10,8 @@
 
 mod agent;
 mod asked;
+mod backfill;
+mod backfilled;
 mod claim_end;
 mod claims;
 mod define;
@@ -32,6 +34,7 @@ use super::{
     model::limits::Limits, schedule::TimeZones,
 };
 use asked::Asked;
+use backfilled::Backfilled;
 use ended_claims::EndedClaims;
 pub(crate) use failure::Failure;
 use job::Job;
@@ -67,6 +70,8 @@ pub(crate) struct Jobs {
     token: RunToken,
     /// Runs that somebody asked for, and that are over.
     asked: Asked,
+    /// Runs of backfills that are over.
+    backfilled: Backfilled,
     /// When to look at a job or a run.
     timers: BTreeSet<(Time, Wake)>,
     /// What the shard is to do.
@@ -112,6 +117,7 @@ impl Default for Jobs {
             in_outage: false,
             token: RunToken::default(),
             asked: Asked::default(),
+            backfilled: Backfilled::default(),
             timers: BTreeSet::new(),
             steps: VecDeque::new(),
             started_bytes: 0,
@@ -134,6 +140,7 @@ impl Jobs {
     ) -> Reply {
         self.asked.forget(remembered_since);
         self.forget_claims(remembered_since);
+        self.backfilled.forget(remembered_since);
         let answered = match verb {
             JobVerb::Create { name, job } => self.create(turn, limits, caller, name, job),
             JobVerb::Update { name, job, version } => {
@@ -148,6 +155,7 @@ impl Jobs {
                 from_order,
             } => self.run_now(turn, caller, name, *request, *from_order),
             JobVerb::CancelRun { name, due } => self.cancel_run(turn, caller, name, *due),
+            JobVerb::Backfill { name, asked } => self.backfill(turn, limits, caller, name, asked),
             JobVerb::Claim {
                 name,
                 due,
@@ -243,6 +251,7 @@ impl Jobs {
         if run.state.is_over()
             && let Some(run) = self.runs.remove(&key)
         {
+            self.backfilled.remember(&run);
             self.asked.remember(run);
         }
     }

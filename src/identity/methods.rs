@@ -81,6 +81,7 @@ pub const METHODS: &[(&str, &[(&str, Access)])] = &[
             ("ListRuns", In(Reader)),
             ("GetRun", In(Reader)),
             ("CancelRun", In(Submitter)),
+            ("BackfillJob", In(Submitter)),
             ("ClaimRun", In(Submitter)),
             ("RenewRun", In(Submitter)),
             ("FinishRun", In(Submitter)),

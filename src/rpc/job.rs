@@ -1,6 +1,7 @@
 //! JobService. Any replica takes a call. What changes something the owner of the shard answers;
 //! what only looks is read from the journal, by whichever replica is asked.
 
+mod backfill;
 mod calls;
 mod claims;
 
@@ -88,6 +89,13 @@ impl JobService for Jobs {
         &self,
         request: Request<api::CancelRunRequest>,
     ) -> Answer<api::CancelRunResponse> {
+        self.answer(request).await
+    }
+
+    async fn backfill_job(
+        &self,
+        request: Request<api::BackfillJobRequest>,
+    ) -> Answer<api::BackfillJobResponse> {
         self.answer(request).await
     }
 

@@ -1,6 +1,7 @@
 //! Recurring jobs as their users meet them: they fire on real servers, and what became of each due
 //! time can be read.
 
+mod backfills;
 mod claims;
 mod errors;
 mod outages;

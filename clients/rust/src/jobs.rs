@@ -38,6 +38,8 @@ calls! {
     get_run("GetRun", GetRunRequest) -> GetRunResponse;
     /// Cancels a run.
     cancel_run("CancelRun", CancelRunRequest) -> CancelRunResponse;
+    /// Has runs for due times in the past.
+    backfill_job("BackfillJob", BackfillJobRequest) -> BackfillJobResponse;
     /// Keeps a claim of a run for another lease.
     renew_run("RenewRun", RenewRunRequest) -> RenewRunResponse;
     /// Says how the work of a claimed run went.

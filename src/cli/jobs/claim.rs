@@ -4,7 +4,7 @@
 //! The command runs in a process group of its own, which is killed once the claim is lost. What it
 //! ends with is said until that is acknowledged.
 
-use super::show;
+use super::{remote, show};
 use crate::cli::{
     child::Child, connect::Server, error::CliError, exit::Exit, json, lock, output,
     resource::duration, signals::Signals, table, time_text,
@@ -74,10 +74,7 @@ impl ClaimCommand {
         let owner = self.owner.clone().unwrap_or_else(|| lock::owner(None));
         let request = ClaimRunRequest {
             name: self.name.clone(),
-            due: self.due.map(|due| prost_types::Timestamp {
-                seconds: due.as_microsecond().div_euclid(1_000_000),
-                nanos: due.subsec_nanosecond(),
-            }),
+            due: self.due.map(remote::message),
             request_id: String::new(),
             owner,
             lease: self.lease.map(duration),

@@ -57,6 +57,22 @@ pub(super) struct NamedRun {
     due: Timestamp,
 }
 
+/// Arguments of `jobs backfill`.
+#[derive(Args, Debug)]
+pub(super) struct Backfill {
+    /// Its name
+    name: String,
+    /// Due times from then on
+    #[arg(long, value_name = "TIME")]
+    from: Timestamp,
+    /// Due times before then [default: now]
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Only say which due times would have a run
+    #[arg(long)]
+    dry_run: bool,
+}
+
 impl Named {
     pub(super) async fn get(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot show job {}", self.name);
@@ -148,6 +164,22 @@ impl Runs {
     }
 }
 
+impl Backfill {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let what = format!("cannot backfill job {}", self.name);
+        let request = api::BackfillJobRequest {
+            name: self.name,
+            from: Some(message(self.from)),
+            until: self.until.map(message),
+            dry_run: self.dry_run,
+        };
+        let answer = server.client().await?.backfill_job(request).await;
+        let answer = answer.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&answer, show::backfilled);
+        Ok(())
+    }
+}
+
 impl NamedRun {
     pub(super) async fn cancel(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot cancel the run of {} of job {}", self.due, self.name);
@@ -177,10 +209,15 @@ impl NamedRun {
     }
 
     fn due(&self) -> prost_types::Timestamp {
-        prost_types::Timestamp {
-            seconds: self.due.as_microsecond().div_euclid(1_000_000),
-            nanos: self.due.subsec_nanosecond(),
-        }
+        message(self.due)
+    }
+}
+
+/// A time as the API has it.
+pub(super) fn message(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: time.as_microsecond().div_euclid(1_000_000),
+        nanos: time.subsec_nanosecond(),
     }
 }
 

@@ -7,7 +7,8 @@ use crate::cli::{
 };
 use jiff::Timestamp;
 use rallypoint_client::api::{
-    Agent, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState, schedule::Rule,
+    Agent, BackfillJobResponse, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState,
+    schedule::Rule,
 };
 
 /// One job. `remark`: what else there is to say.
@@ -93,6 +94,23 @@ pub(super) fn claims(claims: &[RunClaim]) {
         let owner = claimant(claim);
         output::line(format!("  claim of {owner} {since}: {end}{late}"));
     }
+}
+
+/// Due times in the past that have runs now.
+pub(super) fn backfilled(answer: &BackfillJobResponse) {
+    for due in &answer.due {
+        output::line(timestamp(due));
+    }
+    output::note(format!(
+        "due times: {} with a run now, {} that had one",
+        answer.due.len(),
+        answer.left_out
+    ));
+}
+
+fn timestamp(time: &prost_types::Timestamp) -> String {
+    let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
+    time.map(|time| time.to_string()).unwrap_or_default()
 }
 
 /// Who has a claim.
@@ -189,13 +207,9 @@ fn paused(job: &Job) -> Option<String> {
 
 /// The due time as `jobs cancel-run` takes it, and the last one of a range.
 pub(super) fn due(run: &JobRun) -> String {
-    let at = |time: &prost_types::Timestamp| {
-        let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
-        time.map(|time| time.to_string()).unwrap_or_default()
-    };
-    let due = run.due.as_ref().map(at).unwrap_or_default();
+    let due = run.due.as_ref().map(timestamp).unwrap_or_default();
     match &run.last_due {
-        Some(last) => format!("{due} to {} ({})", at(last), run.count),
+        Some(last) => format!("{due} to {} ({})", timestamp(last), run.count),
         None => due,
     }
 }

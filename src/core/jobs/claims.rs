@@ -112,12 +112,11 @@ impl Jobs {
         if !side_by_side && self.is_busy(no) {
             return None;
         }
-        let waits = |run: &&RunImage| run.state == RunState::Waiting;
         let is_it = |run: &&RunImage| due.is_none_or(|due| due == run.key.due);
-        let mut waiting = self.open_runs(no).filter(waits);
+        let waits = |run: &&RunImage| run.state == RunState::Waiting;
         let next = match side_by_side {
-            true => waiting.find(is_it),
-            false => waiting.next().filter(is_it),
+            true => self.open_runs(no).filter(waits).find(is_it),
+            false => self.next_waiting(no).filter(is_it),
         };
         // A paused job has runs that somebody asks for.
         let may = |run: &&RunImage| job.state.paused.is_none() || run.cause == RunCause::Asked;

@@ -52,12 +52,13 @@ impl Jobs {
             firing.closes = self.claimable_until(no, firing.due);
         }
         let overlap = self.jobs[&no].image.settings.overlap;
-        let is_free = self.open_runs(no).next().is_none();
+        let is_free = !self.is_occupied(no);
         if is_free || overlap == Overlap::Allow {
             let image = firing.image(no);
             return self.start(turn, image);
         }
-        let is_waiting = |run: &&RunImage| run.state == RunState::Waiting;
+        let is_waiting =
+            |run: &&RunImage| run.state == RunState::Waiting && run.cause != RunCause::Backfilled;
         let waiting = self.open_runs(no).filter(is_waiting).count();
         let skip = match overlap {
             _ if firing.catches_up => None,
@@ -87,6 +88,7 @@ impl Jobs {
         let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
         for key in open {
             match self.runs[&key].state {
+                RunState::Waiting if self.runs[&key].cause == RunCause::Backfilled => {}
                 RunState::Waiting => {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }

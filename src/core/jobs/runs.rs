@@ -54,7 +54,7 @@ impl Jobs {
             return;
         }
         while !self.is_busy(no) && !self.is_held(no) {
-            let Some(key) = self.open_runs(no).next().map(|run| run.key) else {
+            let Some(key) = self.next_waiting(no).map(|run| run.key) else {
                 return;
             };
             match self.runs[&key].closes {

@@ -50,6 +50,10 @@ pub struct Attempt(pub i32);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Namespace(pub Arc<str>);
 
+/// Number of a job in its shard: 1, 2, … A job that is deleted and made anew has another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobNo(pub i64);
+
 /// Names a task: the log id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId {

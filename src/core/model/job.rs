@@ -1,13 +1,14 @@
 //! Recurring jobs: values only.
 
-use super::{ids::Namespace, run_claim::RunToken, settings::Settings, time::Time};
+use super::{
+    ids::{JobNo, Namespace},
+    run_claim::RunToken,
+    settings::Settings,
+    time::Time,
+};
 use crate::core::{Submit, schedule::ScheduleText};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
-
-/// Number of a job in its shard: 1, 2, … A job that is deleted and made anew has another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobNo(pub i64);
 
 /// What a job is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

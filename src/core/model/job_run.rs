@@ -1,6 +1,9 @@
 //! Runs of jobs, and what becomes of due times: values only.
 
-use super::{ids::Handle, job::JobNo, time::Time};
+use super::{
+    ids::{Handle, JobNo},
+    time::Time,
+};
 use std::sync::Arc;
 use uuid::Uuid;
 

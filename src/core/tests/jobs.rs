@@ -1,6 +1,7 @@
 //! Each due time of a job has a fate, and at most one run.
 
 mod agent;
+mod backfills;
 mod claims;
 mod failures;
 mod overlap;

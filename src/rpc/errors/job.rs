@@ -36,6 +36,12 @@ pub(crate) fn unknown_run(what: &str) -> Status {
     Status::with_error_details(Code::NotFound, message, info(Reason::RunNotFound, &[]))
 }
 
+/// The range has more due times without a run than one call may have.
+pub(crate) fn backfill_too_large(most: usize) -> Status {
+    let what = format!("more than {most} due times: ask for a shorter range");
+    wrong("until", Reason::BackfillTooLarge, what)
+}
+
 /// Why the core refused it.
 pub(crate) fn rejected(reject: JobReject) -> Status {
     match reject {
@@ -85,6 +91,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
         JobReject::NotForClaims => not_for_claims(),
         JobReject::ClaimedChanged => claimed_changed(),
         JobReject::NoClaim => no_claim(),
+        JobReject::TooManyRuns(most) => backfill_too_large(most),
         JobReject::AgentStopped => {
             let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";
             precondition(Reason::JobBlocked, &[], "agent", message.to_owned())

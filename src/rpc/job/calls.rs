@@ -18,6 +18,7 @@ unary_calls! {
     pause_job(PauseJobRequest) -> PauseJobResponse;
     resume_job(ResumeJobRequest) -> ResumeJobResponse;
     cancel_run(CancelRunRequest) -> CancelRunResponse;
+    backfill_job(BackfillJobRequest) -> BackfillJobResponse;
     claim_run(ClaimRunRequest) -> ClaimRunResponse, creates by request_id;
     renew_run(RenewRunRequest) -> RenewRunResponse;
     finish_run(FinishRunRequest) -> FinishRunResponse;

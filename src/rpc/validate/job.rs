@@ -1,5 +1,6 @@
 //! Requests about jobs.
 
+mod backfill;
 mod claims;
 mod definition;
 mod tasks;
@@ -12,6 +13,7 @@ use crate::{
         violations::{Path, Violations},
     },
 };
+pub(crate) use backfill::{BackfillRange, backfill};
 pub(crate) use claims::{claim_run, finish_run, renew_run};
 use definition::{checked, job, number};
 use rallypoint_client::api;

@@ -219,6 +219,11 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("jobs resume a", 0, Message("ResumeJobResponse")),
     ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),
     ("jobs get-run a 2026-01-01T00:00:00Z", 1, Nothing),
+    (
+        "jobs backfill a --from 2026-01-01T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run",
+        0,
+        Message("BackfillJobResponse"),
+    ),
     ("jobs claim b -- true", 0, Message("ClaimRunResponse")),
     ("jobs claim a -- true", 1, Nothing),
     (

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 49] = [
+pub(super) const CALLS: [&str; 50] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -51,6 +51,7 @@ pub(super) const CALLS: [&str; 49] = [
     "JobService/ListRuns",
     "JobService/GetRun",
     "JobService/CancelRun",
+    "JobService/BackfillJob",
     "JobService/ClaimRun",
     "JobService/RenewRun",
     "JobService/FinishRun",

@@ -1,0 +1,163 @@
+//! Which due times of a range in the past have had no run, and what that makes of rows that stand
+//! for many of them.
+
+use super::{
+    Jobs, convert, errors, mismatched,
+    validate::{self, BackfillRange},
+};
+use crate::core::{
+    Backfill, Caller, JobNo, JobReply, JobVerb, RunImage, RunKey, RunState, Time,
+    schedule::{DueTime, Passed, Schedule, TimeZones},
+};
+use jiff::Timestamp;
+use rallypoint_client::api;
+use std::collections::{BTreeMap, BTreeSet};
+use tonic::Status;
+
+/// Runs of one call.
+const RUNS: usize = 1_000;
+/// Due times that are looked at for them.
+const DUE_TIMES: usize = 10_000;
+const PAGE: i64 = 1_000;
+
+impl Jobs {
+    pub(super) async fn backfill_job(
+        &self,
+        caller: Caller,
+        request: &api::BackfillJobRequest,
+    ) -> Result<api::BackfillJobResponse, Status> {
+        let BackfillRange { name, from, until } = validate::backfill(request)?;
+        let (job, state) = self.stored(&caller, &name).await?;
+        let schedule = job.settings.schedule.check(&TimeZones::bundled()).ok();
+        let now = Time(Timestamp::now().as_microsecond());
+        let until = [until, state.next_due]
+            .into_iter()
+            .flatten()
+            .fold(now, Time::min);
+        let times = schedule.as_ref().map(|one| due_times(one, from, until));
+        let times = times.unwrap_or_default();
+        if times.len() > DUE_TIMES {
+            return Err(errors::job::backfill_too_large(DUE_TIMES));
+        }
+        let rows = self.rows_of(job.no, from, until).await?;
+        let had: BTreeSet<Time> = rows
+            .iter()
+            .filter(|run| has_run(run))
+            .map(|run| run.key.due)
+            .collect();
+        let due: Vec<Time> = times
+            .iter()
+            .filter(|due| !had.contains(due))
+            .copied()
+            .collect();
+        if due.len() > RUNS {
+            return Err(errors::job::backfill_too_large(RUNS));
+        }
+        let left_out = (times.len() - due.len()) as i64;
+        if request.dry_run {
+            return Ok(answer(&due, left_out));
+        }
+        let ranges = schedule.map(|schedule| remainders(&schedule, &rows, from, until));
+        let asked = Backfill {
+            due,
+            ranges: ranges.unwrap_or_default(),
+        };
+        match self.ask(caller, JobVerb::Backfill { name, asked }).await? {
+            JobReply::Backfilled(due) => {
+                let left_out = (times.len() - due.len()) as i64;
+                Ok(answer(&due, left_out))
+            }
+            other => Err(mismatched(other)),
+        }
+    }
+
+    /// What became of the due times of a range, with the row before, which may stand for some.
+    async fn rows_of(&self, job: JobNo, from: Time, until: Time) -> Result<Vec<RunImage>, Status> {
+        let (mut rows, mut before) = (Vec::new(), until);
+        loop {
+            let page = self.reader.job_runs(job, before, PAGE).await;
+            let page = page.map_err(errors::journal)?;
+            let last = page.last().map(|run| run.key.due);
+            let is_full = page.len() as i64 == PAGE;
+            rows.extend(page);
+            match last {
+                Some(last) if is_full && last > from => before = last,
+                _ => break,
+            }
+        }
+        let at = rows.iter().position(|run| run.key.due <= from);
+        rows.truncate(at.map_or(rows.len(), |at| at + 1));
+        Ok(rows)
+    }
+}
+
+/// It has had a run, or has one.
+fn has_run(run: &RunImage) -> bool {
+    let had_none = matches!(run.state, RunState::Skipped | RunState::Missed);
+    run.attempt > 0 || !had_none
+}
+
+/// Due times from `from`, before `until`, one more than are looked at.
+fn due_times(schedule: &Schedule, from: Time, until: Time) -> Vec<Time> {
+    let times = schedule.due_times(timestamp(from)).filter(DueTime::is_due);
+    let times = times.map(|due| Time(due.at.as_microsecond()));
+    times
+        .take_while(|due| *due < until)
+        .take(DUE_TIMES + 1)
+        .collect()
+}
+
+/// Of rows that stand for many due times, what is left on both sides of the range. The row of its
+/// first due time is that of the whole, so it is written anew.
+fn remainders(schedule: &Schedule, rows: &[RunImage], from: Time, until: Time) -> Vec<RunImage> {
+    let mut left = BTreeMap::new();
+    for (row, last) in rows
+        .iter()
+        .filter_map(|row| row.last.map(|last| (row, last)))
+    {
+        if last < from || row.key.due >= until {
+            continue;
+        }
+        let before = part(schedule, row, row.key.due, Time(from.0 - 1).min(last));
+        let behind = part(schedule, row, until.max(row.key.due), last);
+        left.extend(
+            [before, behind]
+                .into_iter()
+                .flatten()
+                .map(|row| (row.key, row)),
+        );
+    }
+    left.into_values().collect()
+}
+
+/// The part of a row from one time to another, both included.
+fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> Option<RunImage> {
+    if from > to {
+        return None;
+    }
+    let Passed { earlier, newest } = schedule.passed(timestamp(from), timestamp(to), 1);
+    let last = newest.last()?.at;
+    let first = earlier.map_or(last, |range| range.first);
+    let count = earlier.map_or(0, |range| range.count) as i64 + 1;
+    let (first, last) = (Time(first.as_microsecond()), Time(last.as_microsecond()));
+    Some(RunImage {
+        key: RunKey {
+            due: first,
+            ..row.key
+        },
+        last: (last > first).then_some(last),
+        count: count.min(row.count),
+        ..row.clone()
+    })
+}
+
+fn timestamp(time: Time) -> Timestamp {
+    Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX)
+}
+
+fn answer(due: &[Time], left_out: i64) -> api::BackfillJobResponse {
+    api::BackfillJobResponse {
+        due: due.iter().copied().map(convert::timestamp).collect(),
+        left_out,
+    }
+}

@@ -1,0 +1,36 @@
+//! Runs for due times in the past.
+
+use super::*;
+use rallypoint_client::api::BackfillJobRequest;
+
+#[tokio::test]
+async fn due_times_from_before_the_job_have_a_run_each_and_no_second_one() {
+    let server = Server::start().await;
+    let client = &server.client;
+    create(client, "hourly", job(3_600, [sql("select 1").order(1)])).await;
+    let time = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+    let request = |dry_run| BackfillJobRequest {
+        name: "hourly".into(),
+        from: time(1_767_225_600),
+        until: time(1_767_225_600 + 5 * 3_600),
+        dry_run,
+    };
+    let planned = client.backfill_job(request(true)).await.expect("planned");
+    assert_eq!(planned.due.len(), 5);
+    assert!(runs(client, "hourly").await.is_empty());
+    let asked = client.backfill_job(request(false)).await.expect("asked");
+    assert_eq!(asked, planned);
+    let done = runs_until(client, "hourly", |runs| {
+        count(runs, RunState::Succeeded) == 5
+    })
+    .await;
+    assert!(done.iter().all(|run| run.cause() == RunCause::Backfilled));
+    let again = client.backfill_job(request(false)).await.expect("asked");
+    assert_eq!((again.due.len(), again.left_out), (0, 5));
+    let long = BackfillJobRequest {
+        until: None,
+        ..request(false)
+    };
+    let error = client.backfill_job(long).await.unwrap_err();
+    assert_eq!(reason(&error), "BACKFILL_TOO_LARGE");
+}
