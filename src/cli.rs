@@ -140,6 +140,8 @@ enum Subcommands {
     PrepareTarget(prepare_target::PrepareTarget),
     /// Recurring jobs: define them by a file, run and pause them, see what became of them
     Jobs(jobs::Jobs),
+    /// Take over what another cron runs: write a file of jobs, and compare the due times
+    Import(jobs::Import),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
     /// Print what a shell needs to complete this command line
@@ -227,6 +229,7 @@ impl Subcommands {
             Subcommands::Migrate(command) => command.run().await,
             Subcommands::CheckConfig(command) => command.run(),
             Subcommands::PrepareTarget(command) => command.run().await,
+            Subcommands::Import(command) => command.run().await,
             Subcommands::Jobs(command) => command.run(server).await,
             Subcommands::Health(command) => command.run(server).await,
             Subcommands::Completions(command) => command.run(Cli::command()),

@@ -4,6 +4,7 @@
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod database_wait;
+pub(crate) mod pg_cron;
 pub(crate) mod private_postgres;
 pub(crate) mod reload;
 pub(crate) mod session_registration;

@@ -14,6 +14,7 @@ mod churn;
 mod environment;
 mod fairness;
 mod fill;
+mod jobs;
 mod latency;
 mod lists;
 mod load;
@@ -143,6 +144,10 @@ enum Name {
     /// The owner of three replicas killed, and each restarted: the time without events, against the
     /// lease
     Takeover,
+    /// 10 000 jobs due in one second on three replicas, the owner killed meanwhile: how late the
+    /// last run begins after the due time or the takeover, against what is allowed; and due times
+    /// with two runs
+    Jobs,
     /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes
     /// on disk
     Aging,
@@ -223,6 +228,7 @@ impl Bench {
             Name::Replay => replay::run(most(10_000_000), runs).await?.into(),
             Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(count(20)).await?.into(),
+            Name::Jobs => jobs::run(count(10_000), runs).await?.into(),
             Name::Aging => aging::run(most(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(most(100_000).min(100_000)).await?.into(),
             Name::All | Name::NullServer => bail!("{:?} measures nothing", self.name),

@@ -80,14 +80,14 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
 }
 
 /// Servers at fixed addresses.
-struct Replicas {
+pub(crate) struct Replicas {
     servers: Vec<Option<Server>>,
-    addresses: Vec<String>,
+    pub addresses: Vec<String>,
     arguments: Vec<Vec<String>>,
 }
 
 impl Replicas {
-    async fn start(environment: &Environment, database: &str) -> Result<Replicas> {
+    pub(crate) async fn start(environment: &Environment, database: &str) -> Result<Replicas> {
         let mut replicas = Replicas {
             servers: Vec::new(),
             addresses: Vec::new(),
@@ -127,7 +127,7 @@ impl Replicas {
         Ok(())
     }
 
-    async fn owner(&self, client: &Client) -> Result<usize> {
+    pub(crate) async fn owner(&self, client: &Client) -> Result<usize> {
         let begun = Instant::now();
         while begun.elapsed() < EVENT_TIMEOUT {
             let status = client.status().await?;
@@ -140,7 +140,7 @@ impl Replicas {
         anyhow::bail!("no replica owns the shard")
     }
 
-    async fn kill(&mut self, index: usize) -> Result<()> {
+    pub(crate) async fn kill(&mut self, index: usize) -> Result<()> {
         self.servers[index].take().context("it runs")?.kill().await
     }
 

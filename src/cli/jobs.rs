@@ -9,12 +9,15 @@ mod claim;
 mod clock_note;
 mod file;
 mod finding;
+mod import;
 mod job;
 mod preview;
 mod remote;
 mod rules;
 mod schedule;
 mod show;
+
+pub(super) use import::Import;
 
 use super::{connect::Server, error::CliError, install::Install};
 use crate::server::target_setup::Installed;

@@ -1,5 +1,5 @@
-//! Due times in the past have runs after all, since somebody asks for them: one after the other, and
-//! behind what is due by the schedule.
+//! Due times in the past have runs after all, since somebody asks for them: one after the other,
+//! and behind what is due by the schedule.
 
 use super::{Answered, Jobs, overlap::Firing};
 use crate::core::{

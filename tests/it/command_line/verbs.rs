@@ -1,8 +1,11 @@
 //! Every verb with `--help` and `--json`, as `docs/cli.md` has it: what it prints is the message
 //! that stands there, its errors are JSON, and its exit code is the one that is due.
 
+mod calls;
+
 use super::{code, lines, run, text};
 use crate::harness::{postgres::durable, standalone::Standalone};
+use calls::CALLS;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use rallypoint::postgres::{COORDINATION, SUPERUSER, TARGET};
 use rallypoint_client::api::DESCRIPTOR;
@@ -91,174 +94,6 @@ fn own_names(document: &mut Value) {
     }
 }
 
-/// Calls of every verb: words of the command line, the exit code, and what is printed.
-const CALLS: &[(&str, i32, Form)] = &[
-    ("exec select(1) select(2) --result-rows 1", 0, Event),
-    ("exec select(1/0)", 3, Event),
-    (
-        "exec --detach select(1)",
-        0,
-        Message("DescribeSchedulerResponse"),
-    ),
-    ("wait HANDLE --first-failure", 3, Event),
-    ("status", 0, Message("GetStatusResponse")),
-    ("status --executions", 0, Message("ListExecutionsResponse")),
-    ("list --state open", 0, Message("ListSchedulersResponse")),
-    ("tasks HANDLE --failed", 0, Message("ListTasksResponse")),
-    ("attempts HANDLE 1", 0, Message("ListAttemptsResponse")),
-    ("attempts HANDLE/1", 0, Message("ListAttemptsResponse")),
-    ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
-    ("get HANDLE 1", 0, Message("GetTaskResponse")),
-    ("explain HANDLE 2", 0, Message("ExplainTaskResponse")),
-    ("retry HANDLE 1", 0, Message("RetryTaskResponse")),
-    ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
-    ("cancel HANDLE 2", 0, Message("CancelTaskResponse")),
-    (
-        "cancel HANDLE --state waiting --dry-run",
-        0,
-        Message("CancelTasksResponse"),
-    ),
-    ("cancel HANDLE", 2, Nothing),
-    ("pause HANDLE", 0, Message("PauseSchedulerResponse")),
-    (
-        "update HANDLE --weight 2",
-        0,
-        Message("UpdateSchedulerResponse"),
-    ),
-    ("update HANDLE", 2, Nothing),
-    (
-        "resume HANDLE --ignore-failures",
-        0,
-        Message("ResumeSchedulerResponse"),
-    ),
-    (
-        "release HANDLE --cancel --wait",
-        0,
-        Message("ReleaseSchedulerResponse"),
-    ),
-    (
-        "pause-target --all --reason test",
-        0,
-        Message("PauseTargetResponse"),
-    ),
-    (
-        "resume-target --all --reason test",
-        0,
-        Message("ResumeTargetResponse"),
-    ),
-    (
-        "declare-dead app --all-replicas --reason test",
-        0,
-        Message("DeclareDeadResponse"),
-    ),
-    (
-        "resource create a --capacity 2 --lock-delay 1s",
-        0,
-        Message("CreateResourceResponse"),
-    ),
-    (
-        "resource update a --max-hold 1h",
-        0,
-        Message("UpdateResourceResponse"),
-    ),
-    ("resource get a", 0, Message("GetResourceResponse")),
-    ("resource queue a", 0, Message("GetResourceResponse")),
-    (
-        "resource watch a --count 1",
-        0,
-        Message("WatchResourceResponse"),
-    ),
-    ("resource list", 0, Message("ListResourcesResponse")),
-    ("lock run a --shared -- true", 0, Nothing),
-    ("resource claim 1", 0, Message("GetClaimResponse")),
-    (
-        "resource release 1 --token 1",
-        0,
-        Message("ReleaseResponse"),
-    ),
-    (
-        "resource release 1 --force --reason test",
-        0,
-        Message("ForceReleaseResponse"),
-    ),
-    ("resource delete a", 0, Message("DeleteResourceResponse")),
-    ("health", 0, Fields(&["status"])),
-    ("migrate --database URL", 0, Fields(&["up_to_date"])),
-    (
-        "check-config FOLDER/rallypoint.toml",
-        0,
-        Fields(&["file", "targets"]),
-    ),
-    ("check-config /nowhere", 1, Nothing),
-    (
-        "jobs preview -n 2 -f FOLDER/jobs.toml",
-        0,
-        Fields(&["jobs", "time_zones"]),
-    ),
-    (
-        "jobs check -f FOLDER/jobs.toml",
-        0,
-        Fields(&["file", "findings", "jobs", "time_zones"]),
-    ),
-    ("jobs check -f /nowhere", 2, Nothing),
-    (
-        "jobs apply --dry-run -f FOLDER/jobs.toml",
-        0,
-        Fields(&["dry_run", "file", "jobs"]),
-    ),
-    (
-        "jobs apply -f FOLDER/jobs.toml",
-        0,
-        Fields(&["dry_run", "file", "jobs"]),
-    ),
-    ("jobs list", 0, Message("ListJobsResponse")),
-    ("jobs get a", 0, Message("GetJobResponse")),
-    ("jobs run a", 0, Message("RunJobResponse")),
-    ("jobs runs a", 0, Message("ListRunsResponse")),
-    ("jobs pause a --reason test", 0, Message("PauseJobResponse")),
-    ("jobs resume a", 0, Message("ResumeJobResponse")),
-    ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),
-    ("jobs get-run a 2026-01-01T00:00:00Z", 1, Nothing),
-    (
-        "jobs backfill a --from 2026-01-01T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run",
-        0,
-        Message("BackfillJobResponse"),
-    ),
-    ("jobs claim b -- true", 0, Message("ClaimRunResponse")),
-    ("jobs claim a -- true", 1, Nothing),
-    (
-        "jobs install --url ADMIN --login app",
-        0,
-        Fields(&["installed", "logins"]),
-    ),
-    (
-        "jobs stop-agent --reason test",
-        0,
-        Message("StopAgentResponse"),
-    ),
-    ("jobs start-agent", 0, Message("StartAgentResponse")),
-    ("jobs delete a", 0, Message("DeleteJobResponse")),
-    (
-        "prepare-target --login u --print",
-        0,
-        Fields(&["statements"]),
-    ),
-    (
-        "guard install --url ADMIN --login app",
-        0,
-        Fields(&["installed", "logins"]),
-    ),
-    (
-        "guard install --login u --print",
-        0,
-        Fields(&["statements"]),
-    ),
-    ("completions bash", 0, Fields(&["script", "shell"])),
-    ("man", 0, Fields(&["page"])),
-    ("man FOLDER/pages", 0, Fields(&["folder"])),
-    ("demo --scale 0.01", 0, Fields(DEMO)),
-    ("serve --slots 0", 2, Nothing),
-];
 const DEMO: &[&str] = &[
     "total_s",
     "expected_s",
@@ -277,6 +112,8 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
     let jobs = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{ statement = \"select 1\" }]\n\
                 [jobs.b]\nschedule.cron = \"@daily\"\nclaimed = true\n";
     fs::write(folder.path().join("jobs.toml"), jobs).expect("written");
+    let crontab = "30 2 * * * /opt/report\n@reboot x\n";
+    fs::write(folder.path().join("crontab"), crontab).expect("written");
     let file = "1, select 1/0\n2, select 2\n";
     let options = ["--detach", "--keep", "--on-failure", "halt"];
     let halted = text(&super::exec_file(&server, file, &options).stdout);

@@ -1,0 +1,116 @@
+//! Reads a crontab: what its lines say, and what has no place in a file of jobs.
+
+/// A line that runs a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// From 1.
+    pub line: usize,
+    /// Five fields.
+    pub fields: String,
+    /// What `CRON_TZ` says above it; empty: the zone of the machine.
+    pub time_zone: String,
+    /// Of a system crontab: as whom the command runs.
+    pub user: Option<String>,
+    /// For the shell.
+    pub command: String,
+}
+
+/// What a crontab holds.
+#[derive(Debug, Default)]
+pub(super) struct Crontab {
+    pub entries: Vec<Entry>,
+    /// Lines that have no place in a file of jobs, and why.
+    pub left_out: Vec<(usize, String)>,
+}
+
+/// Reads a crontab; with `has_users` as those below `/etc`, which name a user in each line.
+pub(super) fn read(text: &str, has_users: bool) -> Crontab {
+    let mut crontab = Crontab::default();
+    let mut time_zone = String::new();
+    for (line, text) in (1..).zip(text.lines().map(str::trim)) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        if let Some((name, value)) = variable(text) {
+            match name {
+                "CRON_TZ" => time_zone = value.to_owned(),
+                _ => crontab.left_out.push((
+                    line,
+                    format!("{name}: set it for `rallypoint jobs claim`, where the command runs"),
+                )),
+            }
+            continue;
+        }
+        match entry(line, text, has_users) {
+            Ok(entry) => crontab.entries.push(Entry {
+                time_zone: time_zone.clone(),
+                ..entry
+            }),
+            Err(why) => crontab.left_out.push((line, why)),
+        }
+    }
+    crontab
+}
+
+fn variable(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim().trim_matches('"');
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let value = value.trim().trim_matches(['"', '\'']);
+    (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
+}
+
+fn entry(line: usize, text: &str, has_users: bool) -> Result<Entry, String> {
+    let (fields, rest) = match text.strip_prefix('@') {
+        Some(named) => {
+            let (name, rest) = split(named);
+            (of_name(name)?.to_owned(), rest)
+        }
+        None => {
+            let mut rest = text;
+            let mut fields = Vec::new();
+            for _ in 0..5 {
+                let (field, behind) = split(rest);
+                fields.push(field);
+                rest = behind;
+            }
+            (fields.join(" "), rest)
+        }
+    };
+    let (user, command) = match has_users {
+        true => {
+            let (user, command) = split(rest);
+            (Some(user.to_owned()), command)
+        }
+        false => (None, rest),
+    };
+    if command.is_empty() {
+        return Err("no line of a crontab: five fields and a command".to_owned());
+    }
+    Ok(Entry {
+        line,
+        fields,
+        time_zone: String::new(),
+        user,
+        command: command.to_owned(),
+    })
+}
+
+fn of_name(name: &str) -> Result<&'static str, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "hourly" => Ok("0 * * * *"),
+        "daily" | "midnight" => Ok("0 0 * * *"),
+        "weekly" => Ok("0 0 * * 0"),
+        "monthly" => Ok("0 0 1 * *"),
+        "yearly" | "annually" => Ok("0 0 1 1 *"),
+        "reboot" => Err("@reboot: a job is due at a time; start it with the machine".to_owned()),
+        _ => Err(format!("@{name} is not known")),
+    }
+}
+
+/// The first word, and what follows it.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}

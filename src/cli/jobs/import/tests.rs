@@ -1,0 +1,81 @@
+//! What becomes of a crontab.
+
+use super::*;
+
+fn imported(text: &str, system: bool) -> (Vec<Imported>, Vec<(String, String)>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("crontab");
+    fs::write(&file, text).expect("written");
+    let from = FromCrontab {
+        file,
+        system,
+        time_zone: "Europe/Berlin".to_owned(),
+        to: To {
+            written: PathBuf::new(),
+            force: false,
+        },
+    };
+    let (jobs, left_out, _) = from.read().expect("it can be read");
+    readable(jobs, left_out)
+}
+
+#[test]
+fn lines_become_claimed_jobs_and_the_rest_is_said() {
+    let text = "MAILTO=ops\n\
+                # nightly\n\
+                30 2 * * *  /opt/bin/report.sh --all\n\
+                @daily FOO=1 /opt/bin/report.sh\n\
+                @reboot /opt/bin/start\n\
+                CRON_TZ=America/New_York\n\
+                */10 9-17 * * mon-fri poll\n\
+                5/15 * * * * odd\n\
+                nonsense\n";
+    let (jobs, left_out) = imported(text, false);
+    let names: Vec<(&str, &str)> = jobs
+        .iter()
+        .map(|job| (&*job.name, &*job.time_zone))
+        .collect();
+    let (berlin, york) = ("Europe/Berlin", "America/New_York");
+    assert_eq!(
+        names,
+        [("report", berlin), ("report-2", berlin), ("poll", york)]
+    );
+    let line = jobs[0].crontab_line.as_deref();
+    let expected = "30 2 * * *  rallypoint jobs claim report --wait 1m -- /opt/bin/report.sh --all";
+    assert_eq!(line, Some(expected));
+    let sources: Vec<&str> = left_out.iter().map(|(source, _)| &**source).collect();
+    assert_eq!(sources, ["line 1", "line 5", "line 9", "line 8"]);
+    assert!(left_out[3].1.contains("5-59/15"), "{left_out:?}");
+}
+
+#[test]
+fn users_of_a_system_crontab_are_named() {
+    let (jobs, _) = imported("0 4 * * * root /usr/sbin/rotate\n", true);
+    assert_eq!(jobs[0].name, "rotate");
+    assert!(jobs[0].notes[0].contains("root"));
+}
+
+#[test]
+fn firings_are_those_of_the_other_cron_and_differences_are_found() {
+    let (jobs, _) = imported(
+        "30 2 * * * a\n*/7 * * * * b\n0 0 */2 * mon c\n0 0 13 * fri d\n",
+        false,
+    );
+    let winter: Timestamp = "2027-01-10T00:00:00Z".parse().expect("a time");
+    let same = |job: &Imported| {
+        job.compare(winter)
+            .expect("an oracle")
+            .first_difference
+            .is_none()
+    };
+    let all: Vec<bool> = jobs.iter().map(same).collect();
+    assert_eq!(all, [true, true, false, true]);
+    let notes = jobs[2].notes(None);
+    assert!(notes[0].contains("both fields of days"), "{notes:?}");
+    // 02:30 is left out on 28 March 2027: by the clock it does not run, here at 03:00.
+    let spring: Timestamp = "2027-03-20T00:00:00Z".parse().expect("a time");
+    let compared = jobs[0].compare(spring).expect("an oracle");
+    let first = compared.first_difference.map(|at| at.to_string());
+    assert_eq!(first.as_deref(), Some("2027-03-28T01:00:00Z"));
+    assert_eq!((compared.ours, compared.theirs), (30, 29));
+}
