@@ -6,8 +6,15 @@
 
 use super::{remote, show};
 use crate::cli::{
-    child::Child, connect::Server, error::CliError, exit::Exit, json, lock, output,
-    resource::duration, signals::Signals, table, time_text,
+    child::{Change, Child},
+    connect::Server,
+    error::CliError,
+    exit::Exit,
+    job_signals::JobSignals,
+    json, lock, output,
+    resource::duration,
+    signals::Signals,
+    table, time_text,
 };
 use clap::Args;
 use jiff::Timestamp;
@@ -59,8 +66,9 @@ impl ClaimCommand {
             ("RALLYPOINT_DUE", show::due(run.run())),
             ("RALLYPOINT_TOKEN", run.token().to_string()),
         ];
+        let mut job = JobSignals::new()?;
         match Child::start(&self.command, &environment) {
-            Ok(child) => self.under(run, child, &mut signals).await,
+            Ok(child) => self.under(run, child, (&mut signals, &mut job)).await,
             Err(error) => {
                 let what = format!("cannot run {}", self.command[0]);
                 run.finish(Some(&format!("{what}: {error}"))).await.ok();
@@ -120,28 +128,14 @@ impl ClaimCommand {
         }
     }
 
-    /// Lets the command run to its end, or to that of the claim.
+    /// Lets the command run to its end, or to that of the claim, and says how it ended.
     async fn under(
         &self,
         run: ClaimedRun,
-        mut child: Child,
-        signals: &mut Signals,
+        child: Child,
+        (signals, job): (&mut Signals, &mut JobSignals),
     ) -> Result<ExitCode, CliError> {
-        let ended = loop {
-            tokio::select! {
-                // What has ended has ended under the claim.
-                biased;
-                ended = child.ended() => break ended,
-                why = run.lost() => {
-                    child.kill().await;
-                    let what = "the claim is lost, and the command was killed";
-                    return Err(CliError::new(what).why(table::plain(&why)));
-                }
-                exit = signals.next() => child.signal(exit),
-            }
-        };
-        let code =
-            ended.map_err(|error| CliError::new("cannot wait for the command").why(error))?;
+        let code = ended(&run, child, (signals, job)).await?;
         let failed = (code != 0).then(|| format!("{} ended with {code}", self.command[0]));
         let finished = tokio::select! {
             finished = run.finish(failed.as_deref()) => finished,
@@ -151,11 +145,43 @@ impl ClaimCommand {
         let finished = finished.map_err(|error| CliError::call(what, &error))?;
         if finished.late {
             let what = "the command has ended after its claim was lost: it may have run twice";
-            return Err(
-                CliError::new(what).next(format!("see `rallypoint jobs runs {}`", self.name))
-            );
+            let next = format!("see `rallypoint jobs runs {}`", self.name);
+            return Err(CliError::new(what).next(next));
         }
         Ok(ExitCode::from(code))
+    }
+}
+
+/// Resolves to the exit code of a command, unless its claim is lost before: then it is killed.
+async fn ended(
+    run: &ClaimedRun,
+    mut child: Child,
+    (signals, job): (&mut Signals, &mut JobSignals),
+) -> Result<u8, CliError> {
+    loop {
+        tokio::select! {
+            // What has ended has ended under the claim.
+            biased;
+            changed = child.changed() => match changed {
+                Ok(Change::Ended(code)) => return Ok(code),
+                Ok(Change::Stopped) => {
+                    child.stop_with_it();
+                    job.forget_stop().await;
+                    // A claim that was lost meanwhile is found out at its next renewal.
+                    child.go_on();
+                }
+                Err(error) => {
+                    return Err(CliError::new("cannot wait for the command").why(error));
+                }
+            },
+            why = run.lost() => {
+                child.kill().await;
+                let what = "the claim is lost, and the command was killed";
+                return Err(CliError::new(what).why(table::plain(&why)));
+            }
+            exit = signals.next() => child.end(exit),
+            signal = job.next() => child.signal(signal),
+        }
     }
 }
 
