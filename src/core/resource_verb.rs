@@ -2,7 +2,7 @@
 
 use super::{
     ClaimNo, ClaimPhase, ClaimSpec, ClaimState, Mode, ResourceField, ResourceImage,
-    ResourceSettings, TaskId, Time, Token,
+    ResourceSettings, TaskId, Time, Token, Want,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -139,6 +139,21 @@ pub struct ResourceView {
     pub holders: Vec<ClaimView>,
     /// Those that wait, first in line first, as many as were asked for.
     pub queue: Vec<ClaimView>,
+    /// Tasks that wait, by scheduler, as many as were asked for.
+    pub tasks: Vec<LineView>,
+}
+
+/// Tasks of one scheduler and order that want the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineView {
+    /// The first of them.
+    pub first: TaskId,
+    /// How they use the resource.
+    pub want: Want,
+    /// Their place among claims.
+    pub place: ClaimNo,
+    /// What they want is kept for them.
+    pub is_kept: bool,
 }
 
 /// A claim.

@@ -6,7 +6,7 @@ use crate::cli::{
     time_text,
 };
 use rallypoint_client::api::{
-    Claim, ClaimState, GetResourceResponse, Resource, ResourceMode, ResourceUse,
+    Claim, ClaimState, GetResourceResponse, Resource, ResourceMode, ResourceUse, WaitingTasks,
     WatchResourceResponse,
 };
 
@@ -80,6 +80,7 @@ pub(super) fn resources(resources: &[Resource]) {
 pub(super) fn queue(known: &GetResourceResponse) {
     resource(known.resource.as_ref(), "");
     claims(&known.holds, &known.queue);
+    tasks(&known.waiting_tasks);
 }
 
 /// A resource that is followed.
@@ -90,6 +91,7 @@ pub(super) fn state(state: &WatchResourceResponse) {
     };
     resource(state.resource.as_ref(), remark);
     claims(&state.holds, &state.queue);
+    tasks(&state.waiting_tasks);
 }
 
 fn claims(holds: &[Claim], queue: &[Claim]) {
@@ -123,6 +125,28 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
         }
         table.print();
     }
+}
+
+/// Tasks that wait, of which the first stands for those behind it.
+fn tasks(waiting: &[WaitingTasks]) {
+    if waiting.is_empty() {
+        return;
+    }
+    output::line("");
+    output::line(output::paint("waiting tasks", BOLD));
+    let mut table = Table::new(&["first task", "uses", ">place", "kept for it"]);
+    for line in waiting {
+        let kept = if line.is_kept { "yes" } else { "-" };
+        table.row([
+            format!("{}/{}", line.handle, line.seq),
+            line.resource
+                .as_ref()
+                .map_or_else(String::new, |one| uses(std::slice::from_ref(one))),
+            line.place.to_string(),
+            kept.to_owned(),
+        ]);
+    }
+    table.print();
 }
 
 /// One claim in full.

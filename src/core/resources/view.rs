@@ -7,8 +7,8 @@ use super::{
     in_use::InUse,
 };
 use crate::core::{
-    Caller, ClaimNo, ClaimState, ClaimView, Holder, Mode, Reject, ResourceKey, ResourceReply,
-    ResourceView,
+    Caller, ClaimNo, ClaimState, ClaimView, Holder, LineView, Mode, Reject, ResourceKey,
+    ResourceReply, ResourceView, TaskId,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,11 @@ impl Resources {
         }
         let definition = self.definitions.of(key).ok_or_else(|| unknown(key))?;
         let mut view = self.seen(definition, &key.name, self.in_use.get(key));
-        view.lines = self.tasks.watched.get(key).map_or(0, |watch| watch.lines());
+        if let Some(watch) = self.tasks.watched.get(key) {
+            let shown = |no| self.line_view(key, no);
+            view.lines = watch.lines();
+            view.tasks = watch.all().take(limit).filter_map(shown).collect();
+        }
         if let Some(in_use) = self.in_use.get(key) {
             let shown = |no: &ClaimNo| self.claim_view(*no);
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
@@ -115,6 +119,21 @@ impl Resources {
         }
     }
 
+    /// Tasks that wait for a resource.
+    fn line_view(&self, key: &ResourceKey, no: ClaimNo) -> Option<LineView> {
+        let line = self.line(no)?;
+        let want = line.wants.iter().find(|want| want.name == key.name)?;
+        Some(LineView {
+            first: TaskId {
+                handle: line.handle,
+                seq: line.front,
+            },
+            want: want.clone(),
+            place: no,
+            is_kept: self.is_kept_for(no),
+        })
+    }
+
     /// Place in one queue, and how long it may take to come to its front.
     fn place(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<(u64, Option<Duration>)> {
         let in_use = self.in_use.get(key)?;
@@ -175,6 +194,7 @@ impl Resources {
             usual_hold: definition.usual_hold,
             holders: Vec::new(),
             queue: Vec::new(),
+            tasks: Vec::new(),
         }
     }
 }

@@ -32,6 +32,18 @@ pub(crate) fn resource(view: &ResourceView) -> api::Resource {
     }
 }
 
+/// Tasks that wait for a resource.
+pub(crate) fn waiting_tasks(view: &ResourceView) -> Vec<api::WaitingTasks> {
+    let lines = view.tasks.iter().map(|line| api::WaitingTasks {
+        handle: line.first.handle.to_string(),
+        seq: line.first.seq.0,
+        resource: Some(resource_use(&line.want)),
+        place: line.place.0,
+        is_kept: line.is_kept,
+    });
+    lines.collect()
+}
+
 fn settings(settings: &ResourceSettings) -> api::ResourceSettings {
     api::ResourceSettings {
         capacity: settings.capacity as i32,

@@ -61,6 +61,7 @@ impl Resources {
             resource: Some(convert::resource(&view)),
             holds: view.holders.iter().map(convert::claim).collect(),
             queue: view.queue.iter().map(convert::claim).collect(),
+            waiting_tasks: convert::waiting_tasks(&view),
         })
     }
 

@@ -101,6 +101,7 @@ impl OwnStream for OwnWatch {
             holds: self.view.holders.iter().map(convert::claim).collect(),
             queue: self.view.queue.iter().map(convert::claim).collect(),
             deleted: self.has_ended,
+            waiting_tasks: convert::waiting_tasks(&self.view),
         }))
     }
 }

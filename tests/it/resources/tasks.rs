@@ -155,6 +155,14 @@ async fn a_task_says_what_it_waits_for_and_a_resource_who_holds_it() {
     assert_eq!((held.handle.as_str(), held.seq), (scheduler.handle(), 1));
     assert!(held.lease_until.is_none() && held.token > 0);
     assert_eq!(seen.resource.expect("it").waiting_tasks, 1);
+    let [waiting] = &seen.waiting_tasks[..] else {
+        panic!("{:?}", seen.waiting_tasks);
+    };
+    assert_eq!(
+        (waiting.handle.as_str(), waiting.seq),
+        (scheduler.handle(), 2)
+    );
+    assert!(waiting.place > held.claim && !waiting.is_kept);
     let refused = client.release_claim(held.claim, held.token).await;
     assert_eq!(super::reason(&refused.unwrap_err()), "CLAIM_OF_TASK");
     let answer = scheduler.scheduler.explain(2).await.expect("answered");
