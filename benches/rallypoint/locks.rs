@@ -17,7 +17,8 @@ use load::{Caller, Done};
 use rallypoint_client::{
     Client,
     api::{
-        CreateResourceRequest, ResourceSettings, resource_service_client::ResourceServiceClient,
+        CreateResourceRequest, ResourceSettings, TryAcquireRequest,
+        resource_service_client::ResourceServiceClient,
     },
 };
 use sqlx::Executor;
@@ -39,6 +40,10 @@ const CHANNELS: usize = 8;
 /// Callers of Postgres have a connection each.
 const MOST_CONNECTIONS: usize = 64;
 const ALONE: u64 = 500;
+/// Resources of one claim.
+const NAMES_OF_CLAIM: usize = 16;
+/// Of claims that are there meanwhile, in seconds.
+const LEASE_S: i64 = 3_600;
 
 /// The systems under load.
 struct Systems {
@@ -220,25 +225,55 @@ impl Systems {
         let mut filling = JoinSet::new();
         for part in 0..64 {
             let channel = self.channels[part as usize % CHANNELS].clone();
-            let name = name.to_owned();
-            filling.spawn(async move {
-                let mut client = ResourceServiceClient::new(channel);
-                for number in (part..count).step_by(64) {
-                    let name = match name.ends_with('/') {
-                        true => format!("{name}{number}"),
-                        false => name.clone(),
-                    };
-                    let asked = client.acquire(load::request(&name, 3_600)).await?;
-                    // The claim outlives its stream.
-                    let mut claims = asked.into_inner();
-                    claims.message().await?.context("the stream has ended")?;
-                }
-                Ok::<_, anyhow::Error>(())
-            });
+            let client = ResourceServiceClient::new(channel);
+            match name.ends_with('/') {
+                true => filling.spawn(hold_names(client, name.to_owned(), part, count)),
+                false => filling.spawn(wait_often(client, name.to_owned(), part, count)),
+            };
         }
         while let Some(filled) = filling.join_next().await {
             filled??;
         }
         Ok(())
     }
+}
+
+/// One of 64 shares of claims that wait for one resource. A stream for each: that takes longest.
+async fn wait_often(
+    mut client: ResourceServiceClient<Channel>,
+    name: String,
+    part: u64,
+    count: u64,
+) -> Result<()> {
+    for _ in (part..count).step_by(64) {
+        let asked = client.acquire(load::request(&name, LEASE_S)).await?;
+        // The claim outlives its stream.
+        let mut claims = asked.into_inner();
+        claims.message().await?.context("the stream has ended")?;
+    }
+    Ok(())
+}
+
+/// One of 64 shares of names of a pattern that are held, as many by one claim as it may name.
+async fn hold_names(
+    mut client: ResourceServiceClient<Channel>,
+    pattern: String,
+    part: u64,
+    count: u64,
+) -> Result<()> {
+    let names: Vec<u64> = (part..count).step_by(64).collect();
+    for names in names.chunks(NAMES_OF_CLAIM) {
+        let uses = names.iter().flat_map(|number| {
+            let request = load::request(&format!("{pattern}{number}"), LEASE_S);
+            request.resources
+        });
+        let request = TryAcquireRequest {
+            resources: uses.collect(),
+            lease: load::request(&pattern, LEASE_S).lease,
+            ..TryAcquireRequest::default()
+        };
+        let held = client.try_acquire(request).await?.into_inner();
+        held.claim.context("a name is held by somebody else")?;
+    }
+    Ok(())
 }
