@@ -12,8 +12,18 @@ use std::collections::{BTreeMap, HashSet};
 const SECOND_US: i64 = 1_000_000;
 /// How long the service may take to grant what can be granted, on a busy machine.
 const SLACK_US: i64 = 1_500_000;
-/// How long what callers have sent may be under way while something is wrong.
-const LATE_US: i64 = 10 * SECOND_US;
+/// How long what was withheld may take to arrive, once nothing is withheld any more.
+const LATE_US: i64 = 2 * SECOND_US;
+/// Faults in which what callers have sent may arrive later.
+const WITHHOLDING: [&str; 7] = [
+    "CallersApart",
+    "HalfOpenCallers",
+    "HalfOpenPeer",
+    "Latency",
+    "Partition",
+    "Pause",
+    "PeersApart",
+];
 /// How long a server may keep a stream that has gone silent.
 const SILENT_STREAM_US: i64 = 35 * SECOND_US;
 
@@ -142,19 +152,28 @@ fn over(facts: &Facts, quiet: &Quiet, claim: &Claim) -> i64 {
     if claim.is_refused && claim.shown.is_empty() {
         return last_call;
     }
-    let mut faults = facts.faults.values().flatten();
-    let near = |from: i64, to: i64| from <= last_call + SECOND_US && last_call <= to + LATE_US;
-    let is_disturbed = faults.any(|fault| near(fault.begun, fault.ended));
-    let late = match (is_disturbed, claim.renewed_by_caller) {
-        (false, _) => 0,
-        (true, true) => LATE_US,
-        (true, false) => SILENT_STREAM_US,
-    };
+    let from = last_heard(facts, last_call, claim.renewed_by_caller);
     // One that is granted to the dead is held for a lease.
     let leases = match claim.granted() {
         Some(_) => claim.lease,
         None => 2 * claim.lease,
     };
-    let kept_until = quiet.after(last_call + late, leases + delay);
+    let kept_until = quiet.after(from, leases + delay);
     kept_until.unwrap_or(i64::MAX)
+}
+
+/// No renewal is taken in later, by a call or by the stream of a claim.
+fn last_heard(facts: &Facts, last_call: i64, renewed_by_caller: bool) -> i64 {
+    let faults = WITHHOLDING
+        .iter()
+        .filter_map(|kind| facts.faults.get(*kind));
+    let faults = faults.flatten();
+    let withheld = faults.filter(|fault| {
+        fault.begun <= last_call + SECOND_US && last_call <= fault.ended + SECOND_US
+    });
+    match (withheld.map(|fault| fault.ended).max(), renewed_by_caller) {
+        (None, _) => last_call,
+        (Some(ended), true) => last_call.max(ended) + LATE_US,
+        (Some(ended), false) => last_call.max(ended) + SILENT_STREAM_US,
+    }
 }
