@@ -24,7 +24,6 @@ use crate::{
     coordinator::{Coordinator, Parts},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig},
     hub::session::{self, Remote},
-    identity::Authenticator,
     journal::{Journal, Replica, Sessions},
     peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
@@ -93,7 +92,7 @@ async fn run(
         trusted_namespace_metadata: config.trusted_namespace_metadata,
         peers: port.as_ref().map(Port::peers),
         tls: config.tls.clone(),
-        authenticator: config.sources.clone().map(Authenticator::new),
+        authenticator: config.authenticator.clone(),
     };
     let watched = config.config_file.zip(hangups);
     running.reload = watched.map(|(file, hangups)| Reload {

@@ -179,7 +179,7 @@ impl Host {
             replica_name: "demo".to_owned(),
             peer: None,
             tls: None,
-            sources: None,
+            authenticator: None,
             lease: DEFAULT_LEASE,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
             session_idle: DEFAULT_SESSION_IDLE,

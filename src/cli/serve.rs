@@ -8,7 +8,10 @@ mod quotas;
 mod targets;
 
 use super::{check_config, error::CliError, output, postgres_url, signals::Signals};
-use crate::server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
+use crate::{
+    identity::Authenticator,
+    server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
+};
 use clap::{Args, ValueEnum};
 use listen::Listen;
 use peers::Peers;
@@ -233,7 +236,7 @@ impl Serve {
             session_idle,
             peer,
             tls: self.callers.tls()?,
-            sources,
+            authenticator: sources.map(Authenticator::new),
             allow_unsafe_database: false,
         })
     }

@@ -2,17 +2,17 @@
 //! connection. Whoever presents a token is who the token says, whatever the certificate.
 
 use super::{
+    Access,
     jwt::{self, Fault, JwtSettings},
     keys::{JwkSet, KeySource, Keys},
     rules::{Identity, Rule},
     tokens::Tokens,
 };
+use crate::core::Namespace;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Map;
-use std::{
-    fmt,
-    ops::RangeInclusive,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, future::pending, ops::RangeInclusive, sync::Arc, time::SystemTime};
+use tokio::{sync::watch, time::sleep};
 
 /// The longest name of a caller, with its prefix.
 const NAME_BYTES: RangeInclusive<usize> = 1..=255;
@@ -31,7 +31,7 @@ pub struct Sources {
 /// Knows callers. Clones share what counts now.
 #[derive(Clone)]
 pub struct Authenticator {
-    latest: Arc<RwLock<Arc<Sources>>>,
+    latest: watch::Sender<Arc<Sources>>,
     keys: Keys,
 }
 
@@ -61,7 +61,7 @@ impl Authenticator {
         let keys = Keys::default();
         keys.set(sources.jwt.as_ref().and_then(|(_, _, keys)| keys.clone()));
         Authenticator {
-            latest: Arc::new(RwLock::new(Arc::new(sources))),
+            latest: watch::Sender::new(Arc::new(sources)),
             keys,
         }
     }
@@ -73,7 +73,7 @@ impl Authenticator {
         if new.is_some() || source(&sources) != source(&self.latest()) {
             self.keys.set(new);
         }
-        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(sources);
+        self.latest.send_replace(Arc::new(sources));
         self.keys.want();
     }
 
@@ -88,6 +88,42 @@ impl Authenticator {
                 .map(|(_, from, _)| from.clone())
         };
         self.keys.keep_fresh(source).await;
+    }
+
+    /// Resolves when whoever presents this may not call what needs `needed` in a namespace any
+    /// more: what it presents has expired, or other sources say otherwise.
+    pub async fn revoked(
+        &self,
+        authorization: Option<SecretString>,
+        certificate: Option<Arc<str>>,
+        needed: Access,
+        namespace: &Namespace,
+    ) {
+        let mut changes = self.latest.subscribe();
+        loop {
+            let identity = self.identify(Credentials {
+                authorization: authorization.as_ref().map(|text| text.expose_secret()),
+                certificate: certificate.as_deref(),
+            });
+            let Some(identity) = identity.ok().filter(|one| one.may(needed, namespace)) else {
+                return;
+            };
+            let expired = async {
+                match identity.expires_at {
+                    None => pending().await,
+                    Some(at) => {
+                        let left = at.duration_since(SystemTime::now());
+                        sleep(left.unwrap_or_default()).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = expired => return,
+                changed = changes.changed() => if changed.is_err() {
+                    return;
+                }
+            }
+        }
     }
 
     /// Who presents this.
@@ -129,8 +165,7 @@ impl Authenticator {
     }
 
     fn latest(&self) -> Arc<Sources> {
-        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
-        latest.clone()
+        self.latest.borrow().clone()
     }
 }
 

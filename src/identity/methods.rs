@@ -111,6 +111,14 @@ pub const METHODS: &[(&str, &[(&str, Access)])] = &[
     ),
 ];
 
+/// Methods whose callers have to be allowed to make them for as long as they go on.
+pub const STREAMS: &[&str] = &[
+    "/rallypoint.v1.SchedulerService/Synchronization",
+    "/rallypoint.v1.StatusService/WatchExecutions",
+    "/rallypoint.v1.ResourceService/WatchResource",
+    "/rallypoint.v1.ResourceService/Acquire",
+];
+
 /// What the method at a path (`/package.Service/Method`) needs; `None`: there is no such method.
 pub fn access(path: &str) -> Option<Access> {
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;

@@ -1,7 +1,7 @@
 //! Rules give identities roles in namespaces. A caller has every role that some rule gives it; in
 //! each namespace the highest of them counts.
 
-use super::Role;
+use super::{Access, Role};
 use crate::core::Namespace;
 use serde_json::{Map, Value};
 use std::{
@@ -80,6 +80,15 @@ impl Identity {
             .iter()
             .filter(|(in_, _)| *in_ == Namespaces::All);
         all.map(|(_, role)| *role).max()
+    }
+
+    /// Whether it may call what needs this, in a namespace.
+    pub fn may(&self, needed: Access, namespace: &Namespace) -> bool {
+        match needed {
+            Access::Anybody | Access::Known => true,
+            Access::In(role) => self.role_in(namespace) >= Some(role),
+            Access::Everywhere(role) => self.role_everywhere() >= Some(role),
+        }
     }
 
     /// The namespace of a call that names none: the only one in which it has a role, or `default`

@@ -5,7 +5,7 @@
 
 use super::errors::{self, reason::Reason};
 use crate::core::{Caller, Namespace};
-use std::{net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{net::SocketAddr, sync::Arc};
 use tonic::{
     Status,
     metadata::{Ascii, MetadataMap, MetadataValue},
@@ -23,8 +23,6 @@ pub(super) struct Known {
     pub caller: Caller,
     /// The caller has a role in all namespaces.
     pub sees_all: bool,
-    /// From then on the caller is not known any more.
-    pub expires_at: Option<SystemTime>,
 }
 
 /// Of which namespaces a caller may see what it does not ask for by name; `None`: of all.

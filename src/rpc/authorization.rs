@@ -11,10 +11,11 @@ use super::{
 };
 use crate::{
     core::{Caller, Namespace},
-    identity::{Access, Authenticator, Credentials, Identity, Refusal, Role, access},
+    identity::{Access, Authenticator, Credentials, Identity, Refusal, Role, STREAMS, access},
     peer::ConnectionInfo,
 };
 use futures_util::future::{BoxFuture, Either, FutureExt, ready};
+use secrecy::SecretString;
 use std::{
     convert::Infallible,
     task::{Context, Poll},
@@ -57,11 +58,11 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mut expires_at = None;
+        let mut ends = None;
         if let Some(authenticator) = &self.authenticator {
             match admit(authenticator, &request) {
                 Ok(Some(known)) => {
-                    expires_at = known.expires_at;
+                    ends = revocation(authenticator, &request, &known);
                     request.extensions_mut().insert(known);
                 }
                 Ok(None) => {}
@@ -71,10 +72,10 @@ where
             request.headers_mut().remove(AUTHORIZATION);
         }
         let answer = self.inner.call(request);
-        let Some(expires_at) = expires_at else {
+        let Some(ends) = ends else {
             return Either::Left(answer);
         };
-        let ending = move |body| Body::new(Expiring::new(body, expires_at));
+        let ending = move |body| Body::new(Expiring::new(body, ends));
         Either::Right(
             answer
                 .map(move |answered| Ok(answered?.map(ending)))
@@ -124,8 +125,28 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
             name: identity.name,
         },
         sees_all: everywhere.is_some(),
-        expires_at: identity.expires_at,
     }))
+}
+
+/// When the caller of a stream may not have it any more; `None`: the call is no stream.
+fn revocation(
+    authenticator: &Authenticator,
+    request: &Request<Body>,
+    known: &Known,
+) -> Option<BoxFuture<'static, ()>> {
+    let path = STREAMS.iter().find(|path| **path == request.uri().path())?;
+    let needed = access(path)?;
+    let authorization = request.headers().get(AUTHORIZATION);
+    let authorization = authorization.and_then(|value| value.to_str().ok());
+    let authorization = authorization.map(SecretString::from);
+    let info = request.extensions().get::<ConnectionInfo>();
+    let certificate = info.and_then(|info| info.certified.clone());
+    let (authenticator, namespace) = (authenticator.clone(), known.caller.namespace.clone());
+    let revoked = async move {
+        let revoked = authenticator.revoked(authorization, certificate, needed, &namespace);
+        revoked.await;
+    };
+    Some(revoked.boxed())
 }
 
 fn refused(refusal: Refusal, path: &str) -> Status {

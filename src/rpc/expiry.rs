@@ -1,30 +1,28 @@
-//! Streams end when the token of their caller does: a caller that has to prove anew who it is does
-//! so by opening the stream again.
+//! Streams end when their caller may not have them any more: its token has expired, or a changed
+//! configuration has taken its role. Whoever still may opens the stream again.
 
 use super::errors;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body::{Frame, SizeHint};
 use std::{
     pin::Pin,
     task::{Context, Poll},
-    time::SystemTime,
 };
-use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::HeaderMap};
 
-/// The body of an answer, which ends with UNAUTHENTICATED at a time if it has not ended before.
+/// The body of a stream, which ends with UNAUTHENTICATED when `ends` resolves, if not before.
 pub(super) struct Expiring {
     body: Body,
-    timer: Pin<Box<Sleep>>,
+    ends: BoxFuture<'static, ()>,
     has_expired: bool,
 }
 
 impl Expiring {
-    pub(super) fn new(body: Body, expires_at: SystemTime) -> Expiring {
-        let left = expires_at.duration_since(SystemTime::now());
+    pub(super) fn new(body: Body, ends: BoxFuture<'static, ()>) -> Expiring {
         Expiring {
             body,
-            timer: Box::pin(sleep(left.unwrap_or_default())),
+            ends,
             has_expired: false,
         }
     }
@@ -41,11 +39,12 @@ impl http_body::Body for Expiring {
         if self.has_expired {
             return Poll::Ready(None);
         }
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if polled.is_ready() || self.timer.as_mut().poll(context).is_pending() {
-            return polled;
+        if self.ends.as_mut().poll(context).is_pending() {
+            return Pin::new(&mut self.body).poll_frame(context);
         }
         self.has_expired = true;
+        // The handler ends here, and not when the caller has read this.
+        self.body = Body::empty();
         let mut trailers = HeaderMap::new();
         let ended = errors::access::identity_expired().add_header(&mut trailers);
         Poll::Ready(Some(ended.map(|()| Frame::trailers(trailers))))
@@ -63,16 +62,13 @@ impl http_body::Body for Expiring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::BodyExt;
-    use std::time::Duration;
+    use futures_util::{FutureExt, future::ready, stream::pending};
+    use http_body_util::{BodyExt, StreamBody};
 
     #[tokio::test]
-    async fn a_stream_ends_with_the_token_of_its_caller() {
-        let endless = http_body_util::StreamBody::new(futures_util::stream::pending::<
-            Result<Frame<Bytes>, Status>,
-        >());
-        let expires_at = SystemTime::now() + Duration::from_millis(20);
-        let body = Expiring::new(Body::new(endless), expires_at);
+    async fn a_stream_ends_with_the_right_of_its_caller() {
+        let endless = StreamBody::new(pending::<Result<Frame<Bytes>, Status>>());
+        let body = Expiring::new(Body::new(endless), ready(()).boxed());
         let ended = body.collect().await.expect("it ends in order");
         let trailers = ended.trailers().expect("trailers");
         assert_eq!(trailers["grpc-status"], "16");

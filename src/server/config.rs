@@ -5,7 +5,7 @@
 use super::target_setup::{self, Installed};
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
-    identity::Sources,
+    identity::Authenticator,
     journal::JournalConfig,
     peer::{CallerTls, PeerConfig},
     postgres::{self, PrivatePostgres},
@@ -53,8 +53,8 @@ pub struct Config {
     pub peer: Option<PeerConfig>,
     /// Certificates of the port for callers; `None`: plain text.
     pub tls: Option<CallerTls>,
-    /// How callers are known and what they may do; `None`: everybody may do everything.
-    pub sources: Option<Sources>,
+    /// Knows callers and what they may do; `None`: everybody may do everything.
+    pub authenticator: Option<Authenticator>,
     /// How long ownership lasts without a heartbeat; the same for all replicas.
     pub lease: Duration,
     /// How long running tasks may go on after a shutdown began.

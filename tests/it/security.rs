@@ -14,7 +14,7 @@ use crate::harness::{
     postgres::{self, POSTGRES},
 };
 use rallypoint::{
-    identity::Sources,
+    identity::{Authenticator, Sources},
     peer::CallerTls,
     postgres::{COORDINATION, TARGET},
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, Target},
@@ -27,7 +27,8 @@ use tempfile::TempDir;
 /// A server in this process whose callers are known.
 struct Secured {
     server: InProcess,
-    _folder: TempDir,
+    authenticator: Authenticator,
+    folder: TempDir,
 }
 
 /// A role of a token, which is called like its name: `NAME-token`.
@@ -88,15 +89,23 @@ impl Secured {
         };
         let journal = POSTGRES.url_for(&postgres::database(COORDINATION), COORDINATION);
         let usual = config(journal, vec![app]);
+        let authenticator = Authenticator::new(sources(folder.path()));
         let server = InProcess::start(Config {
-            sources: Some(sources(folder.path())),
+            authenticator: Some(authenticator.clone()),
             tls,
             ..usual
         });
         Secured {
             server,
-            _folder: folder,
+            authenticator,
+            folder,
         }
+    }
+
+    /// Has these callers count from now on, as SIGHUP does.
+    fn change(&self, grants: &[Grant]) {
+        describe(self.folder.path(), grants, "");
+        self.authenticator.replace(sources(self.folder.path()));
     }
 
     /// The caller with this token.

@@ -3,8 +3,12 @@
 
 use super::{RETRY_DELAY, info, plain, reason::Reason};
 use crate::{core::Namespace, identity::Role};
+use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
+
+/// Before a stream is opened again.
+const REOPEN_DELAY: Duration = Duration::from_millis(100);
 
 pub(in crate::rpc) fn identity_missing() -> Status {
     let message = "this server has to know who calls: send a token as metadata `authorization: \
@@ -27,10 +31,13 @@ pub(in crate::rpc) fn keys_unavailable() -> Status {
     Status::with_error_details(Code::Unavailable, message, details)
 }
 
-/// The token was valid when the stream began.
+/// The caller was allowed to open the stream, and may be again.
 pub(in crate::rpc) fn identity_expired() -> Status {
-    let message = "the token has expired; open the stream again with a new one";
-    plain(Code::Unauthenticated, Reason::IdentityInvalid, message)
+    let mut details = info(Reason::IdentityInvalid, &[]);
+    details.set_retry_info(Some(REOPEN_DELAY));
+    let message = "the token has expired, or the caller has lost its role: open the stream again, \
+                   with a token that is valid";
+    Status::with_error_details(Code::Unauthenticated, message, details)
 }
 
 pub(in crate::rpc) fn namespace_not_allowed() -> Status {

@@ -69,7 +69,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         replica_name: "test".into(),
         peer: None,
         tls: None,
-        sources: None,
+        authenticator: None,
         lease: DEFAULT_LEASE,
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         session_idle: DEFAULT_SESSION_IDLE,

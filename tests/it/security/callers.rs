@@ -1,7 +1,13 @@
 //! What callers do once they are known: in their own namespaces, under their own names.
 
-use super::{Grant, Secured};
-use rallypoint_client::{Client, api};
+use super::{Grant, Secured, token};
+use crate::harness::conversation::WAIT_TIMEOUT;
+use rallypoint_client::{
+    Client,
+    api::{self, scheduler_service_client::SchedulerServiceClient},
+};
+use tokio::time::timeout;
+use tonic::{Code, Request};
 
 const GRANTS: &[Grant] = &[
     Grant {
@@ -128,4 +134,55 @@ async fn who_has_several_namespaces_says_which() {
             Err(error) => assert!(!is_own && error.is("NAMESPACE_NOT_ALLOWED"), "{error}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_caller_loses_its_role() {
+    let server = Secured::start(GRANTS, "", None);
+    let etl = server.client("etl");
+    let scheduler = open(&etl).await.expect("opened");
+    let mut request = Request::new(api::SynchronizationRequest {
+        handle: scheduler.handle().to_owned(),
+        until: Some(api::Until {
+            kind: Some(api::until::Kind::Forever(())),
+        }),
+        ..Default::default()
+    });
+    let bearer = format!("Bearer {}", token("etl")).parse().expect("a token");
+    request.metadata_mut().insert("authorization", bearer);
+    let mut raw = SchedulerServiceClient::new(etl.channel());
+    let opened = raw.synchronization(request).await;
+    let mut stream = opened.expect("opened").into_inner();
+    // Nothing of the caller changes: the stream goes on.
+    server.change(GRANTS);
+    scheduler.exec(vec![sql()]).await.expect("submitted");
+    let done = async {
+        loop {
+            let message = stream
+                .message()
+                .await
+                .expect("it goes on")
+                .expect("a message");
+            if !message.done.is_empty() {
+                return;
+            }
+        }
+    };
+    timeout(WAIT_TIMEOUT, done).await.expect("the task ends");
+    server.change(&GRANTS[1..]);
+    let ended = async {
+        loop {
+            if let Err(status) = stream.message().await {
+                return status;
+            }
+        }
+    };
+    let status = timeout(WAIT_TIMEOUT, ended).await.expect("it ends");
+    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    let refused = scheduler
+        .describe()
+        .await
+        .map(drop)
+        .expect_err("nor may it call");
+    assert!(refused.is("IDENTITY_INVALID"), "{refused}");
 }

@@ -3,7 +3,7 @@
 
 use super::{Grant, Secured, token};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
-use rallypoint::identity::{Access, METHODS, Role, access};
+use rallypoint::identity::{Access, METHODS, Role, STREAMS, access};
 use rallypoint_client::{
     Client,
     api::{DESCRIPTOR, ListSchedulersRequest},
@@ -227,6 +227,20 @@ fn every_method_has_a_row_and_every_row_a_method() {
     ] {
         pool.decode_file_descriptor_set(more).expect("descriptors");
     }
+    let mut streams = BTreeSet::new();
+    for service in pool
+        .services()
+        .filter(|one| one.full_name().starts_with("rallypoint"))
+    {
+        for method in service
+            .methods()
+            .filter(MethodDescriptor::is_server_streaming)
+        {
+            streams.insert(format!("/{}/{}", service.full_name(), method.name()));
+        }
+    }
+    let known = STREAMS.iter().map(|path| (*path).to_owned());
+    assert_eq!(streams, known.collect(), "see src/identity/methods.rs");
     let methods = pool.services().flat_map(|service| {
         let name = service.full_name().to_owned();
         let path = move |method: MethodDescriptor| format!("/{name}/{}", method.name());
