@@ -34,6 +34,8 @@ use std::{
 pub const COORDINATION: &str = "rallypoint";
 /// The role and the database of the default target.
 pub const TARGET: &str = "app";
+/// Part of the name of its socket.
+const PORT: u16 = 5432;
 /// The superuser of the private server; for its own administration and for tests.
 pub const SUPERUSER: &str = "postgres";
 
@@ -161,14 +163,14 @@ impl PrivatePostgres {
             .bytes()
             .map(escaped)
             .collect();
-        format!("postgres://{role}@localhost/{database}?host={socket}&sslmode=disable")
+        format!("postgres://{role}@localhost:{PORT}/{database}?host={socket}&sslmode=disable")
     }
 
     /// The same as options for sqlx.
     pub fn options_for(&self, database: &str, role: &str) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(self.socket_dir())
-            .port(5432)
+            .port(PORT)
             .ssl_mode(PgSslMode::Disable)
             .username(role)
             .database(database)

@@ -101,6 +101,10 @@ impl Server {
         let found = client.find(word).await;
         let found = found
             .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
-        Ok(found.unwrap_or_else(|| client.scheduler(word)))
+        found.ok_or_else(|| {
+            CliError::new(format!("no open scheduler has the name {word}"))
+                .because("HANDLE_NOT_FOUND")
+                .next("check the name: `rallypoint list` shows it, and the handles of all")
+        })
     }
 }

@@ -61,6 +61,15 @@ impl CliError {
         }
     }
 
+    /// What a call would have failed for, in the words of the service, for programs.
+    pub(super) fn because(mut self, reason: &str) -> CliError {
+        self.call = Some(Box::new(FailedCall {
+            reason: reason.to_owned(),
+            fields: Vec::new(),
+        }));
+        self
+    }
+
     /// Whether a call failed for this reason.
     pub(super) fn is(&self, reason: &str) -> bool {
         self.call.as_ref().is_some_and(|call| call.reason == reason)
@@ -201,6 +210,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_RELEASED") => {
             Some("submit to another scheduler: `rallypoint exec --keep` leaves it open for retries")
         }
+        Some("ORDER_CLOSED") => Some(
+            "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end              it with `rallypoint release NAME`, or use a later order",
+        ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
         }
@@ -219,7 +231,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }
-        _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
+        _ if error.is_unknown() => {
+            Some("`rallypoint health` says whether the server works; the command may be repeated")
+        }
         _ => error.remedy(),
     }
 }

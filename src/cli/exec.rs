@@ -7,6 +7,7 @@
 mod fault;
 mod file;
 mod follow;
+mod idle_note;
 mod lone_statement;
 mod own_tasks;
 mod pipeline;
@@ -226,6 +227,7 @@ impl Exec {
                 file::read(path, &how, Format::Sql)?
             }
             None => {
+                self.refuse_file_name()?;
                 let arguments = self.statements.iter().map(|text| Described {
                     order: self.order,
                     statement: text.clone(),
@@ -257,6 +259,18 @@ impl Exec {
         let what = format!("{} is a file of SQL, which stands alone", path.display());
         Err(CliError::usage(what)
             .next("give other statements to a command of their own, orders by `-- @order N`"))
+    }
+
+    /// The name of a file is no statement, and somebody may have taken it for one.
+    fn refuse_file_name(&self) -> Result<(), CliError> {
+        let [one] = &self.statements[..] else {
+            return Ok(());
+        };
+        match !one.contains(char::is_whitespace) && Path::new(one).is_file() {
+            true => Err(CliError::usage(format!("{one} is a file, and not SQL"))
+                .next(format!("read tasks from it: `rallypoint exec -f {one}`"))),
+            false => Ok(()),
+        }
     }
 
     /// The file of SQL that is named, as an argument or by --file.

@@ -165,7 +165,8 @@ fn waiting(claim: &Claim) -> String {
             (handle, _) => format!("task {handle}/{}", first.seq),
         };
         let since = time_text::ago(time_text::micros(first.since.as_ref()));
-        said.push_str(&format!(", held by {owner} since {since}"));
+        let held_for = since.trim_end_matches(" ago");
+        said.push_str(&format!(", held by {owner} for {held_for}"));
     }
     if claim.expected_wait.is_some() {
         let expected = time_text::duration_us(claim.expected_wait.as_ref());

@@ -29,6 +29,10 @@ impl Release {
         };
         let what = format!("cannot release {}", self.handle);
         let scheduler = server.scheduler(&self.handle).await?;
+        let blocked = match self.cancel {
+            true => 0,
+            false => blocked_by_failures(&scheduler).await,
+        };
         if self.cancel && self.confirm.is_needed() {
             let question = unfinished(&scheduler).await?;
             self.confirm.ask(&question).await?;
@@ -45,12 +49,25 @@ impl Release {
                 false => "",
             };
             output::line(format!(
-                "released{before}, {} tasks unfinished",
+                "released{before}, unfinished tasks: {}",
                 answer.pending
             ));
+            if blocked > 0 && !answer.already_released {
+                output::line(format!(
+                    "it was halted by failures: {blocked} of them, which waited for                      retries, are cancelled"
+                ));
+            }
         });
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// How many tasks a halt blocks, which a release cancels. It is said besides: a call that fails
+/// says nothing here.
+async fn blocked_by_failures(scheduler: &Scheduler) -> i64 {
+    let described = scheduler.describe().await.ok();
+    let halted = described.filter(|it| it.halt.is_some());
+    halted.map_or(0, |it| it.blocked)
 }
 
 /// What a cancellation is about to end.

@@ -51,8 +51,10 @@ impl Retry {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let (handle, tasks) = task_name::tasks(&self.handle, &self.seq)?;
         if tasks.is_empty() != self.failed {
-            return Err(CliError::usage("which tasks are to be retried?")
-                .next("name tasks by their numbers, or all that failed by --failed"));
+            return Err(CliError::usage("which tasks are to be retried?").next(
+                "name tasks by their numbers, or all that failed by --failed, of which \
+                     --order, --label, --outcome and --error-code choose some",
+            ));
         }
         if self.statement.is_some() && tasks.len() != 1 {
             return Err(CliError::usage("--statement is for one task")

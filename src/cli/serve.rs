@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use listen::Listen;
 use peers::Peers;
 use quotas::Quotas;
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -258,6 +258,7 @@ fn log_to_stderr(format: LogFormat) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .log_internal_errors(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),

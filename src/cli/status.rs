@@ -12,6 +12,7 @@ use super::{
     target_pause, time_text,
 };
 use clap::Args;
+use jiff::Timestamp;
 use rallypoint_client::{
     Client, Error,
     api::{DayPin, GetStatusResponse, PausedTarget, TargetStatus, day_pin::Reason},
@@ -24,6 +25,8 @@ use std::{
 
 /// Shortest time between two updates of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// A replica that was not seen for so long has ended, as far as people are concerned.
+const GONE: Duration = Duration::from_secs(60);
 
 /// Arguments of `status`.
 #[derive(Args, Debug)]
@@ -120,13 +123,19 @@ fn print(status: &GetStatusResponse) {
 fn replicas(status: &GetStatusResponse) {
     let mut table = Table::new(&["replica", "owner", ">epoch", ">up for", ">seen"]);
     for replica in &status.replicas {
-        let started = time_text::micros(replica.started_at.as_ref());
+        let (started, seen) = (&replica.started_at, &replica.seen_at);
+        let [started, seen] = [started, seen].map(|at| time_text::micros(at.as_ref()));
+        let silent_us = Timestamp::now().as_microsecond() - seen;
+        let up_for = match silent_us >= GONE.as_micros() as i64 {
+            true => "gone".to_owned(),
+            false => time_text::ago(started).trim_end_matches(" ago").to_owned(),
+        };
         table.row([
             replica.name.clone(),
             if replica.owner { "yes" } else { "" }.to_owned(),
             replica.epoch.to_string(),
-            time_text::ago(started).trim_end_matches(" ago").to_owned(),
-            time_text::ago(time_text::micros(replica.seen_at.as_ref())),
+            up_for,
+            time_text::ago(seen),
         ]);
     }
     section(table);

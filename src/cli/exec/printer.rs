@@ -2,7 +2,11 @@
 //!
 //! An event names the line of the file that it is about, as a compiler would.
 
-use super::{own_tasks::OwnTasks, task_option::Described};
+use super::{
+    idle_note::{IdleNote, SILENCE},
+    own_tasks::OwnTasks,
+    task_option::Described,
+};
 use crate::cli::{
     async_done,
     error::CliError,
@@ -17,8 +21,10 @@ use rallypoint_client::{
 use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
+    pin::pin,
     process::ExitCode,
 };
+use tokio::time::sleep;
 
 /// Prints the events of a run, and counts them.
 pub(in crate::cli) struct Printer {
@@ -103,10 +109,19 @@ impl Printer {
         // Waiting is no call that is late.
         let scheduler = scheduler.clone().with_time_limit(None);
         let mut events = scheduler.synchronize(after, until).await.map_err(broken)?;
-        while !self.has_seen_its_own()
-            && let Some(done) = events.next().await.map_err(broken)?
-        {
-            done.iter().for_each(|done| self.event(done));
+        let mut idle_note = IdleNote::default();
+        while !self.has_seen_its_own() {
+            let mut next = pin!(events.next());
+            let done = loop {
+                tokio::select! {
+                    done = &mut next => break done,
+                    () = sleep(SILENCE) => idle_note.say(&scheduler, &self.console()).await,
+                }
+            };
+            match done.map_err(broken)? {
+                Some(done) => done.iter().for_each(|done| self.event(done)),
+                None => break,
+            }
         }
         Ok(events.end().cloned().unwrap_or_default())
     }

@@ -10,10 +10,17 @@ use rallypoint_client::{
     Scheduler,
     api::{ReleaseMode, Task},
 };
-use std::{cell::Cell, ops::ControlFlow, pin::pin};
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 /// Tasks that are cancelled at a time.
 const MAX_CONCURRENT_CANCELS: usize = 16;
+/// A signal that comes so soon after one is the same one.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// What becomes of the scheduler when the tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +72,14 @@ impl Run {
         Ok(false)
     }
 
-    /// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
+    /// Cancels what is left. A signal meanwhile exits at once: the server may not answer. But one
+    /// that comes with the first is the same: `timeout` signals a program and its group.
     pub(super) async fn cancel(
         &self,
         console: &Console,
         signals: &mut Signals,
     ) -> Result<(), CliError> {
-        console.say("cancelling (a signal exits at once) …");
+        console.say("cancelling (another signal, after a second, exits at once) …");
         let next = || format!("the tasks go on: {}", self.cancel_by_hand());
         let discarded = self.discard(signals).await;
         discarded.map_err(|error| error.leaves(self.scheduler.handle(), next()))
@@ -89,9 +97,13 @@ impl Run {
                 Some(own) => self.cancel_own(own).await,
             }
         };
-        tokio::select! {
-            cancelled = cancelling => cancelled,
-            exit = signals.next() => exit.now(),
+        let mut cancelling = pin!(cancelling);
+        let begun = Instant::now();
+        loop {
+            tokio::select! {
+                cancelled = &mut cancelling => return cancelled,
+                exit = signals.next() => if begun.elapsed() >= SAME_SIGNAL { exit.now() },
+            }
         }
     }
 

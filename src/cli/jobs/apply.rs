@@ -21,7 +21,7 @@ pub(super) struct Apply {
 /// What is done to a job.
 struct Change {
     name: String,
-    /// `created`, `changed` or `unchanged`.
+    /// `created`, `changed` or `unchanged`; in a dry run, what would be.
     done: &'static str,
     /// What differs: the field, and its value before and after.
     differences: Vec<(String, String, String)>,
@@ -41,7 +41,10 @@ impl Apply {
             "dry_run": self.dry_run,
             "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
         });
-        let lines: Vec<String> = changes.iter().map(|change| change.text()).collect();
+        let lines: Vec<String> = changes
+            .iter()
+            .map(|change| change.text(self.dry_run))
+            .collect();
         output::document(document, lines.join("\n"));
         Ok(ExitCode::SUCCESS)
     }
@@ -174,8 +177,12 @@ impl Change {
         })
     }
 
-    fn text(&self) -> String {
-        let mut lines = vec![format!("{}: {}", self.name, self.done)];
+    fn text(&self, dry_run: bool) -> String {
+        let would_be = match dry_run && self.done != "unchanged" {
+            true => "would be ",
+            false => "",
+        };
+        let mut lines = vec![format!("{}: {would_be}{}", self.name, self.done)];
         for (field, before, after) in &self.differences {
             lines.push(format!("  {field}: {before} -> {after}"));
         }

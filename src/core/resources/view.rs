@@ -147,8 +147,18 @@ impl Resources {
             Mode::Shared(permits) => (in_use.settings.capacity / permits.max(1)).max(1),
         };
         let usual = self.definitions.of(key).and_then(|one| one.usual_hold);
+        // One that is held for longer than usual says nothing of when it comes back.
+        let usual = usual.filter(|usual| in_use.held.keys().all(|no| self.held_for(*no) <= *usual));
         let wait = usual.map(|usual| usual.mul_f64(position as f64 / f64::from(at_once)));
         Some((position, wait))
+    }
+
+    /// How long it has held so far.
+    fn held_for(&self, no: ClaimNo) -> Duration {
+        match self.claims.get(&no).map(|claim| &claim.state) {
+            Some(ClaimState::Held { since, .. }) => self.now.since(*since),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Who keeps a claim from being granted: those that hold its resources, oldest first.

@@ -12,15 +12,15 @@ pub(in crate::rpc) fn not_retriable(reason: Reason, task: TaskId, description: &
     Status::with_error_details(Code::FailedPrecondition, description, details)
 }
 
-/// The retry that the task has runs something else than this call asks for.
-pub(in crate::rpc) fn already_retried(task: TaskId, retry: Seq) -> Status {
+/// The retry that the task has runs something else than this call asks for. `last`: of its
+/// retries, each of the one before.
+pub(in crate::rpc) fn already_retried(task: TaskId, retry: Seq, last: Seq) -> Status {
     let reason = Reason::AlreadyRetried;
-    let mut details = info(reason, &[("retry", retry.0.to_string())]);
+    let mut details = info(reason, &[("retry", last.0.to_string())]);
     let description = format!(
-        "task {} has the retry {retry}, which runs another statement: if that failed as well, \
-         retry it",
-        task.seq.0,
-        retry = retry.0
+        "task {} was retried as task {}, with another statement: if that failed as well, retry \
+         task {}",
+        task.seq.0, retry.0, last.0
     );
     details.add_precondition_failure_violation(
         reason.as_str_name(),

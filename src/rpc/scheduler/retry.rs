@@ -25,6 +25,8 @@ use tonic::Status;
 
 /// How often the journal is searched for one call, while other callers are ahead.
 pub(super) const MAX_SEARCHES: usize = 8;
+/// Retries of retries that are followed to name the last one.
+const MAX_RETRIES_FOLLOWED: usize = 100;
 
 /// A task to retry.
 pub(super) struct Retriable {
@@ -139,8 +141,25 @@ impl Schedulers {
         wanted.replace(instead);
         match wanted.runs_the_same_as(copy) {
             true => Ok(()),
-            false => Err(errors::already_retried(id, retry)),
+            false => {
+                let last = self.last_retry(id.handle, retry).await?;
+                Err(errors::already_retried(id, retry, last))
+            }
         }
+    }
+
+    /// The last of the retries that begin with this one, each of the one before.
+    async fn last_retry(&self, handle: Handle, first: Seq) -> Result<Seq, Status> {
+        let mut last = first;
+        for _ in 0..MAX_RETRIES_FOLLOWED {
+            let task = self.reader.tasks_of(handle, &[last]).await;
+            let task = task.map_err(errors::journal)?;
+            match task.first().and_then(|task| task.retried_as) {
+                Some(next) => last = next,
+                None => break,
+            }
+        }
+        Ok(last)
     }
 
     /// A task that has ended other than succeeded.

@@ -132,7 +132,7 @@ fn what_is_neither_handle_nor_name_is_named_as_such() {
     assert_eq!(code(&output), 1);
     let error = text(&output.stderr);
     assert!(
-        error.contains("ID_MALFORMED") && error.contains("or the name"),
+        error.contains("HANDLE_NOT_FOUND") && error.contains("has the name nobody"),
         "{error}"
     );
     let wrong = server.run(&["exec", "--name", "two words", "select 1"]);
