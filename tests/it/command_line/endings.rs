@@ -110,6 +110,27 @@ fn a_second_signal_ends_exec_though_the_server_does_not_answer() {
 }
 
 #[test]
+fn exec_says_why_nothing_runs() {
+    let server = Standalone::start();
+    let paused = server.run(&["pause-target", "app", "--reason", "a new disk"]);
+    assert_eq!(code(&paused), 0);
+    let (child, said, handle) = exec(&server, &["select 1"]);
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    let line = lines.find(|line| line.starts_with("nothing runs"));
+    let line = line.expect("it is said");
+    assert!(
+        line.contains("task 1 waits") && line.contains("a new disk"),
+        "{line}"
+    );
+    assert!(
+        line.contains(&format!("`rallypoint explain {handle} 1`")),
+        "{line}"
+    );
+    interrupt(&child);
+    assert_eq!(code(&child.wait_with_output().expect("it ends")), 3);
+}
+
+#[test]
 fn exec_tells_how_its_tasks_ended_though_nobody_reads_what_it_prints() {
     let server = Standalone::start();
     let (mut child, said, _) = exec(&server, &["select pg_sleep(1)", "select 1/0"]);

@@ -118,7 +118,7 @@ async fn another_statement_is_not_dropped_in_silence_and_may_have_parameters() {
     let why = text(&refused.stderr);
     assert_eq!(code(&refused), 1, "{why}");
     assert!(
-        why.contains("ALREADY_RETRIED") && why.contains("retry 4"),
+        why.contains("ALREADY_RETRIED") && why.contains("retry task 4"),
         "{why}"
     );
     // The parameters of the task, unless there are others.
