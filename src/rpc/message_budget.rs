@@ -4,10 +4,14 @@
 //! A connection may hold as much as stays free for the others, so one gets half of the room, two
 //! get a third each, and a newcomer always finds some. Whoever finds none is told OVERLOADED at
 //! once. A message that has begun must arrive in time, so half of one cannot keep its room for
-//! ever.
+//! ever. Methods that anybody may call take small messages only, and those no room: whoever is not
+//! known keeps none from the others.
 
 use super::errors;
-use crate::peer::ConnectionInfo;
+use crate::{
+    identity::{Access, access},
+    peer::ConnectionInfo,
+};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http_body::{Frame, SizeHint};
@@ -32,7 +36,7 @@ use tower::Service;
 /// Room for the messages of all connections.
 const ROOM_BYTES: usize = 192 << 20;
 /// A smaller message takes no room: its stream takes as much.
-const SMALL_BYTES: usize = 1 << 10;
+pub(super) const SMALL_BYTES: usize = 1 << 10;
 /// How long a message may take to arrive once it is expected.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// gRPC puts five bytes before each message: a compression flag and the length.
@@ -82,7 +86,11 @@ where
             of_connection: of_connection.unwrap_or_default(),
             held: AtomicUsize::new(0),
         });
-        let messages = |body| Messages::new(body, place.clone(), self.largest);
+        let largest = match access(request.uri().path()) {
+            Some(Access::Anybody) => self.largest.min(SMALL_BYTES),
+            _ => self.largest,
+        };
+        let messages = |body| Messages::new(body, place.clone(), largest);
         let request = request.map(|body| Body::new(messages(body)));
         let answer = self.inner.call(request);
         async move {

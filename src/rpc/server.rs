@@ -9,7 +9,7 @@ use super::{
     errors,
     forwarding::{peer_service::Peering, route::Route},
     job::Jobs,
-    message_budget::MessageRoom,
+    message_budget::{MessageRoom, SMALL_BYTES},
     operator::Operators,
     resource::Resources,
     scheduler::Schedulers,
@@ -38,7 +38,7 @@ use tonic::service::Routes;
 use tower::{layer::layer_fn, util::MapResponseLayer};
 
 /// Limit of the transport for a request. Validation refuses above 4 MiB with a better message.
-const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
+pub(super) const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
 /// The same between replicas. What one of them took, and encodes anew with a request id, must not
 /// be too large for the owner.
 const MAX_FORWARDED_BYTES: usize = 2 * MAX_REQUEST_BYTES;
@@ -170,6 +170,7 @@ pub(crate) async fn serve(
 ) -> anyhow::Result<()> {
     let stopping = CancellationToken::new();
     let (health, health_service) = tonic_health::server::health_reporter();
+    let health_service = health_service.max_decoding_message_size(SMALL_BYTES);
     let auth = Auth::new(config.trusted_namespace_metadata);
     let route = Route::new(coordinator.clone(), config.peers.clone());
     tokio::spawn(readiness::report(

@@ -2,7 +2,12 @@
 //! NOT_SERVING, and every call may be repeated later. It knows nothing of the coordinator, which
 //! does not exist yet.
 
-use super::{errors, server, status::readiness};
+use super::{
+    errors,
+    message_budget::{MessageRoom, SMALL_BYTES},
+    server,
+    status::readiness,
+};
 use crate::peer::{Accept, connections};
 use futures_util::future::{Either, Ready, ready};
 use std::{
@@ -32,9 +37,13 @@ pub(crate) async fn serve_unready(
     over: CancellationToken,
 ) -> anyhow::Result<()> {
     let (reporter, health) = tonic_health::server::health_reporter();
+    let health = health.max_decoding_message_size(SMALL_BYTES);
     readiness::set_not_serving(&reporter).await;
     let served = server::transport()
         .layer(layer_fn(Refuse))
+        .layer(layer_fn(|inner| {
+            MessageRoom::new(inner, server::MAX_REQUEST_BYTES)
+        }))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(
             connections(listener, server::MAX_CONNECTIONS, accept),
