@@ -6,7 +6,7 @@
 
 use super::{
     renewed::{Files, Renewed, certificates, private_key},
-    tls::{ALPN, authorities},
+    tls::{ALPN, authorities, forget_sessions},
 };
 use anyhow::Context;
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -80,6 +80,7 @@ fn server_config(pems: &[Vec<u8>]) -> anyhow::Result<Arc<ServerConfig>> {
     let config = builder.with_single_cert(chain, private_key(key)?);
     let mut config = config.context("the certificate and its key")?;
     config.alpn_protocols = vec![ALPN.to_vec()];
+    forget_sessions(&mut config);
     Ok(Arc::new(config))
 }
 

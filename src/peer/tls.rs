@@ -10,7 +10,7 @@ use tokio_rustls::{
     rustls::{
         ClientConfig, RootCertStore, ServerConfig,
         pki_types::{CertificateDer, ServerName},
-        server::WebPkiClientVerifier,
+        server::{NoServerSessionStorage, WebPkiClientVerifier},
     },
     server,
 };
@@ -115,11 +115,19 @@ impl Identity {
             .context("the certificate and its key")?;
         server.alpn_protocols = vec![ALPN.to_vec()];
         client.alpn_protocols = vec![ALPN.to_vec()];
+        forget_sessions(&mut server);
         Ok(Identity {
             server: Arc::new(server),
             client: Arc::new(client),
         })
     }
+}
+
+/// Has every connection show its certificate: one that has expired, or is not trusted any more,
+/// must not go on by a session from before.
+pub(super) fn forget_sessions(config: &mut ServerConfig) {
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
 }
 
 /// Those of a PEM file, at least one.
