@@ -4,7 +4,7 @@
 
 use super::{error::Failure, statement::Conditions, target_session};
 use crate::{
-    core::{Assignment, NO_ROLE, SessionOptions, SessionReset, TaskId},
+    core::{Assignment, NO_ROLE, Namespace, SessionOptions, SessionReset, TaskId},
     executor::{config::TargetConfig, pg_client::Login},
 };
 use std::{
@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     session_reset: SessionReset,
     /// Roles that tasks may name.
     roles: BTreeSet<String>,
+    /// Namespaces whose tasks run here; `None`: all.
+    namespaces: Option<BTreeSet<Namespace>>,
     /// Options of tasks that bring none.
     defaults: SessionOptions,
 }
@@ -47,6 +49,7 @@ impl Settings {
             login: Arc::new(login),
             session_reset: config.session_reset,
             roles: config.roles,
+            namespaces: config.namespaces,
             defaults: config.defaults,
         }
     }
@@ -71,8 +74,24 @@ impl Settings {
         }
     }
 
+    /// Also what was submitted while the target was open to its namespace is not run.
+    fn check_open_to(&self, namespace: &Namespace) -> Result<(), Failure> {
+        let of = self.namespaces.as_ref();
+        if of.is_none_or(|of| of.contains(namespace)) {
+            return Ok(());
+        }
+        let message = format!(
+            "the target {} is closed to the namespace {namespace}: have its `namespaces` in the \
+             configuration name it, or submit the task to another target",
+            self.name,
+            namespace = namespace.0
+        );
+        Err(Failure::refused("TARGET_CLOSED", message))
+    }
+
     /// How a task is run here: as it says, and where it says nothing, as the target does.
     pub(crate) fn conditions(&self, assignment: &Assignment) -> Result<Conditions, Failure> {
+        self.check_open_to(&assignment.namespace)?;
         let options = &assignment.spec.options;
         let session = options.session.or(&self.defaults);
         let role = session.role.as_ref();

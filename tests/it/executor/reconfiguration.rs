@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, Task, login, sql, succeeded, token};
 use crate::harness::postgres::{POSTGRES, connect, database, value};
 use rallypoint::{
-    core::{Report, SessionOptions},
+    core::{Namespace, Report, SessionOptions},
     executor::TargetConfig,
     postgres::{SUPERUSER, TARGET},
 };
@@ -186,4 +186,19 @@ async fn who_shuts_down_announces_no_slots_whatever_is_changed() {
     value(&mut gate, "select pg_advisory_unlock(1)::text").await;
     succeeded(changing.fixture.ended(running).await.report);
     leaving.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn a_target_that_was_closed_runs_nothing_that_was_submitted_before() {
+    let mut changing = Changing::new("closed_login").await;
+    succeeded(changing.fixture.run(sql("select 1")).await);
+    changing.change(|config| config.namespaces = Some([Namespace("etl".into())].into()));
+    let report = changing.fixture.run(sql("select 1")).await;
+    let Report::Failed { error, transient } = report else {
+        panic!("{report:?}");
+    };
+    assert_eq!((error.code.as_str(), transient), ("TARGET_CLOSED", false));
+    assert!(error.message.contains("`namespaces`"), "{error:?}");
+    changing.change(|config| config.namespaces = None);
+    succeeded(changing.fixture.run(sql("select 1")).await);
 }
