@@ -3,7 +3,9 @@
 //! Invariants: only algorithms that the operator has named count, and only ones with public keys;
 //! issuer, audience and end are always asked for.
 
-use jsonwebtoken::{DecodingKey, Validation, decode, decode_header, jwk::JwkSet};
+use jsonwebtoken::{
+    DecodingKey, Validation, decode, decode_header, errors::ErrorKind, jwk::JwkSet,
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
@@ -52,7 +54,7 @@ pub(super) fn is_jwt(token: &str) -> bool {
 
 /// What a token says.
 pub(super) fn verify(token: &str, settings: &JwtSettings, keys: &JwkSet) -> Result<Claims, Fault> {
-    let refused = |error: jsonwebtoken::errors::Error| Fault::Refused(error.to_string());
+    let refused = |error: jsonwebtoken::errors::Error| Fault::Refused(why(error.kind()).to_owned());
     let header = decode_header(token).map_err(refused)?;
     if !settings.algorithms.contains(&header.alg) {
         return Err(Fault::Refused(
@@ -77,7 +79,7 @@ pub(super) fn verify(token: &str, settings: &JwtSettings, keys: &JwkSet) -> Resu
     if let Some(missing) = settings
         .required_claims
         .iter()
-        .find(|claim| !all.contains_key(*claim))
+        .find(|claim| all.get(*claim).is_none_or(Value::is_null))
     {
         return Err(Fault::Refused(format!("it has no claim {missing}")));
     }
@@ -98,6 +100,27 @@ pub(super) fn verify(token: &str, settings: &JwtSettings, keys: &JwkSet) -> Resu
         all,
         expires_at: expires_at.unwrap_or(SystemTime::UNIX_EPOCH),
     })
+}
+
+/// Why it is refused, in words of which none are the caller's.
+fn why(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::ExpiredSignature => "it has expired",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
+        ErrorKind::InvalidIssuer => "somebody else has issued it",
+        ErrorKind::InvalidAudience => "it is meant for somebody else",
+        ErrorKind::MissingRequiredClaim(_) => "it lacks exp, iss or aud",
+        ErrorKind::InvalidClaimFormat(_) => "one of its claims has another form",
+        ErrorKind::InvalidAlgorithm
+        | ErrorKind::InvalidAlgorithmName
+        | ErrorKind::UnsupportedAlgorithm => "its algorithm is not that of its key",
+        ErrorKind::InvalidKeyFormat
+        | ErrorKind::InvalidEcdsaKey
+        | ErrorKind::InvalidEddsaKey
+        | ErrorKind::InvalidRsaKey(_) => "its key cannot be used",
+        _ => "it makes no sense",
+    }
 }
 
 #[cfg(test)]

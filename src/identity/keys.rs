@@ -94,12 +94,14 @@ impl Keys {
     }
 
     /// Reads them again and again, from where `source` says at that time; for ever.
-    pub(super) async fn keep_fresh(self, source: impl Fn() -> Option<KeySource>) {
+    pub(super) async fn keep_fresh(self, latest: impl Fn() -> Option<KeySource>) {
         loop {
-            let source = source();
+            let source = latest();
             if let Some(source) = &source {
                 match source.load().await {
-                    Ok(keys) => self.set(Some(keys)),
+                    // Meanwhile others may have been put in charge.
+                    Ok(keys) if latest().as_ref() == Some(source) => self.set(Some(keys)),
+                    Ok(_) => {}
                     Err(error) => {
                         let error = format!("{error:#}");
                         tracing::warn!(%error, "the keys of the issuer of tokens cannot be read");
