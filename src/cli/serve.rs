@@ -216,7 +216,7 @@ impl Serve {
         let lease = self.peers.lease();
         let peer = self.peers.config()?;
         if let Some(peer) = &peer {
-            self.callers.check_peers(peer.listen, peer.tls.is_some())?;
+            self.callers.check_peers(peer, sources.is_some())?;
         }
         Ok(Config {
             listen,

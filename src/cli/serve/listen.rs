@@ -6,7 +6,7 @@
 use crate::{
     cli::error::CliError,
     identity::Sources,
-    peer::{CallerTls, CallerTlsFiles},
+    peer::{CallerTls, CallerTlsFiles, PeerConfig},
 };
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
@@ -112,13 +112,27 @@ impl Listen {
         ))
     }
 
-    /// Refuses a port for replicas off this machine at which anybody may say that it is one.
+    /// Refuses a port for replicas at which somebody who is none may say that it is one: off this
+    /// machine, and where callers are known also on it.
     pub(super) fn check_peers(
         &self,
-        listen: SocketAddr,
-        has_certificates: bool,
+        peer: &PeerConfig,
+        identifies_callers: bool,
     ) -> Result<(), CliError> {
-        if self.insecure || has_certificates || listen.ip().is_loopback() {
+        let listen = peer.listen;
+        if self.insecure {
+            return Ok(());
+        }
+        if peer.tls.is_some() {
+            if self.takes_certificates() && peer.names.is_empty() {
+                let what = "certificates of callers could open the port for replicas";
+                return Err(CliError::usage(what)
+                    .why("with --listen-client-ca callers have certificates, too")
+                    .next("say with --peer-name which names only replicas have"));
+            }
+            return Ok(());
+        }
+        if listen.ip().is_loopback() && !identifies_callers {
             return Ok(());
         }
         Err(

@@ -28,7 +28,8 @@ async fn whoever_answers_knows_who_calls() {
     let folder = TempDir::new().expect("a directory");
     describe(folder.path(), GRANTS, "");
     let path = folder.path().join("rallypoint.toml");
-    let options = ["--config", path.to_str().expect("UTF-8")];
+    let path = path.to_str().expect("UTF-8");
+    let options = ["--config", path, "--insecure"];
     let cluster = Cluster::with_token(2, &options, &token("root")).await;
     let owner = cluster.owner().await;
     for replica in [owner, 1 - owner] {

@@ -124,6 +124,10 @@ fn a_server_refuses_to_be_reached_by_everybody() {
     let (code, said) = refused(&peers);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("--peer-cert"), "{said}");
+    let peers = ["--peer-listen", "127.0.0.1:0", "--config", config];
+    let (code, said) = refused(&peers);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--peer-cert"), "{said}");
     let both = ["--config", config, "--trusted-namespace-metadata"];
     let (code, said) = refused(&both);
     assert_eq!(code, Some(2), "{said}");
