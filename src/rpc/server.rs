@@ -138,6 +138,7 @@ fn services(
         coordinator: coordinator.clone(),
         reader,
         executions,
+        targets: config.targets.clone(),
         stopping: stopping.clone(),
         route,
     };

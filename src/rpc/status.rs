@@ -11,7 +11,7 @@ use super::{
     convert::{self, duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
     errors,
     forwarding::route::{Destination, Route},
-    validate::{self, ListExecutions},
+    validate::{self, ListExecutions, Targets},
 };
 use crate::{
     coordinator::{Coordinator, ReplicaStatus},
@@ -46,6 +46,8 @@ pub(super) struct Statuses {
     pub reader: Reader,
     /// Slots and targets.
     pub executions: Executions,
+    /// Which targets are open to whom.
+    pub targets: Targets,
     /// Cancelled when the server shuts down: streams end.
     pub stopping: CancellationToken,
     /// Route to the other replicas; `None`: only this one is reported.
@@ -71,12 +73,12 @@ impl StatusService for Statuses {
                 timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
             {
                 let status = self.with_targets(status.into_inner()).await;
-                return Ok(restricted(own.as_ref(), status));
+                return Ok(self.restricted(own.as_ref(), status));
             }
         }
         let status = self.status().await;
         let status = self.with_targets(status).await;
-        Ok(restricted(own.as_ref(), status))
+        Ok(self.restricted(own.as_ref(), status))
     }
 
     async fn list_executions(
@@ -93,7 +95,7 @@ impl StatusService for Statuses {
         if next < all {
             list.next_page_token = query.token.after(next as u128);
         }
-        visibility::restrict_slots(own.as_ref(), &mut list.executions);
+        visibility::restrict_list(own.as_ref(), &self.targets, &mut list);
         let mut notes = TaskNotes::default();
         self.note(&mut notes, &mut list).await;
         Ok(Response::new(list))
@@ -124,6 +126,15 @@ impl StatusService for Statuses {
 }
 
 impl Statuses {
+    fn restricted(
+        &self,
+        own: Option<&Namespace>,
+        mut status: api::GetStatusResponse,
+    ) -> Response<api::GetStatusResponse> {
+        visibility::restrict(own, &self.targets, &mut status);
+        Response::new(status)
+    }
+
     /// Adds what the journal says of the tasks that run; not for another replica, which does so.
     async fn note(&self, notes: &mut TaskNotes, list: &mut api::ListExecutionsResponse) {
         if self.route.is_some() && !notes.add_to(&self.reader, &mut list.executions).await {
@@ -197,7 +208,8 @@ impl Watch {
             }
             let mut found = self.statuses.executions.of_all_replicas().await;
             let left_out = cut(&mut found.executions);
-            visibility::restrict_slots(self.own.as_ref(), &mut found.executions);
+            let own = self.own.as_ref();
+            visibility::restrict_list(own, &self.statuses.targets, &mut found);
             self.statuses.note(&mut self.notes, &mut found).await;
             let timeless = found
                 .executions
@@ -220,14 +232,6 @@ impl Watch {
         }
         None
     }
-}
-
-fn restricted(
-    own: Option<&Namespace>,
-    mut status: api::GetStatusResponse,
-) -> Response<api::GetStatusResponse> {
-    visibility::restrict(own, &mut status);
-    Response::new(status)
 }
 
 /// Leaves as many slots as a message may hold, those that run something first. Returns how many are
