@@ -56,6 +56,15 @@ pub(super) struct Credentials {
         value_name = "FILE"
     )]
     token_file: Option<PathBuf>,
+    /// Send the token in plain text to other machines, where the network itself encrypts
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Connection",
+        env = "RALLYPOINT_PLAIN_TEXT_TOKEN",
+        hide_env_values = true
+    )]
+    plain_text_token: bool,
     /// Namespace to call in, for callers that have several
     #[arg(
         long,
@@ -99,6 +108,10 @@ impl Credentials {
     /// The client with token and namespace.
     pub(super) fn of(&self, client: Client) -> rallypoint_client::Result<Client> {
         let token = std::env::var(TOKEN).ok().map(SecretString::from);
+        let client = match self.plain_text_token {
+            true => client.with_plain_text_tokens(),
+            false => client,
+        };
         let client = match (&self.token_file, token) {
             (Some(path), _) => client.with_token_file(path)?,
             (None, Some(token)) => client.with_token(&token)?,

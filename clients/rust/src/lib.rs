@@ -93,6 +93,7 @@ pub struct Client {
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
     token: Option<Token>,
+    plain_text_tokens: bool,
     request_id: Option<String>,
 }
 
@@ -135,6 +136,7 @@ impl Client {
             caller: None,
             namespace: None,
             token: None,
+            plain_text_tokens: false,
             request_id: None,
         }
     }
@@ -163,9 +165,27 @@ impl Client {
         })
     }
 
+    /// Lets a token, which is given after this, be sent in plain text to other machines. Safe only
+    /// where the network itself encrypts, as a service mesh does.
+    pub fn with_plain_text_tokens(self) -> Client {
+        Client {
+            plain_text_tokens: true,
+            ..self
+        }
+    }
+
+    fn check_token_unreadable(&self) -> Result<()> {
+        match self.plain_text_tokens {
+            true => Ok(()),
+            false => self.servers.check_unreadable(),
+        }
+    }
+
     /// Calls with a token, by which the server knows the caller. Fails unless it is printable ASCII
-    /// without spaces.
+    /// without spaces, and where an address is neither `https://` nor on this machine; see
+    /// [`Client::with_plain_text_tokens`].
     pub fn with_token(self, token: &SecretString) -> Result<Client> {
+        self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::new(token)?),
             ..self
@@ -174,6 +194,7 @@ impl Client {
 
     /// As [`Client::with_token`], with the first line of a file, which is read again every 10 s.
     pub fn with_token_file(self, path: impl AsRef<Path>) -> Result<Client> {
+        self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::read(path.as_ref())?),
             ..self

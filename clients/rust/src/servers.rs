@@ -6,6 +6,7 @@ use crate::{
     tls::Tls,
 };
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -29,6 +30,8 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 pub(crate) struct Servers {
     channels: Arc<[Channel]>,
     present: Arc<AtomicUsize>,
+    /// An address off this machine that is reached in plain text, if there is one.
+    readable: Option<Arc<str>>,
 }
 
 /// The server that a call was sent to.
@@ -49,6 +52,7 @@ impl Servers {
                     return Ok(Servers {
                         channels: channels.collect(),
                         present: Arc::new(AtomicUsize::new(index)),
+                        readable: readable(&endpoints),
                     });
                 }
                 Err(error) => failure = Some(Error::from(error)),
@@ -59,14 +63,25 @@ impl Servers {
 
     /// As [`Servers::connect`], but connects at the first call.
     pub(crate) fn connect_lazy(addresses: &str, tls: &Tls) -> Result<Servers> {
-        let channels = addresses_of(addresses, CONNECT_TIMEOUT, tls)?
-            .iter()
-            .map(Address::connect_lazy)
-            .collect();
+        let endpoints = addresses_of(addresses, CONNECT_TIMEOUT, tls)?;
         Ok(Servers {
-            channels,
+            channels: endpoints.iter().map(Address::connect_lazy).collect(),
             present: Arc::default(),
+            readable: readable(&endpoints),
         })
+    }
+
+    /// Fails when others could read what is sent to one of them.
+    pub(crate) fn check_unreadable(&self) -> Result<()> {
+        match &self.readable {
+            None => Ok(()),
+            Some(address) => Err(tonic::Status::invalid_argument(format!(
+                "a token would be sent to {address} in plain text, for others to read: write \
+                 https://, or allow it where the network itself encrypts \
+                 (Client::with_plain_text_tokens, --plain-text-token)"
+            ))
+            .into()),
+        }
     }
 
     /// The server in use.
@@ -112,6 +127,13 @@ impl Address {
         }
     }
 
+    /// What is sent there stays on this machine.
+    fn is_here(&self) -> bool {
+        let host = self.endpoint.uri().host().unwrap_or_default();
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
+    }
+
     fn connect_lazy(&self) -> Channel {
         match self.tls.clone() {
             None => self.endpoint.connect_lazy(),
@@ -121,6 +143,13 @@ impl Address {
             }
         }
     }
+}
+
+/// The first that others could read what is sent to.
+fn readable(addresses: &[Address]) -> Option<Arc<str>> {
+    let is_readable = |address: &&Address| address.tls.is_none() && !address.is_here();
+    let found = addresses.iter().find(is_readable);
+    found.map(|address| address.endpoint.uri().to_string().into())
 }
 
 fn addresses_of(addresses: &str, within: Duration, tls: &Tls) -> Result<Vec<Address>> {
@@ -174,4 +203,31 @@ fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Res
         endpoint,
         tls: is_tls.then(|| tls.clone()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Client;
+
+    #[tokio::test]
+    async fn a_token_is_not_sent_where_others_can_read_it() {
+        let token = "secret".to_owned().into();
+        let plain = "127.0.0.1:1,http://db.example:50051";
+        for (address, is_refused) in [
+            ("http://127.0.0.1:1", false),
+            ("localhost:1", false),
+            ("http://[::1]:1", false),
+            ("https://db.example:1", false),
+            ("http://db.example:1", true),
+            ("http://10.0.0.1:1", true),
+            (plain, true),
+        ] {
+            let client = Client::connect_lazy(address).expect("an address");
+            let refused = client.with_token(&token).map(drop).err();
+            assert_eq!(refused.is_some(), is_refused, "{address}: {refused:?}");
+        }
+        let client = Client::connect_lazy(plain).expect("addresses");
+        let allowed = client.with_plain_text_tokens().with_token(&token);
+        assert!(allowed.is_ok(), "{allowed:?}");
+    }
 }
