@@ -102,6 +102,10 @@ impl Run {
                 .next(next));
         }
         let hold = Hold::of(claim).map_err(|error| CliError::call(&what, &error))?;
+        // This program may have stood still since the grant, for longer than the lease.
+        if let Some(why) = lost_meanwhile(&client, &hold).await {
+            return Err(CliError::new(what).why(table::plain(&why)));
+        }
         let environment = [
             ("RALLYPOINT_TOKEN", hold.token().to_string()),
             ("RALLYPOINT_CLAIM", hold.claim().claim.to_string()),
@@ -228,7 +232,11 @@ async fn under(
 /// Why a hold was lost while this program stood still; `None`: it is held, and was renewed.
 async fn lost_meanwhile(client: &Client, hold: &Hold) -> Option<String> {
     let renewed = client.renew(hold.claim().claim, hold.token()).await;
-    let lost = renewed.err().map(|error| error.message);
+    let is_over = |error: &rallypoint_client::Error| {
+        let reasons = ["CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH"];
+        reasons.iter().any(|reason| error.is(reason))
+    };
+    let lost = renewed.err().filter(is_over).map(|error| error.message);
     lost.or_else(|| hold.is_lost())
 }
 

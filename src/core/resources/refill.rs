@@ -27,26 +27,44 @@ impl Resources {
     /// A claim was requested: what it has taken comes back, what it waits for will.
     pub(super) fn watch_refills(&mut self, no: ClaimNo) {
         let keys = self.claims[&no].keys();
-        let is_due = |in_use: &InUse| in_use.wake <= self.now;
-        // One that is due has the queue looked at, which those who stand in it wait for.
-        let keys = keys.filter(|key| !self.in_use.get(key).is_some_and(is_due));
-        for key in keys.collect::<Vec<_>>() {
-            self.set_refill_timer(&key, |in_use, now| in_use.refilled_at(now));
+        for key in keys {
+            self.watch_refill(&key);
         }
     }
 
-    /// Forgets a resource that nobody uses and of which nothing is missing; looks at it again when
-    /// enough has come back.
-    pub(super) fn forget_or_refill(&mut self, key: &ResourceKey) {
-        let now = self.now;
-        match self.in_use.get(key).is_some_and(|one| one.is_idle(now)) {
-            true => {
-                let idle = self.in_use.remove(key);
-                let wake = idle.map_or(Time::NEVER, |idle| idle.wake);
-                self.refills.remove(&(wake, key.clone()));
-            }
-            false => self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now)),
+    /// Looks at a resource again when enough has come back. A timer that is due stays: it has the
+    /// queue looked at, which those who stand in it wait for.
+    fn watch_refill(&mut self, key: &ResourceKey) {
+        let is_due = |in_use: &InUse| in_use.wake <= self.now;
+        if !self.in_use.get(key).is_some_and(is_due) {
+            self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now));
         }
+    }
+
+    /// The queue of a resource was looked at. Forgets a resource that nobody uses and of which
+    /// nothing is missing; looks at it again when enough has come back.
+    pub(super) fn forget_or_refill(&mut self, key: &ResourceKey) {
+        if !self.forget_idle(key) {
+            self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now));
+        }
+    }
+
+    /// The same of a resource whose queue was not looked at.
+    pub(super) fn forget_or_watch(&mut self, key: &ResourceKey) {
+        if !self.forget_idle(key) {
+            self.watch_refill(key);
+        }
+    }
+
+    fn forget_idle(&mut self, key: &ResourceKey) -> bool {
+        let now = self.now;
+        let is_idle = self.in_use.get(key).is_some_and(|one| one.is_idle(now));
+        if is_idle {
+            let idle = self.in_use.remove(key);
+            let wake = idle.map_or(Time::NEVER, |idle| idle.wake);
+            self.refills.remove(&(wake, key.clone()));
+        }
+        is_idle
     }
 
     fn set_refill_timer(&mut self, key: &ResourceKey, due: fn(&InUse, Time) -> Time) {

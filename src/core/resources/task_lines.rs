@@ -250,7 +250,7 @@ impl Resources {
         if let Some(in_use) = self.in_use.get_mut(key) {
             in_use.leave_queue(no);
         }
-        self.forget_or_refill(key);
+        self.forget_or_watch(key);
         could
     }
 

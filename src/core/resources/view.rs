@@ -148,7 +148,10 @@ impl Resources {
         };
         let usual = self.definitions.of(key).and_then(|one| one.usual_hold);
         // One that is held for longer than usual says nothing of when it comes back.
-        let usual = usual.filter(|usual| in_use.held.keys().all(|no| self.held_for(*no) <= *usual));
+        let usual = usual.filter(|usual| {
+            let mut oldest = in_use.held.keys().take(HOLDERS_NAMED);
+            oldest.all(|no| self.held_for(*no) <= *usual)
+        });
         let wait = usual.map(|usual| usual.mul_f64(position as f64 / f64::from(at_once)));
         Some((position, wait))
     }
