@@ -154,8 +154,13 @@ impl FromCrontab {
             }
             // A minute of waiting bears a difference between the clocks.
             let line = format!(
-                "{}  rallypoint jobs claim {name} --wait 1m -- {}",
-                entry.fields, entry.command
+                "{}{}  rallypoint jobs claim {name} --wait 1m -- {}",
+                match &*entry.time_zone {
+                    "" => String::new(),
+                    zone => format!("CRON_TZ={zone}\n"),
+                },
+                entry.fields,
+                in_one_word(&entry.command)
             );
             Imported {
                 keys: format!(
@@ -356,16 +361,33 @@ impl Names {
     }
 }
 
+/// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
+/// program with plain words. Else cron's shell would run a part of it beside the claim, on every
+/// machine.
+fn in_one_word(command: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _./:@+,-".contains(c);
+    let sets_variable = command
+        .split(' ')
+        .next()
+        .is_some_and(|word| word.contains('='));
+    let starts_plainly = command.starts_with(['/', '.']) || !command.contains(' ');
+    match command.chars().all(is_plain) && !sets_variable && starts_plainly {
+        true => command.to_owned(),
+        false => format!("/bin/sh -c '{}'", command.replace('\'', r"'\''")),
+    }
+}
+
 /// The name of the program that a command runs.
 fn program(command: &str) -> String {
     let is_variable = |word: &&str| word.contains('=');
     let word = command.split_whitespace().find(|word| !is_variable(word));
     let name = word.and_then(|word| word.rsplit('/').next());
+    let name = name.and_then(|name| name.split('.').next());
+    let is_of_a_name = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
     name.unwrap_or_default()
-        .split('.')
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+        .chars()
+        .filter(is_of_a_name)
+        .collect()
 }
 
 /// A text as a comment.

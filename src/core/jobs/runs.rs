@@ -174,7 +174,11 @@ impl Jobs {
         let rule: Rerun = self.jobs.get(&key.job)?.image.settings.rerun?;
         let run = &self.runs[&key];
         let at = now + rule.delay;
-        let is_open = run.closes.is_none_or(|closes| at < closes);
+        // A run that was asked for, or is made up for, has no window: else it would go on for ever.
+        let is_open = match run.closes {
+            Some(closes) => at < closes,
+            None => rule.max.is_some(),
+        };
         let may = state.is_failure()
             && rule.max.is_none_or(|max| run.attempt <= max)
             && (is_open || !rule.within_window);

@@ -43,6 +43,23 @@ fn lines_become_claimed_jobs_and_the_rest_is_said() {
     let line = jobs[0].crontab_line.as_deref();
     let expected = "30 2 * * *  rallypoint jobs claim report --wait 1m -- /opt/bin/report.sh --all";
     assert_eq!(line, Some(expected));
+    let line = |at: usize| jobs[at].crontab_line.as_deref().expect("a line");
+    assert!(
+        line(1).ends_with("-- /bin/sh -c 'FOO=1 /opt/bin/report.sh'"),
+        "{}",
+        line(1)
+    );
+    assert!(
+        line(2).starts_with("CRON_TZ=America/New_York\n*/10 9-17"),
+        "{}",
+        line(2)
+    );
+    let two = imported("@daily cd /x && echo 'a b'\n", false).0;
+    let line = two[0].crontab_line.as_deref().expect("a line");
+    assert!(
+        line.ends_with(r"-- /bin/sh -c 'cd /x && echo '\''a b'\'''"),
+        "{line}"
+    );
     let sources: Vec<&str> = left_out.iter().map(|(source, _)| &**source).collect();
     assert_eq!(sources, ["line 1", "line 5", "line 9", "line 8"]);
     assert!(left_out[3].1.contains("5-59/15"), "{left_out:?}");
