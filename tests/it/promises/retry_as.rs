@@ -61,7 +61,7 @@ async fn another_statement_than_that_of_the_retry_is_refused_and_the_same_one_is
     ] {
         let refused = retry(other).await.expect_err("another one");
         assert!(refused.is("ALREADY_RETRIED"), "{refused:?}");
-        assert!(refused.message.contains("the retry 2"), "{refused:?}");
+        assert!(refused.message.contains("retry task 2"), "{refused:?}");
     }
     assert_eq!(scheduler.all_done().await.len(), 2);
 }
