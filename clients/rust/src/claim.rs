@@ -113,6 +113,11 @@ impl ClaimStream {
         Ok(())
     }
 
+    /// Since when it is kept for a lease, as far as this process knows.
+    pub(crate) fn kept_since(&self) -> Instant {
+        self.kept_since
+    }
+
     /// Has somebody else renew the claim and end it. Returns since when it is kept for a lease.
     pub(crate) fn hand_over(&mut self) -> Instant {
         self.renewal = None;

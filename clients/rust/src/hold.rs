@@ -37,10 +37,14 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Keeps a claim that was granted. Fails with `CLAIM_ENDED` when it has ended instead.
+    /// Keeps a claim that was granted. Fails with `CLAIM_ENDED` when it has ended instead, or when
+    /// this process has stood still since the grant, for longer than the lease.
     pub fn of(mut stream: ClaimStream) -> Result<Hold> {
         if !stream.is_granted() {
             return Err(not_granted(stream.claim()));
+        }
+        if stream.kept_since().elapsed() >= stream.lease() {
+            return Err(noticed_late(stream.claim()));
         }
         let kept_since = stream.hand_over();
         let (client, claim) = (stream.client.clone(), stream.claim().clone());
@@ -206,6 +210,19 @@ fn how(claim: &api::Claim) -> String {
 }
 
 /// The error of a claim that ended.
+/// It was granted, and its lease over by the clock of this process, which has stood still.
+fn noticed_late(claim: &api::Claim) -> Error {
+    let message = format!(
+        "the grant of claim {} was noticed after its lease: others may have had it since",
+        claim.claim
+    );
+    Error {
+        reason: Some("CLAIM_ENDED".to_owned()),
+        effect: Some(Effect::None),
+        ..Error::from(Status::failed_precondition(message))
+    }
+}
+
 fn not_granted(claim: &api::Claim) -> Error {
     let message = format!("the claim has ended: {}", how(claim));
     Error {

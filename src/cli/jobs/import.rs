@@ -160,7 +160,7 @@ impl FromCrontab {
                     zone => format!("CRON_TZ={zone}\n"),
                 },
                 entry.fields,
-                in_one_word(&entry.command)
+                crontab::in_one_word(&entry.command)
             );
             Imported {
                 keys: format!(
@@ -358,22 +358,6 @@ impl Names {
         let name = all.find(|name| !self.0.contains(name)).unwrap_or_default();
         self.0.insert(name.clone());
         name
-    }
-}
-
-/// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
-/// program with plain words. Else cron's shell would run a part of it beside the claim, on every
-/// machine.
-fn in_one_word(command: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _./:@+,-".contains(c);
-    let sets_variable = command
-        .split(' ')
-        .next()
-        .is_some_and(|word| word.contains('='));
-    let starts_plainly = command.starts_with(['/', '.']) || !command.contains(' ');
-    match command.chars().all(is_plain) && !sets_variable && starts_plainly {
-        true => command.to_owned(),
-        false => format!("/bin/sh -c '{}'", command.replace('\'', r"'\''")),
     }
 }
 

@@ -114,3 +114,19 @@ fn split(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
+
+/// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
+/// program with plain words. Else cron's shell would run a part of it beside the claim, on every
+/// machine.
+pub(super) fn in_one_word(command: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _./:@+,-".contains(c);
+    let sets_variable = command
+        .split(' ')
+        .next()
+        .is_some_and(|word| word.contains('='));
+    let starts_plainly = command.starts_with(['/', '.']) || !command.contains(' ');
+    match command.chars().all(is_plain) && !sets_variable && starts_plainly {
+        true => command.to_owned(),
+        false => format!("/bin/sh -c '{}'", command.replace('\'', r"'\''")),
+    }
+}
