@@ -31,7 +31,11 @@ mod wake;
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
     JobVerb, Reject, Reply, RunImage, RunKey, RunState, RunToken, ShardId, Time, Turn,
-    model::limits::Limits, schedule::TimeZones,
+    model::{
+        limits::Limits,
+        steady::{Pace, Steady},
+    },
+    schedule::TimeZones,
 };
 use asked::Asked;
 use backfilled::Backfilled;
@@ -63,7 +67,8 @@ pub(crate) struct Jobs {
     claims: BTreeMap<RunKey, OpenClaim>,
     ended_claims: EndedClaims,
     /// Leases of claims count from then at the earliest.
-    leases_since: Time,
+    leases_since: Steady,
+    pace: Pace,
     /// Callers cannot reach the service, so that no claim ends for not being renewed.
     in_outage: bool,
     /// The token of the last claim.
@@ -113,7 +118,8 @@ impl Default for Jobs {
             by_handle: FxHashMap::default(),
             claims: BTreeMap::new(),
             ended_claims: EndedClaims::default(),
-            leases_since: Time(0),
+            leases_since: Steady::default(),
+            pace: Pace::default(),
             in_outage: false,
             token: RunToken::default(),
             asked: Asked::default(),

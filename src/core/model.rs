@@ -15,6 +15,7 @@ pub(crate) mod retry;
 pub(crate) mod run_claim;
 pub(crate) mod session_options;
 pub(crate) mod settings;
+pub(crate) mod steady;
 pub(crate) mod target_pause;
 pub(crate) mod task;
 pub(crate) mod time;

@@ -24,7 +24,6 @@ mod missing;
 mod passing;
 mod refill;
 mod restore;
-mod steady;
 mod task_blockers;
 mod task_holds;
 pub(crate) mod task_lines;
@@ -34,7 +33,11 @@ mod watch;
 
 use super::{
     Caller, ClaimCounts, ClaimNo, Namespace, Proof, Reject, Reply, ResourceKey, ResourceReject,
-    ResourceReply, ResourceVerb, TaskId, Ticket, Time, Token, Turn, model::limits::Limits,
+    ResourceReply, ResourceVerb, TaskId, Ticket, Time, Token, Turn,
+    model::{
+        limits::Limits,
+        steady::{Pace, Steady},
+    },
 };
 use claim::Claim;
 use definitions::Definitions;
@@ -43,7 +46,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-use steady::{Pace, Steady};
 use task_lines::TaskLines;
 use uuid::Uuid;
 use watch::Watches;

@@ -238,6 +238,7 @@ impl Shard {
     /// moment. Leases of claims count by the latter.
     pub fn set_lead(&mut self, lead: i64) {
         self.resources.set_lead(lead);
+        self.jobs.set_lead(lead);
     }
 
     /// Callers could not reach the service for a while: every open claim has a whole lease.

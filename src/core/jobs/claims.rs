@@ -81,7 +81,7 @@ impl Jobs {
             late: None,
         };
         self.record_claim(turn, &image);
-        let renewed_at = turn.now;
+        let renewed_at = self.pace.steady(turn.now);
         self.claims.insert(key, OpenClaim { image, renewed_at });
         self.change_state(turn, key.job, |state| state.last_token = token);
         self.record_run(turn, key);
@@ -96,7 +96,7 @@ impl Jobs {
         let claimed = RunClaimed {
             claim: claim.image.clone(),
             run: self.runs[&key].clone(),
-            lease_until: claim.lease_until(self.leases_since),
+            lease_until: claim.lease_until(&self.pace, self.leases_since),
             max_runtime: job.and_then(|job| job.image.settings.max_runtime),
         };
         JobReply::Claimed(claimed, is_new)
@@ -154,8 +154,9 @@ impl Jobs {
         let Some(claim) = claim.filter(|claim| claim.image.token == token) else {
             return Err(Reject::Job(JobReject::NoClaim));
         };
-        claim.renewed_at = now;
-        Ok(JobReply::Renewed(claim.lease_until(self.leases_since)))
+        claim.renewed_at = self.pace.steady(now);
+        let until = claim.lease_until(&self.pace, self.leases_since);
+        Ok(JobReply::Renewed(until))
     }
 
     /// A lease may be over.
@@ -165,7 +166,7 @@ impl Jobs {
         };
         let until = match self.in_outage {
             true => turn.now + claim.image.lease,
-            false => claim.lease_until(self.leases_since),
+            false => claim.lease_until(&self.pace, self.leases_since),
         };
         if until > turn.now {
             self.timers.insert((until, Wake::Claim(key)));
@@ -184,7 +185,12 @@ impl Jobs {
 
     /// Gives every claim a whole lease.
     pub(crate) fn renew_claims(&mut self, now: Time) {
-        self.leases_since = self.leases_since.max(now);
+        self.leases_since = self.leases_since.max(self.pace.steady(now));
+    }
+
+    /// How far the time of the service leads time as it passes: leases count by the latter.
+    pub(crate) fn set_lead(&mut self, lead: i64) {
+        self.pace.set_lead(lead);
     }
 
     /// A run is there to be claimed.

@@ -2,7 +2,9 @@
 //! owner first settles.
 
 use super::{Job, Jobs, open_claim::OpenClaim, wake::Wake};
-use crate::core::{JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunState, Time};
+use crate::core::{
+    JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunState, Time, model::steady::Pace,
+};
 
 impl Jobs {
     /// As of the last durable batch.
@@ -13,7 +15,7 @@ impl Jobs {
             last: recovered.last,
             token: recovered.last_token,
             served_since: now,
-            leases_since: now,
+            leases_since: Pace::default().steady(now),
             ..Jobs::default()
         };
         for (image, state) in recovered.jobs {
@@ -53,6 +55,7 @@ impl Jobs {
         self.runs.insert(key, run);
         self.set_run_timer(key);
     }
+
     fn restore_claim(&mut self, now: Time, image: RunClaim) {
         let key = image.run;
         self.token = self.token.max(image.token);
@@ -61,7 +64,7 @@ impl Jobs {
             return;
         }
         self.timers.insert((now + image.lease, Wake::Claim(key)));
-        let renewed_at = now;
+        let renewed_at = self.pace.steady(now);
         self.claims.insert(key, OpenClaim { image, renewed_at });
     }
 }

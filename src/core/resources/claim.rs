@@ -1,8 +1,8 @@
 //! A claim in memory, and when it has to be looked at.
 
-use super::steady::{Pace, Steady};
 use crate::core::{
     ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time, Token,
+    model::steady::{Pace, Steady},
 };
 use std::{sync::Arc, time::Duration};
 

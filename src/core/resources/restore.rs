@@ -1,8 +1,10 @@
 //! Rebuilding resources from what the journal remembers. Every open claim has a whole lease before
 //! it, since its caller may have had nobody to renew it with.
 
-use super::{Resources, claim::Claim, steady::Pace};
-use crate::core::{ClaimEnding, ClaimState, RecoveredClaim, RecoveredResources, Time};
+use super::{Resources, claim::Claim};
+use crate::core::{
+    ClaimEnding, ClaimState, RecoveredClaim, RecoveredResources, Time, model::steady::Pace,
+};
 use std::sync::Arc;
 
 impl Resources {

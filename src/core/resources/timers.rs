@@ -4,8 +4,11 @@
 //! A claim has one timer at most, which is not moved when the claim is renewed: what is due is
 //! asked when it goes off.
 
-use super::{Resources, steady::Steady};
-use crate::core::{ClaimNo, Time, Turn, model::limits::Limits};
+use super::Resources;
+use crate::core::{
+    ClaimNo, Time, Turn,
+    model::{limits::Limits, steady::Steady},
+};
 
 impl Resources {
     /// Does what is due, as much as one batch bears. `since`: claims that ended before are

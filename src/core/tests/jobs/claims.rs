@@ -125,6 +125,27 @@ fn a_lost_claim_is_given_to_another_and_its_end_is_late() {
 }
 
 #[test]
+fn a_lease_is_as_long_while_the_time_of_the_service_runs_twice_as_fast() {
+    let mut w = World::new(5);
+    w.claimed_job(|_| {});
+    w.seconds(3600.0);
+    w.shard.set_lead(0);
+    let token = w.claimed("one");
+    for lead in 1..=14 {
+        w.shard.set_lead(lead * 1_000_000);
+        w.seconds(2.0);
+    }
+    w.renew_run(token).expect("14 seconds have passed");
+    for lead in 15..=28 {
+        w.shard.set_lead(lead * 1_000_000);
+        w.seconds(2.0);
+    }
+    assert_eq!(w.refused("two").as_deref(), Some("one"));
+    w.seconds(1.0);
+    assert!(w.renew_run(token).is_err());
+}
+
+#[test]
 fn work_that_nobody_else_has_taken_counts_although_it_is_late() {
     let mut w = World::new(5);
     w.claimed_job(|_| {});
