@@ -11,7 +11,10 @@ use crate::core::{
 };
 use jiff::Timestamp;
 use rallypoint_client::api;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tonic::Status;
 
 /// Runs of one call.
@@ -45,9 +48,13 @@ impl Jobs {
             .filter(|run| has_run(run))
             .map(|run| run.key.due)
             .collect();
+        let days = u64::from(self.reader.retention_days);
+        let kept_since = now - Duration::from_secs(days * 86_400);
+        let had_one =
+            |due: Time| had.contains(&due) || may_have_had_one(due, job.created_at, kept_since);
         let due: Vec<Time> = times
             .iter()
-            .filter(|due| !had.contains(due))
+            .filter(|due| !had_one(**due))
             .copied()
             .collect();
         if due.len() > RUNS {
@@ -95,6 +102,11 @@ impl Jobs {
 fn has_run(run: &RunImage) -> bool {
     let had_none = matches!(run.state, RunState::Skipped | RunState::Missed);
     run.attempt > 0 || !had_none
+}
+
+/// The job was there, and a row of what became of it is past its retention.
+fn may_have_had_one(due: Time, created_at: Time, kept_since: Time) -> bool {
+    created_at <= due && due < kept_since
 }
 
 /// Due times from `from`, before `until`, one more than are looked at.
@@ -159,5 +171,18 @@ fn answer(due: &[Time], left_out: i64) -> api::BackfillJobResponse {
     api::BackfillJobResponse {
         due: due.iter().copied().map(convert::timestamp).collect(),
         left_out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_past_the_retention_may_have_run_if_the_job_was_there() {
+        let (created_at, kept_since) = (Time(10), Time(20));
+        let may = |due| may_have_had_one(Time(due), created_at, kept_since);
+        assert_eq!([9, 10, 19, 20].map(may), [false, true, true, false]);
+        assert!(!may_have_had_one(Time(25), Time(30), kept_since));
     }
 }
