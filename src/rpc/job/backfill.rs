@@ -21,6 +21,8 @@ use tonic::Status;
 const RUNS: usize = 1_000;
 /// Due times that are looked at for them.
 const DUE_TIMES: usize = 10_000;
+/// Rows of what became of due times that are looked at: the job may have been due more often once.
+const ROWS: usize = 20_000;
 const PAGE: i64 = 1_000;
 
 impl Jobs {
@@ -87,6 +89,9 @@ impl Jobs {
             let last = page.last().map(|run| run.key.due);
             let is_full = page.len() as i64 == PAGE;
             rows.extend(page);
+            if rows.len() > ROWS {
+                return Err(errors::job::backfill_too_large(ROWS));
+            }
             match last {
                 Some(last) if is_full && last > from => before = last,
                 _ => break,
