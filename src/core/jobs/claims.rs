@@ -42,7 +42,7 @@ impl Jobs {
         if !self.is_held(no) {
             self.pass(turn, limits, no);
         }
-        self.close_unclaimed(turn, limits, no);
+        self.close_unclaimed(turn, no);
         match self.claimable(no, due) {
             Some(key) => {
                 self.give(turn, caller, key, claimant);
@@ -219,7 +219,7 @@ impl Jobs {
     }
 
     /// Runs of which the window has closed are offered no more.
-    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, no: JobNo) {
         if !self.is_claimed(no) {
             return;
         }
@@ -238,6 +238,5 @@ impl Jobs {
             self.give_up(turn, run.key, state, reason);
             self.count(turn, no, state);
         }
-        let _ = limits;
     }
 }

@@ -47,7 +47,7 @@ impl Jobs {
         no: JobNo,
         mut firing: Firing,
     ) {
-        self.close_unclaimed(turn, limits, no);
+        self.close_unclaimed(turn, no);
         if firing.closes.is_none() && !firing.catches_up {
             firing.closes = self.claimable_until(no, firing.due);
         }

@@ -26,7 +26,7 @@ impl Jobs {
                 // Due times of a pause have their fate at its end.
                 Wake::Job(no) if self.is_held(no) => {}
                 Wake::Job(no) => self.pass(turn, limits, no),
-                Wake::Run(key) => self.wake_run(turn, limits, key),
+                Wake::Run(key) => self.wake_run(turn, key),
                 Wake::Claim(key) => self.wake_claim(turn, limits, key),
             }
         }
@@ -40,7 +40,7 @@ impl Jobs {
         self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    fn wake_run(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    fn wake_run(&mut self, turn: &mut Turn, key: RunKey) {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
@@ -50,7 +50,7 @@ impl Jobs {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
             RunState::Retrying if is_due && !self.is_held(key.job) => self.start_again(turn, key),
-            RunState::Waiting if is_due => self.close_unclaimed(turn, limits, key.job),
+            RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
             _ => {}
         }
     }

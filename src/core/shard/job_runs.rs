@@ -183,7 +183,7 @@ fn why(reject: &Reject) -> String {
 
 /// Parameters of a task.
 fn json(values: &[&String]) -> String {
-    serde_json::to_string(values).unwrap_or_default()
+    serde_json::to_string(values).expect("texts are JSON")
 }
 
 /// A due time as the label has it.
