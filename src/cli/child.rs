@@ -23,6 +23,8 @@ pub(super) struct Child {
     terminal: Option<Terminal>,
     /// A child has ended, or was stopped.
     changes: tokio::signal::unix::Signal,
+    /// This program was told to stop, and has passed that on.
+    is_stopping: bool,
 }
 
 /// What becomes of a command.
@@ -49,12 +51,13 @@ impl Child {
         let id = child.id().ok_or(io::ErrorKind::NotFound)?;
         let group = Pid::from_raw(id as i32);
         let terminal = Terminal::for_group(group);
-        terminal.iter().for_each(Terminal::lend);
+        terminal.iter().for_each(Terminal::lend_first);
         Ok(Child {
             child,
             group,
             terminal,
             changes,
+            is_stopping: false,
         })
     }
 
@@ -78,16 +81,21 @@ impl Child {
     }
 
     /// Whether it was stopped since this was asked last, for another reason than that it had no
-    /// terminal before it was lent. Without a terminal nobody would continue this program, too.
-    fn is_stopped(&self) -> bool {
-        let Some(terminal) = &self.terminal else {
-            return false;
-        };
+    /// terminal before it was lent. Without a terminal nobody would continue this program, too,
+    /// unless it was told to stop itself.
+    fn is_stopped(&mut self) -> bool {
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
         let Ok(WaitStatus::Stopped(_, signal)) = waitid(Id::Pid(self.group), flags) else {
             return false;
         };
+        let is_stopping = std::mem::take(&mut self.is_stopping);
+        let Some(terminal) = &self.terminal else {
+            return is_stopping;
+        };
         let for_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        if for_terminal {
+            terminal.lend();
+        }
         let has_it_now = for_terminal && terminal.is_lent();
         let is_of_job = Terminal::is_of_shell_with_jobs();
         if has_it_now || !for_terminal && !is_of_job {
@@ -100,15 +108,17 @@ impl Child {
     /// Stops this program and those beside it in its job, as the command was, so that the shell
     /// takes over. Returns when it goes on; the command does not yet.
     pub(super) fn stop_with_it(&self) {
-        self.terminal.iter().for_each(Terminal::take_back);
-        // This program itself does not stop for it.
-        kill(Pid::from_raw(0), Signal::SIGTSTP).ok();
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
+            // This program itself does not stop for it.
+            kill(Pid::from_raw(0), Signal::SIGTSTP).ok();
+        }
         kill(Pid::this(), Signal::SIGSTOP).ok();
     }
 
     /// Has a stopped command go on, in the foreground if this program is.
     pub(super) fn go_on(&self) {
-        self.terminal.iter().for_each(Terminal::lend);
+        self.terminal.iter().for_each(Terminal::lend_first);
         self.signal(Signal::SIGCONT);
     }
 
@@ -120,8 +130,13 @@ impl Child {
         });
     }
 
-    /// Passes a signal on.
-    pub(super) fn signal(&self, signal: Signal) {
+    /// Passes a signal on that this program got as a part of a job.
+    pub(super) fn pass_on(&mut self, signal: Signal) {
+        self.is_stopping |= signal == Signal::SIGTSTP;
+        self.signal(signal);
+    }
+
+    fn signal(&self, signal: Signal) {
         // The group may be gone by now.
         killpg(self.group, signal).ok();
     }

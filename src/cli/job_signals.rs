@@ -3,7 +3,7 @@
 
 use crate::cli::error::CliError;
 use nix::sys::signal::Signal;
-use std::time::Duration;
+use std::{fs, future::pending, time::Duration};
 use tokio::{
     signal::unix::{self, SignalKind},
     time::timeout,
@@ -12,36 +12,59 @@ use tokio::{
 /// What was sent to this program itself has arrived by then.
 const ARRIVED: Duration = Duration::from_millis(10);
 
-/// From its making on, these signals neither end nor stop the process by themselves.
+/// From its making on, these signals neither end nor stop the process by themselves. `None`: it was
+/// started to ignore it, as by `nohup`, and so is the command.
 pub(super) struct JobSignals {
-    hangup: unix::Signal,
-    quit: unix::Signal,
-    stop: unix::Signal,
+    hangup: Option<unix::Signal>,
+    quit: Option<unix::Signal>,
+    stop: Option<unix::Signal>,
 }
 
 impl JobSignals {
     pub(super) fn new() -> Result<JobSignals, CliError> {
-        let listen = |kind| {
-            unix::signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error))
+        let ignored = ignored();
+        let listen = |signal: Signal| {
+            let number = signal as i32;
+            if ignored & 1 << (number - 1) != 0 {
+                return Ok(None);
+            }
+            let stream = unix::signal(SignalKind::from_raw(number));
+            let failed = |error| CliError::new("cannot handle signals").why(error);
+            stream.map(Some).map_err(failed)
         };
         Ok(JobSignals {
-            hangup: listen(SignalKind::hangup())?,
-            quit: listen(SignalKind::quit())?,
-            stop: listen(SignalKind::from_raw(Signal::SIGTSTP as i32))?,
+            hangup: listen(Signal::SIGHUP)?,
+            quit: listen(Signal::SIGQUIT)?,
+            stop: listen(Signal::SIGTSTP)?,
         })
     }
 
     /// Resolves at the next one.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = self.hangup.recv() => Signal::SIGHUP,
-            _ = self.quit.recv() => Signal::SIGQUIT,
-            _ = self.stop.recv() => Signal::SIGTSTP,
+            () = next_of(&mut self.hangup) => Signal::SIGHUP,
+            () = next_of(&mut self.quit) => Signal::SIGQUIT,
+            () = next_of(&mut self.stop) => Signal::SIGTSTP,
         }
     }
 
     /// Forgets a stop that has come about.
     pub(super) async fn forget_stop(&mut self) {
-        timeout(ARRIVED, self.stop.recv()).await.ok();
+        timeout(ARRIVED, next_of(&mut self.stop)).await.ok();
     }
+}
+
+async fn next_of(signal: &mut Option<unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => pending().await,
+    }
+}
+
+/// The signals that this process ignores, a bit each from that of number 1 on.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or_default()
 }

@@ -207,7 +207,7 @@ async fn under(
                 continue;
             }
             signal = job.next() => {
-                child.signal(signal);
+                child.pass_on(signal);
                 continue;
             }
         };
@@ -221,7 +221,11 @@ async fn under(
         }
     };
     // What it has left behind runs without the lock: as without this program.
-    if let Err(error) = hold.release().await {
+    let released = tokio::select! {
+        released = hold.release() => released.map_err(|error| error.to_string()),
+        _ = signals.next() => Err("nobody has acknowledged its release; its lease ends it".to_owned()),
+    };
+    if let Err(error) = released {
         output::note(format!(
             "the lock could not be released, or was lost: {error}"
         ));

@@ -5,7 +5,10 @@ use nix::{
     sys::signal::{SigSet, Signal},
     unistd::{Pid, getpgrp, getsid, tcgetpgrp, tcsetpgrp},
 };
-use std::fs::{File, OpenOptions};
+use std::{
+    fs::{File, OpenOptions},
+    io::{IsTerminal, stdin, stdout},
+};
 
 /// The controlling terminal of this program, lent to the group of its command.
 pub(super) struct Terminal {
@@ -19,6 +22,13 @@ impl Terminal {
         let mut options = OpenOptions::new();
         let terminal = options.read(true).write(true).open("/dev/tty").ok()?;
         Some(Terminal { terminal, group })
+    }
+
+    /// Lends it before the command asks, unless others of a pipeline may use it.
+    pub(super) fn lend_first(&self) {
+        if stdin().is_terminal() && stdout().is_terminal() {
+            self.lend();
+        }
     }
 
     /// Lends it to the command, if this program is in the foreground.

@@ -180,7 +180,7 @@ async fn ended(
                 return Err(CliError::new(what).why(table::plain(&why)));
             }
             exit = signals.next() => child.end(exit),
-            signal = job.next() => child.signal(signal),
+            signal = job.next() => child.pass_on(signal),
         }
     }
 }

@@ -261,3 +261,110 @@ fn a_hang_up_is_for_the_command_and_the_lock_is_kept_until_it_ends() {
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
+
+#[test]
+fn what_was_started_to_ignore_a_hang_up_ignores_it() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let script = format!(
+        "echo 1 > {}; until test -e {}; do sleep 0.02; done",
+        begun.display(),
+        go.display()
+    );
+    let command = format!(
+        "trap '' HUP; exec {}",
+        lock_run(&server, &format!("deploy -- sh -c '{script}'"))
+    );
+    let run = Command::new("sh")
+        .args(["-c", &command])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    wait_for("the command begins", || number(&begun) == 1);
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGHUP).expect("it runs");
+    fs::write(&go, "").expect("written");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn without_a_terminal_a_stop_holds_both_until_both_are_continued() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let script = format!(
+        "echo $$ > {}; until test -e {}; do sleep 0.02; done",
+        begun.display(),
+        go.display()
+    );
+    let arguments = format!("deploy -- sh -c '{script}'");
+    let run = Command::new("setsid")
+        .args(["--wait", "sh", "-c"])
+        .arg(format!("{} & wait $!", lock_run(&server, &arguments)))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a session of its own");
+    wait_for("the command begins", || number(&begun) > 0);
+    let command = number(&begun);
+    let program = parent(command);
+    kill(Pid::from_raw(program as i32), Signal::SIGTSTP).expect("it runs");
+    for process in [command, program] {
+        wait_for("it stops", || state(process) == "T");
+    }
+    fs::write(&go, "").expect("written");
+    kill(Pid::from_raw(program as i32), Signal::SIGCONT).expect("it is there");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+/// What the system shows of a process behind its name: state, parent and so on.
+fn stat(process: i64) -> Vec<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it is there");
+    let (_, behind) = stat.rsplit_once(") ").expect("a name");
+    behind.split(' ').map(str::to_owned).collect()
+}
+
+fn state(process: i64) -> String {
+    stat(process)[0].clone()
+}
+
+fn parent(process: i64) -> i64 {
+    stat(process)[1].parse().expect("a number")
+}
+
+#[test]
+fn who_reads_the_terminal_beside_the_command_in_a_pipeline_keeps_it() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = folder.path().join("begun");
+    let run = lock_run(
+        &server,
+        &format!("deploy -- sh -c 'echo 1 > {}; sleep 0.2'", begun.display()),
+    );
+    let script = format!("set -m; {run} | sh -c 'read -r line < /dev/tty; echo \"<$line>\"'");
+    let mut run = on_terminal(&script);
+    let mut keys = run.stdin.take().expect("a terminal");
+    wait_for("the command begins", || number(&begun) == 1);
+    keys.write_all(b"hello\n").expect("typed");
+    let output = run.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("<hello>"), "{shown}");
+}
+
+#[test]
+fn a_command_whose_output_is_piped_may_read_from_the_terminal() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let run = lock_run(&server, "deploy -- sh -c 'read -r line; echo \"<$line>\"'");
+    let mut run = on_terminal(&format!("set -m; {run} | cat"));
+    let mut keys = run.stdin.take().expect("a terminal");
+    keys.write_all(b"hello\n").expect("typed");
+    let output = run.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("<hello>"), "{shown}");
+    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
+}
