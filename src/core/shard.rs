@@ -194,6 +194,7 @@ impl Shard {
         self.refresh();
         self.keep_for_passed();
         self.dispatch(turn);
+        self.resources.tell_followers(turn);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);
         self.write_checkpoints(turn);

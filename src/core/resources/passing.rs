@@ -5,6 +5,7 @@
 //! by every grant to somebody else, and by its own scheduler's later tasks. A grant costs the same
 //! however many wait.
 
+use super::Resources;
 use crate::core::{ClaimNo, Handle, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,5 +108,12 @@ impl Watch {
 
     fn next_due(&self) -> u64 {
         self.grants + MAX_PASSED + self.schedulers.len() as u64
+    }
+}
+
+impl Resources {
+    /// Lines that were passed too often since asked.
+    pub(crate) fn take_passed(&mut self) -> Vec<(Handle, ClaimNo)> {
+        std::mem::take(&mut self.tasks.passed)
     }
 }

@@ -47,6 +47,7 @@ impl Resources {
         self.claims.insert(no, claim);
         self.note_open(no);
         let taken = self.take(no, token);
+        self.note_change_of(no);
         self.holders.insert(task, no);
         self.recorded = no;
         let what = ClaimEvent::Granted {
@@ -75,6 +76,7 @@ impl Resources {
         };
         self.note_length(no, turn.now.since(since));
         self.give_back(no);
+        self.note_change_of(no);
         let ending = Arc::new(ClaimEnding {
             how: ClaimEnd::Released,
             free_at: turn.now,

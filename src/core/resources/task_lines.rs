@@ -95,6 +95,7 @@ impl Resources {
         self.last.0 += 1;
         let no = self.last;
         for (key, _) in line.keys() {
+            self.watches.note(&key);
             let watch = self.tasks.watched.entry(key).or_default();
             watch.join(line.handle, line.front, no);
         }
@@ -114,6 +115,7 @@ impl Resources {
         };
         let (handle, before) = (line.handle, line.front);
         for (key, _) in line.keys() {
+            self.watches.note(&key);
             if let Some(watch) = self.tasks.watched.get_mut(&key) {
                 watch.set_front(handle, (before, no), front);
             }
@@ -145,6 +147,7 @@ impl Resources {
         let is_reserved = self.tasks.reserved.remove(&no);
         let line = self.tasks.lines.remove(&no)?;
         for (key, _) in line.keys() {
+            self.watches.note(&key);
             if is_reserved && let Some(in_use) = self.in_use.get_mut(&key) {
                 in_use.leave_queue(no);
             }
@@ -353,11 +356,6 @@ impl Resources {
         Some((line.key(at), bucket))
     }
 
-    /// Lines that were passed too often since asked.
-    pub(crate) fn take_passed(&mut self) -> Vec<(Handle, ClaimNo)> {
-        std::mem::take(&mut self.tasks.passed)
-    }
-
     /// Lines for which what they want is kept.
     pub(crate) fn reserved(&self) -> Vec<ClaimNo> {
         self.tasks.reserved.iter().copied().collect()
@@ -371,6 +369,7 @@ impl Resources {
             return;
         }
         for (key, mode) in self.tasks.lines[&no].clone().keys() {
+            self.watches.note(&key);
             self.in_use_of(&key).enqueue(no, mode);
         }
         if let Some(at) = parked {
@@ -389,6 +388,7 @@ impl Resources {
             if let Some(in_use) = self.in_use.get_mut(&key) {
                 in_use.leave_queue(no);
             }
+            self.watches.note(&key);
             self.changed.insert(key);
         }
         if let Some(at) = parked {

@@ -23,7 +23,6 @@ impl Resources {
         self.grant_next(turn, limits);
         self.forget(since, limits);
         self.write_checkpoint(turn, limits);
-        self.tell_followers(turn);
     }
 
     /// When `settle` has something to do even without a command.

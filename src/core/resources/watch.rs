@@ -159,7 +159,7 @@ impl Resources {
     }
 
     /// Tells followers what has changed in this batch, and after a while that nothing has.
-    pub(super) fn tell_followers(&mut self, turn: &mut Turn) {
+    pub(crate) fn tell_followers(&mut self, turn: &mut Turn) {
         while let Some(key) = self.watches.changed.pop_first() {
             let waiting = self.watches.take_waiting(&key);
             if waiting.is_empty() {

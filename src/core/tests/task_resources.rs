@@ -25,7 +25,7 @@ fn needs(task: Task, wants: &[(&str, Mode)]) -> Task {
     task.with(|options| options.resources = wants.iter().map(want).collect())
 }
 
-fn a_writer() -> Task {
+pub(super) fn a_writer() -> Task {
     needs(free(), &[("a", WRITER)])
 }
 

@@ -1,10 +1,13 @@
 //! Who follows a resource is told of each change once, and of nothing else.
 
-use super::super::world::World;
+use super::super::{
+    task_resources::a_writer,
+    world::{World, plain, submission},
+};
 use super::{WRITER, caller, settings, spec};
 use crate::core::{
-    ClaimNo, Command, Reject, Reply, ResourceField, ResourceReply, ResourceVerb, ResourceView,
-    model::limits::Limits,
+    ClaimNo, Command, Reject, Reply, Report, ResourceField, ResourceReply, ResourceVerb,
+    ResourceView, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -93,6 +96,36 @@ fn followers_are_told_of_a_change_with_the_batch_that_brings_it() {
     let replies = followed(w.commands([watch("orders", revision)]));
     let seen: Vec<_> = replies.iter().map(counts).collect();
     assert_eq!(seen, [(1, 0)]);
+}
+
+#[test]
+fn followers_are_told_of_tasks_that_wait_begin_and_end() {
+    let mut w = World::new(4);
+    w.define("a", settings(1));
+    let s = w.open(plain);
+    let (_, revision) = state(&mut w, "a");
+    assert!(w.command(watch("a", revision)).is_none());
+    // The first one holds it, the second one waits.
+    let two = Verb::Submit(Arc::new(submission(None, [a_writer(), a_writer()])));
+    let seen = first_of(followed(w.commands([World::say(s, two)])));
+    assert_eq!((seen.0.holds, seen.0.lines), (1, 1));
+    assert!(w.command(watch("a", seen.1)).is_none());
+    for left in [(1, 0), (0, 0)] {
+        let (_, revision) = state(&mut w, "a");
+        assert!(w.command(watch("a", revision)).is_none());
+        let first = w.running(s)[0];
+        let end = w.completion(s, first, Report::Succeeded(None));
+        let seen = first_of(followed(w.commands([Command::Completed(vec![end])])));
+        assert_eq!((seen.0.holds, seen.0.lines), left);
+    }
+}
+
+/// What the first of the followers is shown.
+fn first_of(replies: Vec<ResourceReply>) -> (Arc<ResourceView>, u64) {
+    match replies.into_iter().next() {
+        Some(ResourceReply::Watched(Some(view), revision)) => (view, revision),
+        other => panic!("answered with {other:?}"),
+    }
 }
 
 #[test]
