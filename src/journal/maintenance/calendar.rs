@@ -81,6 +81,11 @@ impl Calendar {
         })
     }
 
+    /// What was recorded later was recorded by a clock that was ahead.
+    pub(super) fn end_of_today(&self) -> Time {
+        Time((i64::from(self.today.0) + 1) * DAY_US)
+    }
+
     /// The beginning of the last day that is not over: what lies before may go.
     pub(super) fn begin_of_retained(&self, days: u32) -> Time {
         let mut day = self.today.0.saturating_sub(days as i32);

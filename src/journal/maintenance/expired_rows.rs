@@ -124,7 +124,8 @@ impl Maintenance {
 
     /// Deletes claims that ended before the retention began, and that no recovery reads. Returns
     /// how many rows. Claims were requested in the order of their numbers, so it goes through them
-    /// once, up to the first one that was requested since.
+    /// once, up to the first one that was requested since; one of a later day than today was
+    /// recorded by a clock that was ahead.
     pub async fn drop_ended_claims(&self, calendar: &Calendar) -> Result<u64, JournalError> {
         let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;
@@ -157,13 +158,14 @@ impl Maintenance {
                  )
                  select max(s.claim_no),
                      (select count(*) from dropped),
-                     count(*) = $3 and not bool_or(s.is_first and s.at >= $4)
+                     count(*) = $3 and not bool_or(s.is_first and s.at >= $4 and s.at < $5)
                  from slice s",
             )
             .bind(self.shard.0)
             .bind(above)
             .bind(CLAIM_ROWS)
             .bind(Stamp(retained))
+            .bind(Stamp(calendar.end_of_today()))
             .fetch_one(&mut connection)
             .await?;
             dropped += rows as u64;

@@ -35,7 +35,7 @@ pub(crate) fn claim(row: &[u8]) -> Option<ClaimSpec> {
         caller: field(&row, "caller").unwrap_or_default(),
         reason: field(&row, "reason").unwrap_or_default(),
         labels: field(&row, "labels").unwrap_or_default(),
-        request: None,
+        request: field(&row, "request"),
         lease: field(&row, "lease").unwrap_or(LONGEST_LEASE),
         wait: field(&row, "wait"),
         task: field(&row, "task"),
@@ -69,6 +69,7 @@ mod tests {
             "wants": [{"name": "b", "mode": {"Shared": "many"}}, {"name": "a", "mode": 7}],
             "owner": "ann",
             "lease": "long",
+            "request": {"id": "00000000-0000-0000-0000-000000000007", "hash": 3},
             "more": 1,
         });
         let claim = claim(row.to_string().as_bytes()).expect("it names something");
@@ -79,6 +80,9 @@ mod tests {
             .collect();
         assert_eq!(wants, [("a", Mode::Exclusive), ("b", Mode::Exclusive)]);
         assert_eq!((&*claim.owner, claim.lease), ("ann", LONGEST_LEASE));
+        // The call that asked for it may be repeated, and gets no second one.
+        let request = claim.request.expect("it names the call");
+        assert_eq!((request.id.as_u128(), request.hash), (7, 3));
     }
 
     #[test]
