@@ -1,11 +1,13 @@
 //! Cancelling a million tasks by a filter, page by page: the rate, the longest time without
 //! progress, and what other callers notice meanwhile. All tasks of whole calls are meant, and every
-//! other task of each call, which is the worst that a filter can ask for.
+//! other task of each call, which is the worst that a filter can ask for. The others are one that
+//! keeps its scheduler and its stream, and newcomers, whose first task waits for their stream too.
 
 use crate::{
     environment::{Environment, Server},
     fill,
-    latency::{self, at},
+    latency::{self, Tasks, at},
+    load,
     report::{Report, median},
 };
 use anyhow::{Result, ensure};
@@ -16,7 +18,7 @@ use rallypoint_client::{
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// Tasks run one at a time between two looks whether everything is cancelled.
+/// Tasks run one at a time between two newcomers.
 const ROUND: u64 = 50;
 const PER_CALL: u64 = 1_000;
 /// Rounds before the cancellation.
@@ -34,6 +36,8 @@ struct Cancelled {
 struct Figures {
     calm: Vec<f64>,
     busy: Vec<f64>,
+    newcomers_calm: Vec<f64>,
+    newcomers_busy: Vec<f64>,
     per_s: Vec<f64>,
     longest_page_ms: Vec<f64>,
     pages: Vec<f64>,
@@ -69,6 +73,11 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
             ("cancelled_per_s", median(&whole.per_s)),
             ("longest_page_ms", median(&whole.longest_page_ms)),
             ("pages", median(&whole.pages)),
+            ("newcomers_p50_us", median(&whole.newcomers_busy)),
+            (
+                "newcomers_ratio",
+                median(&whole.newcomers_busy) / median(&whole.newcomers_calm),
+            ),
             ("half_p99_us", median(&half.busy)),
             ("half_ratio", median(&half.busy) / median(&half.calm)),
             ("half_cancelled_per_s", median(&half.per_s)),
@@ -84,27 +93,62 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
 
 impl Figures {
     async fn measure(&mut self, server: &Server, backlog: Scheduler, meant: u64) -> Result<()> {
-        let mut before = Vec::new();
+        let mut others = Others::open(server).await?;
+        others.round().await?;
+        others.forget();
         for _ in 0..ROUNDS_BEFORE {
-            before.extend(latency::tasks(&server.address, ROUND).await?);
+            others.round().await?;
         }
-        self.calm.push(at(&before, 0.99));
+        self.calm.push(at(&others.kept_us, 0.99));
+        self.newcomers_calm.push(at(&others.newcomers_us, 0.50));
+        others.forget();
         let (over, mut is_over) = watch::channel(false);
         let cancelling = tokio::spawn(async move {
             let cancelled = cancel(&backlog, meant).await;
             over.send_replace(true);
             cancelled
         });
-        let mut meanwhile = Vec::new();
         while !*is_over.borrow_and_update() {
-            meanwhile.extend(latency::tasks(&server.address, ROUND).await?);
+            others.round().await?;
         }
         let cancelled = cancelling.await??;
-        self.busy.push(at(&meanwhile, 0.99));
+        self.busy.push(at(&others.kept_us, 0.99));
+        self.newcomers_busy.push(at(&others.newcomers_us, 0.50));
         self.per_s.push(cancelled.per_s);
         self.longest_page_ms.push(cancelled.longest_page_ms);
         self.pages.push(cancelled.pages);
         Ok(())
+    }
+}
+
+/// Callers who have nothing to do with the backlog, and how long their tasks took, in microseconds.
+struct Others<'a> {
+    server: &'a Server,
+    kept: Tasks,
+    kept_us: Vec<f64>,
+    newcomers_us: Vec<f64>,
+}
+
+impl<'a> Others<'a> {
+    async fn open(server: &'a Server) -> Result<Self> {
+        Ok(Others {
+            server,
+            kept: Tasks::open(&server.address, load::task).await?,
+            kept_us: Vec::new(),
+            newcomers_us: Vec::new(),
+        })
+    }
+
+    async fn round(&mut self) -> Result<()> {
+        self.kept_us.extend(self.kept.run(ROUND).await?);
+        let first = latency::tasks(&self.server.address, 1).await?;
+        self.newcomers_us.extend(first);
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.kept_us.clear();
+        self.newcomers_us.clear();
     }
 }
 

@@ -127,15 +127,15 @@ pub(crate) async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
     Tasks::open(address, load::task).await?.run(count).await
 }
 
-/// Runs tasks one at a time.
-struct Tasks {
+/// Runs tasks one at a time on one scheduler, whose stream stays open.
+pub(crate) struct Tasks {
     scheduler: Scheduler,
     stream: DoneStream,
     task: fn(u64) -> Task,
 }
 
 impl Tasks {
-    async fn open(address: &str, task: fn(u64) -> Task) -> Result<Self> {
+    pub(crate) async fn open(address: &str, task: fn(u64) -> Task) -> Result<Self> {
         let scheduler = Client::connect(address)
             .await?
             .open(SchedulerSettings::default())
@@ -150,7 +150,8 @@ impl Tasks {
         })
     }
 
-    async fn run(&mut self, count: u64) -> Result<Vec<f64>> {
+    /// Microseconds of each of `count` tasks, from the call to AsyncDone.
+    pub(crate) async fn run(&mut self, count: u64) -> Result<Vec<f64>> {
         let mut latencies = Vec::with_capacity(count as usize);
         for number in 0..count {
             let task = (self.task)(number);
