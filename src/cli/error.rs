@@ -29,6 +29,8 @@ struct FailedCall {
     reason: String,
     /// Fields at fault.
     fields: Vec<String>,
+    /// Tasks that earlier calls have submitted.
+    tasks_before: usize,
 }
 
 impl CliError {
@@ -66,8 +68,25 @@ impl CliError {
         self.call = Some(Box::new(FailedCall {
             reason: reason.to_owned(),
             fields: Vec::new(),
+            tasks_before: 0,
         }));
         self
+    }
+
+    /// Says how many tasks were submitted before those of the call.
+    pub(super) fn behind(mut self, tasks: usize) -> CliError {
+        if let Some(call) = &mut self.call {
+            call.tasks_before = tasks;
+        }
+        self
+    }
+
+    /// Which of all tasks that were to be submitted is the first one at fault, from 0.
+    pub(super) fn task(&self) -> Option<usize> {
+        let call = self.call.as_ref()?;
+        let place = call.fields.first()?.strip_prefix("tasks[")?;
+        let place: usize = place.split_once(']')?.0.parse().ok()?;
+        Some(call.tasks_before + place)
     }
 
     /// Whether a call failed for this reason.
@@ -127,6 +146,7 @@ impl CliError {
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
             fields: fields.collect(),
+            tasks_before: 0,
         }));
         cli_error.has_effect = error.is_unknown();
         // With a single fault, the message names it already.

@@ -140,7 +140,10 @@ impl Exec {
             match run.submit(all, &console, &mut signals).await {
                 Ok(submitted) => break (run, submitted),
                 Err(error) if opened < MAX_OPENED && self.is_too_late(&error) => {}
-                Err(error) => return Err(not_submitted(error, &run, &console, &mut signals).await),
+                Err(error) => {
+                    let error = self.with_line(error, &tasks);
+                    return Err(not_submitted(error, &run, &console, &mut signals).await);
+                }
             }
         };
         if submitted && self.detach {
@@ -248,6 +251,18 @@ impl Exec {
         }
         tasks.sort_by_key(|task| task.order);
         Ok(tasks)
+    }
+
+    /// Says where the task stands that the server has found at fault.
+    fn with_line(&self, error: CliError, tasks: &[Described]) -> CliError {
+        let task = error.task().and_then(|at| tasks.get(at));
+        let file = self.sql_file().or(self.file.as_deref());
+        match (task.and_then(|task| task.line), file) {
+            (Some(line), Some(file)) => {
+                error.why(format!("it begins in {}, line {line}", file::name_of(file)))
+            }
+            _ => error,
+        }
     }
 
     /// A file of SQL says all of its tasks.

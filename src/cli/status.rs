@@ -176,6 +176,8 @@ fn target_state(target: &TargetStatus, pauses: &[PausedTarget]) -> &'static str 
     let mut pauses = pauses.iter().flat_map(|one| &one.pause);
     let is_paused = pauses.any(|pause| pause.target.is_empty() || pause.target == target.name);
     match (target.available, is_paused) {
+        // Nobody has logged in since the replica started, or since an outage.
+        (true, false) if target.sessions == 0 => "not used yet",
         (true, false) => "available",
         (true, true) => "paused",
         (false, false) => "away",

@@ -25,14 +25,17 @@ pub(super) async fn submit(
     // The time limit of a call is for servers that do not answer, and a full queue is an answer.
     let scheduler = scheduler.clone().with_time_limit(None);
     let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
-    for (before, call) in calls(tasks).into_iter().enumerate() {
+    let mut before = 0;
+    for call in calls(tasks) {
+        let count = call.len();
         let answer = scheduler.exec(call).await.map_err(|error| {
-            let error = CliError::call("cannot submit the tasks", &error);
+            let error = CliError::call("cannot submit the tasks", &error).behind(before);
             match before {
                 0 => error,
                 _ => error.with_effect(),
             }
         })?;
+        before += count;
         if submitted(&answer).is_break() {
             break;
         }

@@ -31,11 +31,7 @@ pub(super) fn is_sql(path: &Path) -> bool {
 
 /// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.
 pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Described>, CliError> {
-    let name = if path.as_os_str() == "-" {
-        "stdin".to_owned()
-    } else {
-        path.display().to_string()
-    };
+    let name = name_of(path);
     let bytes = match name.as_str() {
         "stdin" => {
             let mut bytes = Vec::new();
@@ -49,6 +45,14 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
         Format::Lines => parse(text, how),
     });
     tasks.map_err(|fault| fault.of(&name))
+}
+
+/// What a file is called in errors.
+pub(super) fn name_of(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "stdin".to_owned(),
+        false => path.display().to_string(),
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Fault> {

@@ -94,6 +94,8 @@ fn a_run_of_which_only_a_part_was_submitted_is_cancelled_and_says_so() {
         (&error["effect"], &error["handle"]),
         (&"unknown".into(), &handle.clone().into())
     );
+    let why = error["why"].to_string();
+    assert!(why.contains("line 10001"), "{why}");
     let released = text(&server.run(&["release", &handle, "--wait"]).stdout);
     assert!(released.contains("released before"), "{released}");
 }
