@@ -147,6 +147,26 @@ impl Scheduler {
         tasks.take(TASKS_NAMED).collect()
     }
 
+    /// What a task has waited for, as far as it can be said without looking at others.
+    pub(crate) fn reason_to_wait(&self, span: &Span, shard: &Shard) -> Option<&'static str> {
+        let slots = &shard.fair.slots[span.kind];
+        let barriers = self.barriers_of(span, span.first, 0);
+        let barrier = barriers.first().and_then(|barrier| match barrier {
+            Blocker::Paused => Some("its scheduler is paused"),
+            Blocker::Halted(_) => Some("tasks of an order before it have failed"),
+            Blocker::LowerOrder { .. } => Some("an order before it is not done"),
+            _ => None,
+        });
+        let pause = shard.pauses.of(&span.spec.work).next();
+        barrier
+            .or(pause.map(|_| "its target is paused"))
+            .or(match (slots.total, slots.announced) {
+                (0, false) => Some("no executor has slots of its kind"),
+                (0, true) => Some("its target is away"),
+                _ => None,
+            })
+    }
+
     /// The time that a task waits for.
     fn delay_of(&self, now: Time, seq: Seq) -> Option<Blocker> {
         let (at, delayed) = self.queue.delayed_of(seq).filter(|(at, _)| *at > now)?;

@@ -66,14 +66,11 @@ impl Shard {
             let spans = scheduler.queue.remove_of(order, first, last);
             let ended: u32 = spans.iter().map(|span| span.count).sum();
             for span in spans {
-                self.end_waiting(
-                    turn,
-                    handle,
-                    span,
-                    Outcome::TimedOut,
-                    "DEADLINE",
-                    "its deadline passed while it waited",
-                );
+                let scheduler = self.schedulers.expect(handle);
+                let why = scheduler.reason_to_wait(&span, self);
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                let message = format!("its deadline passed while it waited{why}");
+                self.end_waiting(turn, handle, span, Outcome::TimedOut, "DEADLINE", &message);
             }
             // An entry whose tasks have ended otherwise counts too: there may be many of them.
             left -= ended.max(1);

@@ -1,7 +1,7 @@
 //! Timeouts and deadlines.
 
 use super::world::{NONE, World, error, free, order, plain};
-use crate::core::{Outcome, Report, TimeLimit, Unreported, model::limits::Limits};
+use crate::core::{Handle, Outcome, Report, TimeLimit, Unreported, Verb, model::limits::Limits};
 use std::time::Duration;
 
 fn deadline(seconds: u64) -> impl FnOnce(&mut crate::core::TaskOptions) {
@@ -19,6 +19,23 @@ fn a_deadline_ends_a_task_that_waits() {
     assert_eq!(w.outcomes(s), [(2, Outcome::TimedOut)]);
     w.succeed(s, [1]);
     assert_eq!(w.running(s), [3]);
+}
+
+#[test]
+fn a_task_whose_deadline_passes_says_what_it_waited_for() {
+    let mut w = World::new(0);
+    let s = w.open(plain);
+    let mut end = |set: fn(&mut World, Handle)| {
+        w.submit(s, [free().with(deadline(10))]);
+        set(&mut w, s);
+        w.seconds(10.1);
+        w.errors.pop().expect("it has ended").message.clone()
+    };
+    let said = "its deadline passed while it waited: ";
+    let away = end(|_, _| ());
+    assert_eq!(&*away, format!("{said}its target is away"));
+    let paused = end(|w, s| drop(w.call(s, Verb::Pause)));
+    assert_eq!(&*paused, format!("{said}its scheduler is paused"));
 }
 
 #[test]

@@ -9,8 +9,8 @@ pub(crate) use tasks::*;
 use crate::core::{
     Action, Assignment, Attempt, Caller, Cancel, Command, Completion, CoreStatus, Handle,
     Namespace, Open, Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request,
-    SchedulerView, Seq, Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
-    model::limits::Limits,
+    SchedulerView, Seq, Settings, SettingsField, Shard, ShardId, TaskError, Ticket, Time, Update,
+    Verb, Work, model::limits::Limits,
 };
 use remembered::Remembered;
 use std::{sync::Arc, time::Duration};
@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub last_batch: i64,
     /// Those tasks, in ranges: the first, how many, and their last attempt.
     pub last_done: Vec<(i64, u32, i32)>,
+    /// What tasks say of their ends, of all batches.
+    pub errors: Vec<Arc<TaskError>>,
     /// How many rows the last batch wrote.
     pub last_rows: usize,
     slots: u32,
@@ -55,6 +57,7 @@ impl World {
             remembered: Remembered::default(),
             last_batch: 0,
             last_done: Vec::new(),
+            errors: Vec::new(),
             last_rows: 0,
             slots,
             limits,
@@ -101,6 +104,8 @@ impl World {
             .map(|record| i64::from(record.count()))
             .sum();
         let done = out.records.completions.iter().flat_map(|row| &row.done);
+        self.errors
+            .extend(done.clone().filter_map(|done| done.error.clone()));
         self.last_done = done
             .map(|done| (done.first.0, done.count, done.attempt.0))
             .collect();
