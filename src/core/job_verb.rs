@@ -91,8 +91,8 @@ pub enum JobVerb {
         due: Time,
         /// What its claimant says.
         report: RunReport,
-        /// The claim as the journal has it, and its run: the core has forgotten it.
-        known: Option<Box<(RunClaim, RunImage)>>,
+        /// The claim as the journal has it: the core has forgotten it.
+        known: Option<Box<KnownClaim>>,
     },
     /// Fire jobs.
     StartAgent,
@@ -112,6 +112,8 @@ pub struct Backfill {
     pub due: Vec<Time>,
     /// Rows that stand for many due times, less those: they are written anew.
     pub ranges: Vec<RunImage>,
+    /// The last run that no schedule named, or backfill, when the journal was read.
+    pub seen: Time,
 }
 
 /// Who claims a run.
@@ -134,6 +136,17 @@ pub struct RunReport {
     pub succeeded: bool,
     /// More about that, for people.
     pub detail: Arc<str>,
+}
+
+/// A claim as the journal was read.
+#[derive(Clone, Debug)]
+pub struct KnownClaim {
+    /// The claim.
+    pub claim: RunClaim,
+    /// Nobody has claimed the run since.
+    pub is_last: bool,
+    /// Its run.
+    pub run: RunImage,
 }
 
 /// A definition. Its schedule and its steps have been checked.
@@ -244,6 +257,8 @@ pub enum JobReject {
     ClaimedChanged,
     /// No more than so many further runs may wait.
     TooManyRuns(usize),
+    /// Others have asked for runs since the journal was read.
+    RunsChanged,
     /// There is no open claim with this token.
     NoClaim,
 }

@@ -11,7 +11,6 @@
 mod agent;
 mod asked;
 mod backfill;
-mod backfilled;
 mod claim_end;
 mod claims;
 mod define;
@@ -21,16 +20,18 @@ mod ended_claims;
 mod failure;
 mod follow;
 mod job;
+mod offers;
 mod open_claim;
 mod overlap;
 mod restore;
 mod runs;
 mod timers;
+mod turns;
 mod wake;
 
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
-    JobVerb, Reject, Reply, RunImage, RunKey, RunState, RunToken, ShardId, Time, Turn,
+    JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
     model::{
         limits::Limits,
         steady::{Pace, Steady},
@@ -38,7 +39,6 @@ use super::{
     schedule::TimeZones,
 };
 use asked::Asked;
-use backfilled::Backfilled;
 use ended_claims::EndedClaims;
 pub(crate) use failure::Failure;
 use job::Job;
@@ -75,8 +75,6 @@ pub(crate) struct Jobs {
     token: RunToken,
     /// Runs that somebody asked for, and that are over.
     asked: Asked,
-    /// Runs of backfills that are over.
-    backfilled: Backfilled,
     /// When to look at a job or a run.
     timers: BTreeSet<(Time, Wake)>,
     /// What the shard is to do.
@@ -100,6 +98,8 @@ pub(crate) enum Step {
     Check(RunKey),
     /// End the claim of a run that is cancelled.
     EndClaim(RunKey),
+    /// Deal with a run that is claimed, and whose claim is not known.
+    FindClaim(RunKey),
     /// Open the scheduler of the tasks that follow a failure.
     Follow(RunKey, Failure),
 }
@@ -123,7 +123,6 @@ impl Default for Jobs {
             in_outage: false,
             token: RunToken::default(),
             asked: Asked::default(),
-            backfilled: Backfilled::default(),
             timers: BTreeSet::new(),
             steps: VecDeque::new(),
             started_bytes: 0,
@@ -146,7 +145,6 @@ impl Jobs {
     ) -> Reply {
         self.asked.forget(remembered_since);
         self.forget_claims(remembered_since);
-        self.backfilled.forget(remembered_since);
         let answered = match verb {
             JobVerb::Create { name, job } => self.create(turn, limits, caller, name, job),
             JobVerb::Update { name, job, version } => {
@@ -159,7 +157,7 @@ impl Jobs {
                 name,
                 request,
                 from_order,
-            } => self.run_now(turn, caller, name, *request, *from_order),
+            } => self.run_now(turn, limits, caller, name, (*request, *from_order)),
             JobVerb::CancelRun { name, due } => self.cancel_run(turn, caller, name, *due),
             JobVerb::Backfill { name, asked } => self.backfill(turn, limits, caller, name, asked),
             JobVerb::Claim {
@@ -257,7 +255,6 @@ impl Jobs {
         if run.state.is_over()
             && let Some(run) = self.runs.remove(&key)
         {
-            self.backfilled.remember(&run);
             self.asked.remember(run);
         }
     }
@@ -278,12 +275,6 @@ impl Jobs {
                 self.record_state(turn, no);
             }
         }
-    }
-
-    /// Runs of a job that keep others waiting: they run, or are about to be repeated.
-    fn is_busy(&self, no: JobNo) -> bool {
-        let waits = |run: &RunImage| run.state == RunState::Waiting;
-        self.open_runs(no).any(|run| !waits(run))
     }
 }
 

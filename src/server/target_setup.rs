@@ -27,9 +27,9 @@ const GUARD_ROUTINES: [&str; 2] = [
 
 /// What a login calls that claims runs of jobs, or with which the service asks what became of them.
 const RUN_ROUTINES: [&str; 3] = [
-    "rallypoint.finish_run(text, timestamptz, int8)",
-    "rallypoint.close_run(text, timestamptz, int8)",
-    "rallypoint.require_finished(text, timestamptz)",
+    "rallypoint.finish_run(text, timestamptz, int8, text)",
+    "rallypoint.close_run(text, timestamptz, int8, text)",
+    "rallypoint.require_finished(text, timestamptz, text)",
 ];
 
 /// What can be installed into a target by itself.

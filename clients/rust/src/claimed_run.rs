@@ -29,6 +29,7 @@ pub struct ClaimedRun {
     client: Client,
     run: api::JobRun,
     token: i64,
+    namespace: String,
     /// Why it was lost.
     lost: watch::Receiver<Option<String>>,
     keeper: JoinHandle<()>,
@@ -37,6 +38,7 @@ pub struct ClaimedRun {
 impl ClaimedRun {
     /// Keeps the claim of an answer; `None`: it has none. `asked`: when the call was made.
     pub fn of(client: &Client, answer: api::ClaimRunResponse, asked: Instant) -> Option<Self> {
+        let namespace = answer.namespace;
         let (claim, run) = answer.claim.zip(answer.run)?;
         let lease = claim.lease.and_then(|lease| lease.try_into().ok());
         let lease: Duration = lease.unwrap_or_default();
@@ -55,6 +57,7 @@ impl ClaimedRun {
             client: client.clone(),
             run,
             token: claim.token,
+            namespace,
             lost,
             keeper,
         })
@@ -73,6 +76,11 @@ impl ClaimedRun {
     /// The token of the claim: above that of every earlier one.
     pub fn token(&self) -> i64 {
         self.token
+    }
+
+    /// The namespace of the job, which `rallypoint.finish_run` takes behind the token.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// Resolves when the claim is lost, to why. Somebody else may have the run.

@@ -65,6 +65,7 @@ impl ClaimCommand {
             ("RALLYPOINT_JOB", self.name.clone()),
             ("RALLYPOINT_DUE", show::due(run.run())),
             ("RALLYPOINT_TOKEN", run.token().to_string()),
+            ("RALLYPOINT_NAMESPACE", run.namespace().to_owned()),
         ];
         let mut job = JobSignals::new()?;
         match Child::start(&self.command, &environment) {

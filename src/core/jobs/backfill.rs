@@ -3,8 +3,8 @@
 
 use super::{Answered, Jobs, overlap::Firing};
 use crate::core::{
-    Backfill, Caller, JobNo, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, RunState,
-    Time, Turn, model::limits::Limits,
+    Backfill, Caller, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, Time, Turn,
+    model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -22,14 +22,17 @@ impl Jobs {
         if self.agent.is_stopped {
             return Err(Reject::Job(JobReject::AgentStopped));
         }
-        let next = self.jobs[&no].state.next_due.unwrap_or(Time::NEVER);
+        let state = &self.jobs[&no].state;
+        if asked.seen != state.last_unscheduled {
+            return Err(Reject::Job(JobReject::RunsChanged));
+        }
+        let next = state.next_due.unwrap_or(Time::NEVER);
         let has_none = |due: &&Time| {
             let key = RunKey {
                 job: no,
                 due: **due,
             };
-            let is_known = self.runs.contains_key(&key) || self.backfilled.has(key);
-            !is_known && **due < next && **due <= turn.now
+            !self.runs.contains_key(&key) && **due < next && **due <= turn.now
         };
         let due: Vec<Time> = asked.due.iter().filter(has_none).copied().collect();
         let waiting = self.open_runs(no).count();
@@ -37,36 +40,25 @@ impl Jobs {
             let most = limits.waiting_runs.saturating_sub(waiting);
             return Err(Reject::Job(JobReject::TooManyRuns(most)));
         }
+        // Who has read the journal before this reads it again.
+        self.unscheduled(turn, no);
         for range in asked.ranges.iter().filter(|range| range.key.job == no) {
             turn.out.records.jobs.runs.insert(range.key, range.clone());
         }
         for due in &due {
             let key = RunKey { job: no, due: *due };
+            let of = (*due, RunCause::Backfilled);
             let image = RunImage {
                 by: caller.name.clone(),
                 catches_up: true,
+                closes: self.offered_until(turn.now, limits, no, of),
                 ..Firing::new(*due, RunCause::Backfilled).image(no)
             };
             self.runs.insert(key, image);
             self.record_run(turn, key);
+            self.set_run_timer(key);
         }
         self.take_turns(turn, no);
         Ok(JobReply::Backfilled(due))
-    }
-
-    /// The run whose turn it is next: those of a backfill come behind all others.
-    pub(super) fn next_waiting(&self, no: JobNo) -> Option<&RunImage> {
-        let waits = |run: &&RunImage| run.state == RunState::Waiting;
-        let waiting = || self.open_runs(no).filter(waits);
-        let is_other = |run: &&RunImage| run.cause != RunCause::Backfilled;
-        waiting().find(is_other).or_else(|| waiting().next())
-    }
-
-    /// Whether something of a job keeps a due time from having its run at once: all that is open,
-    /// but for what waits of a backfill.
-    pub(super) fn is_occupied(&self, no: JobNo) -> bool {
-        let counts =
-            |run: &RunImage| run.cause != RunCause::Backfilled || run.state != RunState::Waiting;
-        self.open_runs(no).any(counts)
     }
 }

@@ -3,10 +3,11 @@
 //! Where the work is done on a target, a claim that did not succeed is not the last word: the
 //! target is asked, by the steps of the job, whether the work is done there.
 
-use super::{Answered, Failure, Jobs, Step};
+use super::{Answered, Failure, Jobs, Step, ended_claims::EndedClaim};
 use crate::core::{
-    Caller, JobNo, JobReject, JobReply, LateReport, Reject, RunClaim, RunClaimEnd, RunClaimOutcome,
-    RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn, model::limits::Limits,
+    Caller, JobNo, JobReject, JobReply, KnownClaim, LateReport, Reject, RunClaim, RunClaimEnd,
+    RunClaimOutcome, RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn,
+    model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ impl Jobs {
         caller: &Caller,
         (name, due): (&Arc<str>, Time),
         report: &RunReport,
-        known: Option<&(RunClaim, RunImage)>,
+        known: Option<&KnownClaim>,
     ) -> Answered {
         let job = self.job_of(caller, name)?;
         let key = RunKey { job, due };
@@ -31,37 +32,36 @@ impl Jobs {
             };
             let claim = self.end_claim(turn, limits, key, outcome, report.detail.clone());
             let claim = claim.ok_or(Reject::Job(JobReject::NoClaim))?;
-            return Ok(JobReply::Finished(
-                claim,
-                self.run_as_recorded(turn, key),
-                true,
-            ));
+            let run = self.run_as_recorded(turn, key);
+            return Ok(JobReply::Finished(claim, run, true));
         }
         let ended = self.ended_claims.get(key, report.token).cloned();
-        let ended = ended.or_else(|| known.map(|(claim, _)| claim.clone()));
-        let Some(claim) = ended else {
+        let Some(ended) = ended.or_else(|| known.map(EndedClaim::of)) else {
             return Err(Reject::Job(JobReject::NoClaim));
         };
-        let run = known.map(|(_, run)| run);
+        let run = known.map(|known| &known.run);
+        let claim = &ended.image;
         if claim.is_finished() || claim.late.is_some() {
-            let run = self.runs.get(&key).or(run).cloned();
-            return Ok(JobReply::Finished(claim, run, false));
+            let run = self.run_as_recorded(turn, key).or(run.cloned());
+            return Ok(JobReply::Finished(ended.image, run, false));
         }
-        Ok(self.finish_late(turn, limits, claim, report, run))
+        Ok(self.finish_late(turn, limits, ended, report, run))
     }
 
-    /// A claim was lost before, and its owner says how the work went.
+    /// A claim was lost before, and its owner says how the work went. What is over stays as it is:
+    /// only a run that is still to be claimed anew, and that nobody has claimed since, is done.
+    /// Where a target has been asked, that has the last word.
     fn finish_late(
         &mut self,
         turn: &mut Turn,
         limits: &Limits,
-        claim: RunClaim,
+        EndedClaim { image, attempt }: EndedClaim,
         report: &RunReport,
         known: Option<&RunImage>,
     ) -> JobReply {
-        let key = claim.run;
+        let key = image.run;
         let claim = RunClaim {
-            end: claim.end.or(Some(RunClaimEnd {
+            end: image.end.or(Some(RunClaimEnd {
                 at: turn.now,
                 outcome: RunClaimOutcome::Lost,
                 detail: "".into(),
@@ -71,29 +71,22 @@ impl Jobs {
                 succeeded: report.succeeded,
                 detail: report.detail.clone(),
             }),
-            ..claim
+            ..image
         };
         self.record_claim(turn, &claim);
-        self.ended_claims.remember(claim.clone());
+        self.ended_claims.remember(EndedClaim {
+            image: claim.clone(),
+            attempt,
+        });
         self.follow_failure(key, Failure::Late);
-        let waits = |run: &RunImage| run.state == RunState::Waiting && run.attempt > 0;
-        if report.succeeded && self.runs.get(&key).is_some_and(waits) {
-            // Nobody has claimed it since: the work is done, once.
-            if let Some(run) = self.runs.get_mut(&key) {
-                run.reason = Some(RunReason::CompletedLate);
-                run.detail = report.detail.clone();
-            }
+        let is_open = |run: &RunImage| {
+            matches!(run.state, RunState::Waiting | RunState::Retrying) && run.attempt == attempt
+        };
+        let is_done = report.succeeded && !self.asks_target(key);
+        if is_done && let Some(run) = self.runs.get_mut(&key).filter(|run| is_open(run)) {
+            run.reason = Some(RunReason::CompletedLate);
+            run.detail = report.detail.clone();
             self.end_attempt(turn, limits, key, RunState::Succeeded);
-        } else if let Some(run) = known
-            && !self.runs.contains_key(&key)
-            && report.succeeded
-            && run.state == RunState::Lost
-        {
-            let run = RunImage {
-                reason: Some(RunReason::CompletedLate),
-                ..run.clone()
-            };
-            turn.out.records.jobs.runs.insert(key, run);
         }
         let run = self.run_as_recorded(turn, key).or(known.cloned());
         JobReply::Finished(claim, run, true)
@@ -121,8 +114,11 @@ impl Jobs {
             detail: detail.clone(),
         });
         self.record_claim(turn, &claim);
-        self.ended_claims.remember(claim.clone());
         let run = self.runs.get_mut(&key)?;
+        self.ended_claims.remember(EndedClaim {
+            image: claim.clone(),
+            attempt: run.attempt,
+        });
         run.detail = detail;
         let reason = match outcome {
             RunClaimOutcome::Succeeded => None,
@@ -188,8 +184,24 @@ impl Jobs {
         }
     }
 
-    /// Claims of a job that is deleted end with it.
+    /// Whether the scheduler of a run asks a target whether its work is done: the run is claimed.
+    /// A job that is deleted leaves such a question behind, and nothing else under that reason.
+    pub(super) fn is_question(&self, key: RunKey) -> bool {
+        let deleted = Some(RunReason::JobDeleted);
+        let run = self.runs.get(&key);
+        self.is_claimed(key.job) || run.is_some_and(|run| run.reason == deleted)
+    }
+
+    /// Claims of a job that is deleted end with it. Targets that are asked have the last word.
     pub(super) fn end_claims_of(&mut self, turn: &mut Turn, no: JobNo) {
+        if !self.is_claimed(no) {
+            return;
+        }
+        let running = self.open_runs(no).filter(|run| run.handle.is_some());
+        let asks: Vec<RunKey> = running.map(|run| run.key).collect();
+        for key in asks {
+            self.cancel(turn, key, RunReason::JobDeleted, &"".into());
+        }
         let open = self.claims.range(RunKey::all_of(no));
         let open: Vec<RunKey> = open.map(|(key, _)| *key).collect();
         for key in open {
@@ -215,6 +227,21 @@ impl Jobs {
             Some(RunReason::MaxRuntime) => self.end_attempt(turn, limits, key, RunState::TimedOut),
             Some(RunReason::Reported) => self.end_attempt(turn, limits, key, RunState::Failed),
             _ => self.end_attempt(turn, limits, key, RunState::Cancelled),
+        }
+    }
+
+    /// A run is claimed, and its claim is not known: its row cannot be read. So it is lost.
+    pub(crate) fn claim_missing(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+        let is_without = |run: &&mut RunImage| run.state == RunState::Running;
+        let run = self.runs.get_mut(&key).filter(is_without);
+        let (Some(run), false) = (run, self.claims.contains_key(&key)) else {
+            return;
+        };
+        run.reason = run.reason.or(Some(RunReason::ClaimantLost));
+        run.detail = "its claim cannot be read".into();
+        match self.asks_target(key) {
+            true => self.ask_target(turn, key, self.last_token(key.job).0),
+            false => self.claim_failed(turn, limits, key),
         }
     }
 

@@ -6,9 +6,8 @@
 
 use super::{Answered, Jobs, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
-    Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunCause, RunClaim,
-    RunClaimOutcome, RunClaimed, RunImage, RunKey, RunReason, RunState, RunToken, Time, Turn,
-    model::limits::Limits,
+    Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunClaim, RunClaimOutcome,
+    RunClaimed, RunImage, RunKey, RunState, RunToken, Time, Turn, model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -104,23 +103,16 @@ impl Jobs {
 
     /// The oldest run that may be claimed.
     fn claimable(&self, no: JobNo, due: Option<Time>) -> Option<RunKey> {
-        if self.agent.is_stopped {
-            return None;
-        }
         let job = self.jobs.get(&no)?;
-        let side_by_side = job.image.settings.overlap == Overlap::Allow;
-        if !side_by_side && self.is_busy(no) {
-            return None;
+        let is_it = |key: &RunKey| due.is_none_or(|due| due == key.due);
+        if job.image.settings.overlap != Overlap::Allow {
+            return self.next_turn(no).filter(is_it);
         }
-        let is_it = |run: &&RunImage| due.is_none_or(|due| due == run.key.due);
-        let waits = |run: &&RunImage| run.state == RunState::Waiting;
-        let next = match side_by_side {
-            true => self.open_runs(no).filter(waits).find(is_it),
-            false => self.next_waiting(no).filter(is_it),
+        let may = |run: &&RunImage| {
+            run.state == RunState::Waiting && self.may_start(run) && self.is_free_for(run)
         };
-        // A paused job has runs that somebody asks for.
-        let may = |run: &&RunImage| job.state.paused.is_none() || run.cause == RunCause::Asked;
-        next.filter(may).map(|run| run.key)
+        let mut offered = self.open_runs(no).filter(may).map(|run| run.key);
+        offered.find(is_it)
     }
 
     /// The run that somebody has, or that keeps others waiting.
@@ -191,52 +183,5 @@ impl Jobs {
     /// How far the time of the service leads time as it passes: leases count by the latter.
     pub(crate) fn set_lead(&mut self, lead: i64) {
         self.pace.set_lead(lead);
-    }
-
-    /// A run is there to be claimed.
-    pub(super) fn offer(&mut self, turn: &mut Turn, key: RunKey) {
-        if let Some(run) = self.runs.get_mut(&key) {
-            run.state = RunState::Waiting;
-            run.handle = None;
-            run.next_attempt_at = None;
-            run.ended_at = None;
-            self.set_run_timer(key);
-            self.record_run(turn, key);
-        }
-    }
-
-    /// Until when a run may be claimed that has no window of its own: until the next due time,
-    /// unless runs wait for each other.
-    pub(super) fn claimable_until(&self, no: JobNo, due: Time) -> Option<Time> {
-        let job = self
-            .jobs
-            .get(&no)
-            .filter(|job| job.image.settings.claimed)?;
-        let queues = [Overlap::QueueOne, Overlap::QueueAll];
-        let may_wait = queues.contains(&job.image.settings.overlap);
-        let next = job.due_after(due).filter(|_| !may_wait);
-        next.map(|next| next + job.delay())
-    }
-
-    /// Runs of which the window has closed are offered no more.
-    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, no: JobNo) {
-        if !self.is_claimed(no) {
-            return;
-        }
-        let is_closed = |run: &&RunImage| {
-            let closes = run.closes.is_some_and(|closes| closes <= turn.now);
-            run.state == RunState::Waiting && closes
-        };
-        let closed: Vec<RunImage> = self.open_runs(no).filter(is_closed).cloned().collect();
-        for run in closed {
-            let (state, reason) = match run.reason {
-                Some(RunReason::ClaimantLost) => (RunState::Lost, RunReason::ClaimantLost),
-                Some(RunReason::MaxRuntime) => (RunState::TimedOut, RunReason::MaxRuntime),
-                Some(reason) if run.attempt > 0 => (RunState::Failed, reason),
-                _ => (RunState::Missed, RunReason::NotClaimed),
-            };
-            self.give_up(turn, run.key, state, reason);
-            self.count(turn, no, state);
-        }
     }
 }

@@ -48,18 +48,19 @@ impl Jobs {
         mut firing: Firing,
     ) {
         self.close_unclaimed(turn, no);
-        if firing.closes.is_none() && !firing.catches_up {
-            firing.closes = self.claimable_until(no, firing.due);
+        if firing.cause == RunCause::Followed {
+            self.end_followed(turn, no);
         }
+        let of = (firing.due, firing.cause);
+        let offered = || self.offered_until(turn.now, limits, no, of);
+        firing.closes = firing.closes.or_else(offered);
         let overlap = self.jobs[&no].image.settings.overlap;
-        let is_free = !self.is_occupied(no);
-        if is_free || overlap == Overlap::Allow {
+        if overlap == Overlap::Allow || !self.is_occupied(no) {
             let image = firing.image(no);
-            return self.start(turn, image);
+            return self.start_or_wait(turn, image);
         }
-        let is_waiting =
-            |run: &&RunImage| run.state == RunState::Waiting && run.cause != RunCause::Backfilled;
-        let waiting = self.open_runs(no).filter(is_waiting).count();
+        let is_waiting = |run: &&RunImage| run.state == RunState::Waiting;
+        let waiting = self.ordinary_runs(no).filter(is_waiting).count();
         let skip = match overlap {
             _ if firing.catches_up => None,
             Overlap::Skip => Some(RunReason::StillRunning),
@@ -73,22 +74,14 @@ impl Jobs {
         if !firing.catches_up && matches!(overlap, Overlap::KeepNewest | Overlap::CancelRunning) {
             self.make_way(turn, no, overlap);
         }
-        let key = RunKey {
-            job: no,
-            due: firing.due,
-        };
-        self.runs.insert(key, firing.image(no));
-        self.record_run(turn, key);
-        self.set_run_timer(key);
-        self.take_turns(turn, no);
+        self.wait(turn, firing.image(no));
     }
 
     /// What waits is replaced by a later due time, and what runs is cancelled if the rule says so.
     fn make_way(&mut self, turn: &mut Turn, no: JobNo, overlap: Overlap) {
-        let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
+        let open: Vec<RunKey> = self.ordinary_runs(no).map(|run| run.key).collect();
         for key in open {
             match self.runs[&key].state {
-                RunState::Waiting if self.runs[&key].cause == RunCause::Backfilled => {}
                 RunState::Waiting => {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }
@@ -152,7 +145,23 @@ impl Jobs {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        if run.reason.is_none() {
+        let asks_target = run.state == RunState::Running
+            && matches!(
+                run.reason,
+                Some(RunReason::ClaimantLost | RunReason::Reported | RunReason::MaxRuntime)
+            )
+            && self
+                .jobs
+                .get(&key.job)
+                .is_some_and(|job| job.image.settings.claimed);
+        if asks_target {
+            // It is not offered again. What the target says is waited for: the work may be done.
+            run.reason = Some(reason);
+            if !by.is_empty() {
+                run.by = by.clone();
+            }
+            self.record_run(turn, key);
+        } else if run.reason.is_none() {
             run.reason = Some(reason);
             run.by = if by.is_empty() {
                 run.by.clone()

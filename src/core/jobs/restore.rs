@@ -1,7 +1,7 @@
 //! Rebuilding jobs from what the journal remembers. What was due meanwhile has its fate when the
 //! owner first settles.
 
-use super::{Job, Jobs, open_claim::OpenClaim, wake::Wake};
+use super::{Job, Jobs, Step, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
     JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunState, Time, model::steady::Pace,
 };
@@ -29,6 +29,7 @@ impl Jobs {
         for image in recovered.claims {
             jobs.restore_claim(now, image);
         }
+        jobs.find_missing_claims();
         jobs
     }
 
@@ -54,6 +55,17 @@ impl Jobs {
         }
         self.runs.insert(key, run);
         self.set_run_timer(key);
+    }
+
+    /// Runs that are claimed must not go on for ever when nothing is known of their claims.
+    fn find_missing_claims(&mut self) {
+        let is_missing = |run: &&RunImage| {
+            let has_one = run.handle.is_some() || self.claims.contains_key(&run.key);
+            run.state == RunState::Running && !has_one && self.is_claimed(run.key.job)
+        };
+        let missing = self.runs.values().filter(is_missing);
+        let steps: Vec<Step> = missing.map(|run| Step::FindClaim(run.key)).collect();
+        self.steps.extend(steps);
     }
 
     fn restore_claim(&mut self, now: Time, image: RunClaim) {

@@ -16,6 +16,14 @@ impl Jobs {
         self.start_again(turn, key);
     }
 
+    /// A run starts if nothing keeps it waiting.
+    pub(super) fn start_or_wait(&mut self, turn: &mut Turn, image: RunImage) {
+        match self.is_free_for(&image) {
+            true => self.start(turn, image),
+            false => self.wait(turn, image),
+        }
+    }
+
     /// The next attempt of a run starts.
     pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
         if self.is_claimed(key.job) {
@@ -47,25 +55,6 @@ impl Jobs {
         Handle::new(self.shard, (now.0 / 1_000) as u64, name_of(key, opened))
     }
 
-    /// Lets the oldest run that waits begin, if it is its turn. One that is to be claimed waits for
-    /// that.
-    pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
-        if self.is_claimed(no) {
-            return;
-        }
-        while !self.is_busy(no) && !self.is_held(no) {
-            let Some(key) = self.next_waiting(no).map(|run| run.key) else {
-                return;
-            };
-            match self.runs[&key].closes {
-                Some(closes) if closes <= turn.now => {
-                    self.give_up(turn, key, RunState::Missed, RunReason::WindowClosed);
-                }
-                _ => self.start_again(turn, key),
-            }
-        }
-    }
-
     /// Tasks of a scheduler have ended. Whether a run has failed must be known when it ends.
     pub(crate) fn note_outcome(
         &mut self,
@@ -91,7 +80,7 @@ impl Jobs {
 
     /// Its steps cannot be submitted.
     pub(crate) fn refused(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, why: String) {
-        if self.is_claimed(key.job) {
+        if self.is_question(key) {
             return self.target_not_asked(turn, limits, key, &why);
         }
         if let Some(run) = self.runs.get_mut(&key) {
@@ -106,7 +95,7 @@ impl Jobs {
 
     /// Its scheduler is not known any more.
     pub(crate) fn scheduler_gone(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
-        if self.is_claimed(key.job) {
+        if self.is_question(key) {
             return self.target_not_asked(turn, limits, key, "its scheduler is gone");
         }
         if let Some(run) = self.runs.get_mut(&key) {
@@ -126,7 +115,7 @@ impl Jobs {
         let Some(key) = self.by_handle.remove(&handle) else {
             return;
         };
-        if self.is_claimed(key.job) {
+        if self.is_question(key) {
             return self.target_answered(turn, limits, key);
         }
         let run = &self.runs[&key];
@@ -153,6 +142,7 @@ impl Jobs {
         };
         run.state = state;
         run.ended_at = Some(turn.now);
+        run.next_attempt_at = None;
         if let Some(at) = next {
             run.state = RunState::Retrying;
             run.ended_at = None;
@@ -213,10 +203,10 @@ impl Jobs {
     pub(super) fn run_now(
         &mut self,
         turn: &mut Turn,
+        limits: &Limits,
         caller: &Caller,
         name: &Arc<str>,
-        request: Option<Uuid>,
-        from_order: Option<i64>,
+        (request, from_order): (Option<Uuid>, Option<i64>),
     ) -> Answered {
         let no = self.job_of(caller, name)?;
         if let Some(request) = request {
@@ -237,7 +227,7 @@ impl Jobs {
             return Err(Reject::Job(JobReject::NoSteps));
         }
         let overlap = job.image.settings.overlap;
-        let busy = self.open_runs(no).next().map(|run| run.key.due);
+        let busy = self.ordinary_runs(no).next().map(|run| run.key.due);
         if let Some(due) = busy.filter(|_| overlap == Overlap::Skip) {
             return Err(Reject::Job(JobReject::JobRuns(due)));
         }
@@ -249,17 +239,12 @@ impl Jobs {
             from_order,
             // It was asked for by somebody, so it has its turn.
             catches_up: true,
-            closes: self.claimable_until(no, due),
+            closes: self.offered_until(turn.now, limits, no, (due, RunCause::Asked)),
             ..Firing::new(due, RunCause::Asked).image(no)
         };
         match busy.is_none() || overlap == Overlap::Allow {
-            true => self.start(turn, image),
-            false => {
-                self.runs.insert(key, image);
-                self.record_run(turn, key);
-                self.set_run_timer(key);
-                self.take_turns(turn, no);
-            }
+            true => self.start_or_wait(turn, image),
+            false => self.wait(turn, image),
         }
         Ok(JobReply::Run(self.runs[&key].clone(), true))
     }

@@ -49,7 +49,7 @@ impl Jobs {
             RunState::Running if is_due => {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
-            RunState::Retrying if is_due && !self.is_held(key.job) => self.start_again(turn, key),
+            RunState::Retrying if is_due && !self.is_held(key.job) => self.repeat(turn, key),
             RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
             _ => {}
         }
@@ -100,7 +100,7 @@ impl Jobs {
     pub(crate) fn cancel_again(&mut self, key: RunKey) {
         let run = self.runs.get(&key).filter(|run| run.reason.is_some());
         // Of a claimed run it is the one that asks the target.
-        let run = run.filter(|run| !self.is_claimed(run.key.job));
+        let run = run.filter(|run| !self.is_question(run.key));
         let handle = run.and_then(|run| run.handle);
         self.steps.extend(handle.map(Step::Cancel));
     }

@@ -116,7 +116,7 @@ pub struct JobState {
     pub next_due: Option<Time>,
     /// The release of the time zone database it was computed with.
     pub time_zones: Arc<str>,
-    /// The last run that no schedule names.
+    /// The last run that no schedule names, or backfill: rises with each.
     pub last_unscheduled: Time,
     /// The token of the last claim of a run.
     pub last_token: RunToken,

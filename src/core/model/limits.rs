@@ -69,6 +69,8 @@ pub struct Limits {
     pub late_start: Duration,
     /// How late the run of the newest due time may start, unless it has a window.
     pub latest_start: Duration,
+    /// How long a run without a window is offered to claimants where no later due time ends that.
+    pub longest_offer: Duration,
     /// Due times without a run that have a row each; those before are one row.
     pub missed_rows: usize,
     /// Distinct unfinished orders of one scheduler.
@@ -126,6 +128,7 @@ impl Limits {
         waiting_runs: 1_000,
         late_start: Duration::from_secs(2),
         latest_start: Duration::from_secs(60),
+        longest_offer: Duration::from_secs(7 * 86_400),
         missed_rows: 100,
         unfinished_orders: 1_000_000,
         requests: 1_000_000,

@@ -32,6 +32,7 @@ impl Shard {
                 Step::Start(key) => self.start_run(turn, &limits, key),
                 Step::Check(key) => self.check_run(turn, &limits, key),
                 Step::Follow(key, failure) => self.follow_failure(turn, key, failure),
+                Step::FindClaim(key) => self.jobs.claim_missing(turn, &limits, key),
                 Step::EndClaim(key) => self.jobs.end_cancelled(turn, &limits, key),
                 Step::Cancel(handle) => {
                     if self.schedulers.get(handle).is_some() {
@@ -97,8 +98,9 @@ impl Shard {
     fn question(&self, key: RunKey, image: &JobImage) -> Arc<Submit> {
         let token = self.jobs.last_token(key.job).0.to_string();
         let (name, due) = (image.key.name.to_string(), text(key.due));
-        let close = json(&[&name, &due, &token]);
-        let require = json(&[&name, &due]);
+        let namespace = image.key.namespace.0.to_string();
+        let close = json(&[&name, &due, &token, &namespace]);
+        let require = json(&[&name, &due, &namespace]);
         Arc::new(Submit {
             params: Packed::new([close.as_bytes(), require.as_bytes()]),
             ..(*image.steps).clone()

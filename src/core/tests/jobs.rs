@@ -4,6 +4,8 @@ mod agent;
 mod backfills;
 mod claims;
 mod failures;
+mod late_claims;
+mod offers;
 mod overlap;
 mod repeated;
 

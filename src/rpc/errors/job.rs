@@ -91,6 +91,10 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
         JobReject::NotForClaims => not_for_claims(),
         JobReject::ClaimedChanged => claimed_changed(),
         JobReject::NoClaim => no_claim(),
+        JobReject::RunsChanged => {
+            let message = "others ask for runs of the job at the same time: repeat the call";
+            precondition(Reason::JobChanged, &[], "name", message.to_owned())
+        }
         JobReject::TooManyRuns(most) => backfill_too_large(most),
         JobReject::AgentStopped => {
             let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";

@@ -5,9 +5,13 @@ use super::{
     Jobs, convert, errors, mismatched,
     validate::{self, BackfillRange},
 };
-use crate::core::{
-    Backfill, Caller, JobNo, JobReply, JobVerb, RunImage, RunKey, RunState, Time,
-    schedule::{DueTime, Passed, Schedule, TimeZones},
+use crate::{
+    coordinator::CallError,
+    core::{
+        Backfill, Caller, JobNo, JobReject, JobReply, JobVerb, Reject, RunImage, RunKey, RunState,
+        Time,
+        schedule::{DueTime, Passed, Schedule, TimeZones},
+    },
 };
 use jiff::Timestamp;
 use rallypoint_client::api;
@@ -25,17 +29,54 @@ const DUE_TIMES: usize = 10_000;
 const ROWS: usize = 20_000;
 const PAGE: i64 = 1_000;
 
+/// How often a call is repeated that others have made out of date.
+const TRIES: u32 = 40;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+
+/// What a call asks for.
+struct Plan {
+    asked: Backfill,
+    /// Due times of the range.
+    found: usize,
+}
+
 impl Jobs {
+    /// Repeats what others have made out of date meanwhile.
     pub(super) async fn backfill_job(
         &self,
         caller: Caller,
         request: &api::BackfillJobRequest,
     ) -> Result<api::BackfillJobResponse, Status> {
-        let BackfillRange { name, from, until } = validate::backfill(request)?;
-        let (job, state) = self.stored(&caller, &name).await?;
+        let range = validate::backfill(request)?;
+        let mut tries = 0;
+        loop {
+            let plan = self.plan(&caller, &range).await?;
+            let found = plan.found;
+            if request.dry_run {
+                return Ok(answer(&plan.asked.due, found));
+            }
+            let name = range.name.clone();
+            let asked = plan.asked;
+            let verb = JobVerb::Backfill { name, asked };
+            tries += 1;
+            match self.coordinator.job(caller.clone(), verb).await {
+                Ok(JobReply::Backfilled(due)) => return Ok(answer(&due, found)),
+                Ok(other) => return Err(mismatched(other)),
+                Err(CallError::Rejected(Reject::Job(JobReject::RunsChanged))) if tries < TRIES => {
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
+                Err(error) => return Err(errors::job::call(error)),
+            }
+        }
+    }
+
+    /// What is to be asked for, as the journal is now.
+    async fn plan(&self, caller: &Caller, range: &BackfillRange) -> Result<Plan, Status> {
+        let (job, state) = self.stored(caller, &range.name).await?;
         let schedule = job.settings.schedule.check(&TimeZones::bundled()).ok();
         let now = Time(Timestamp::now().as_microsecond());
-        let until = [until, state.next_due]
+        let from = range.from;
+        let until = [range.until, state.next_due]
             .into_iter()
             .flatten()
             .fold(now, Time::min);
@@ -53,31 +94,19 @@ impl Jobs {
         let days = u64::from(self.reader.retention_days);
         let kept_since = now - Duration::from_secs(days * 86_400);
         let had_one =
-            |due: Time| had.contains(&due) || may_have_had_one(due, job.created_at, kept_since);
-        let due: Vec<Time> = times
-            .iter()
-            .filter(|due| !had_one(**due))
-            .copied()
-            .collect();
+            |due: &Time| had.contains(due) || may_have_had_one(*due, job.created_at, kept_since);
+        let found = times.len();
+        let due: Vec<Time> = times.into_iter().filter(|due| !had_one(due)).collect();
         if due.len() > RUNS {
             return Err(errors::job::backfill_too_large(RUNS));
-        }
-        let left_out = (times.len() - due.len()) as i64;
-        if request.dry_run {
-            return Ok(answer(&due, left_out));
         }
         let ranges = schedule.map(|schedule| remainders(&schedule, &rows, from, until));
         let asked = Backfill {
             due,
             ranges: ranges.unwrap_or_default(),
+            seen: state.last_unscheduled,
         };
-        match self.ask(caller, JobVerb::Backfill { name, asked }).await? {
-            JobReply::Backfilled(due) => {
-                let left_out = (times.len() - due.len()) as i64;
-                Ok(answer(&due, left_out))
-            }
-            other => Err(mismatched(other)),
-        }
+        Ok(Plan { asked, found })
     }
 
     /// What became of the due times of a range, with the row before, which may stand for some.
@@ -172,10 +201,10 @@ fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX)
 }
 
-fn answer(due: &[Time], left_out: i64) -> api::BackfillJobResponse {
+fn answer(due: &[Time], found: usize) -> api::BackfillJobResponse {
     api::BackfillJobResponse {
         due: due.iter().copied().map(convert::timestamp).collect(),
-        left_out,
+        left_out: (found - due.len()) as i64,
     }
 }
 

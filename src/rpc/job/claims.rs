@@ -4,7 +4,8 @@ use super::{Jobs, convert, errors, mismatched, validate};
 use crate::{
     coordinator::CallError,
     core::{
-        Caller, JobReject, JobReply, JobVerb, Reject, RunClaim, RunClaimed, RunImage, RunKey, Time,
+        Caller, JobReject, JobReply, JobVerb, KnownClaim, Reject, RunClaimed, RunImage, RunKey,
+        RunToken, Time,
     },
 };
 use rallypoint_client::api;
@@ -18,7 +19,9 @@ impl Jobs {
     ) -> Result<api::ClaimRunResponse, Status> {
         let verb = validate::claim_run(request)?;
         match self.ask(caller.clone(), verb).await? {
-            JobReply::Claimed(claimed, is_new) => Ok(given(&request.name, &claimed, !is_new)),
+            JobReply::Claimed(claimed, is_new) => {
+                Ok(given(&caller, &request.name, &claimed, !is_new))
+            }
             JobReply::NotClaimed(in_the_way) => {
                 let (run, holder) = match in_the_way {
                     Some((run, claim)) => (Some(run), claim),
@@ -72,7 +75,7 @@ impl Jobs {
             Err(CallError::Rejected(Reject::Job(JobReject::NoClaim))) => {
                 let (job, _) = self.stored(&caller, &name).await?;
                 let known = self
-                    .known(RunKey { job: job.no, due }, &report.token.0)
+                    .known(RunKey { job: job.no, due }, report.token)
                     .await?;
                 self.ask(caller, verb(Some(Box::new(known)))).await?
             }
@@ -90,19 +93,29 @@ impl Jobs {
     }
 
     /// A claim and its run as the journal has them.
-    async fn known(&self, key: RunKey, token: &i64) -> Result<(RunClaim, RunImage), Status> {
+    async fn known(&self, key: RunKey, token: RunToken) -> Result<KnownClaim, Status> {
         let claims = self.reader.run_claims(key).await;
         let claims = claims.map_err(errors::journal)?;
-        let claim = claims.into_iter().find(|claim| claim.token.0 == *token);
+        let is_last = claims.last().is_some_and(|last| last.token == token);
+        let claim = claims.into_iter().find(|claim| claim.token == token);
         let runs = self.reader.job_runs(key.job, Time(key.due.0 + 1), 1).await;
         let run = runs.map_err(errors::journal)?.pop();
         let run = run.filter(|run| run.key == key);
-        let none = || errors::job::unknown_run("the run has no claim with this token");
-        claim.zip(run).ok_or_else(none)
+        let known = claim.zip(run).map(|(claim, run)| KnownClaim {
+            claim,
+            is_last,
+            run,
+        });
+        known.ok_or_else(|| errors::job::unknown_run("the run has no claim with this token"))
     }
 }
 
-fn given(name: &str, claimed: &RunClaimed, repeated: bool) -> api::ClaimRunResponse {
+fn given(
+    caller: &Caller,
+    name: &str,
+    claimed: &RunClaimed,
+    repeated: bool,
+) -> api::ClaimRunResponse {
     api::ClaimRunResponse {
         claim: Some(convert::run_claim(&claimed.claim)),
         run: Some(convert::run(name, &claimed.run)),
@@ -110,6 +123,7 @@ fn given(name: &str, claimed: &RunClaimed, repeated: bool) -> api::ClaimRunRespo
         lease_until: Some(convert::timestamp(claimed.lease_until)),
         warning: warning(claimed),
         repeated,
+        namespace: caller.namespace.0.to_string(),
     }
 }
 

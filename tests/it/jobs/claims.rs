@@ -245,6 +245,10 @@ async fn once_a_day_holds_with_two_claimants_of_whom_one_is_killed_and_one_comes
     let done = work(&mut scene.target, "two", finished).await;
     done.expect("the first to be done");
     drop(second);
+    // A job of this name in another namespace has rows of its own.
+    let other = "select rallypoint.finish_run('settle', to_timestamp($1), 1, 'other')";
+    let other = sqlx::query(other).bind(finished.1 as f64);
+    other.execute(&mut scene.target).await.expect("not done");
     // The first one was only asleep.
     scene.comes_back(&run, late).await;
     // The target has the marker of the second one.

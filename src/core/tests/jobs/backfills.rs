@@ -5,20 +5,25 @@ use crate::core::{Backfill, RunCause};
 
 impl World {
     /// Asks for runs of these due times, in seconds; returns those that have one now.
-    fn backfill(&mut self, due: &[u64]) -> Vec<u64> {
+    pub(super) fn backfill(&mut self, due: &[u64]) -> Vec<u64> {
         let due = due.iter().map(|due| BEGIN + Duration::from_secs(*due));
         let asked = Backfill {
             due: due.collect(),
             ranges: Vec::new(),
+            seen: self.remembered.jobs.jobs[0].1.last_unscheduled,
         };
-        let name = "a".into();
-        match self.ask_jobs(JobVerb::Backfill { name, asked }) {
+        match self.try_backfill(asked) {
             Ok(JobReply::Backfilled(due)) => {
                 let seconds = |due: &Time| due.since(BEGIN).as_secs();
                 due.iter().map(seconds).collect()
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    fn try_backfill(&mut self, asked: Backfill) -> Result<JobReply, Reject> {
+        let name = "a".into();
+        self.ask_jobs(JobVerb::Backfill { name, asked })
     }
 }
 
@@ -39,7 +44,6 @@ fn missed_due_times_run_one_after_the_other_and_once() {
     assert_eq!(w.states()[..2], [(100, Running), (200, Waiting)]);
     assert_eq!(w.backfill(&[100, 200]), [0; 0], "once");
     w.succeed_all();
-    assert_eq!(w.backfill(&[100]), [0; 0], "nor when it is over");
     w.rebuild();
     assert_eq!(w.states()[..2], [(100, Succeeded), (200, Running)]);
     let run = w.remembered.job_runs.values().next().expect("a run");
@@ -47,23 +51,123 @@ fn missed_due_times_run_one_after_the_other_and_once() {
 }
 
 #[test]
-fn what_waits_of_a_backfill_keeps_no_due_time_from_its_run() {
+fn who_has_read_the_journal_before_another_backfill_reads_it_again() {
+    let mut w = missed_three(Overlap::Skip);
+    let seen = w.remembered.jobs.jobs[0].1.last_unscheduled;
+    w.backfill(&[100, 200, 300]);
+    w.succeed_all();
+    let key = RunKey {
+        job: JobNo(1),
+        due: BEGIN + Duration::from_secs(100),
+    };
+    let before = w.remembered.job_runs[&key].clone();
+    let late = Backfill {
+        due: vec![key.due],
+        ranges: vec![RunImage {
+            state: Missed,
+            ..before.clone()
+        }],
+        seen,
+    };
+    let rejected = Err(Reject::Job(JobReject::RunsChanged));
+    assert_eq!(w.try_backfill(late.clone()).map(drop), rejected);
+    w.rebuild();
+    assert_eq!(w.try_backfill(late).map(drop), rejected);
+    assert_eq!(w.remembered.job_runs[&key], before);
+}
+
+/// A job whose due times at 100 to 300 s were missed; at 450 s nothing goes on.
+fn missed_three(overlap: Overlap) -> World {
     let mut w = World::new(5);
-    w.job("a", 100, |_| {});
+    w.job("a", 100, |settings| settings.overlap = overlap);
     w.now = w.now + Duration::from_secs(450);
     w.take_over();
     w.seconds(0.0);
     w.succeed_all();
-    w.backfill(&[100, 200, 300]);
+    w
+}
+
+#[test]
+fn a_due_time_waits_for_a_run_of_a_backfill_and_goes_before_the_others() {
+    use Overlap::{CancelRunning, KeepNewest, QueueAll, QueueOne, Skip};
+    for overlap in [Skip, QueueOne, QueueAll, KeepNewest, CancelRunning] {
+        let mut w = missed_three(overlap);
+        w.backfill(&[100, 200, 300]);
+        w.seconds(50.0);
+        let met = w.states();
+        assert_eq!(met.last(), Some(&(500, Waiting)), "{overlap:?}");
+        assert!(w.stops.is_empty(), "nobody cancels a run of a backfill");
+        w.succeed_all();
+        let next = w.states();
+        assert_eq!(next[0..2], [(100, Succeeded), (200, Waiting)]);
+        assert_eq!(next.last(), Some(&(500, Running)), "{overlap:?}");
+        w.succeed_all();
+        assert_eq!(w.states()[1], (200, Running));
+        w.rebuild();
+        w.succeed_all();
+        w.succeed_all();
+        let all = w.states();
+        assert!(all.iter().all(|(_, state)| *state == Succeeded), "{all:?}");
+    }
+}
+
+#[test]
+fn due_times_meet_each_other_during_a_backfill_as_without_one() {
+    let mut w = missed_three(Overlap::Skip);
+    w.backfill(&[100]);
     w.seconds(50.0);
-    let met = w.ends();
-    assert_eq!(
-        met.last(),
-        Some(&(500, Skipped, Some(RunReason::StillRunning)))
-    );
-    w.succeed_all();
-    w.succeed_all();
-    w.succeed_all();
     w.seconds(100.0);
-    assert_eq!(w.states().last(), Some(&(600, Running)));
+    let ends = w.ends();
+    let skipped = (600, Skipped, Some(RunReason::StillRunning));
+    assert_eq!(ends[4..], [(500, Waiting, None), skipped]);
+    w.succeed_all();
+    assert_eq!(w.states()[4], (500, Running));
+}
+
+#[test]
+fn a_backfill_goes_on_beside_runs_that_may_go_on_side_by_side() {
+    let mut w = missed_three(Overlap::Allow);
+    w.seconds(50.0);
+    w.backfill(&[100, 200]);
+    assert_eq!(w.states()[..2], [(100, Running), (200, Waiting)]);
+    w.seconds(100.0);
+    assert_eq!(w.states()[4..], [(500, Running), (600, Running)]);
+}
+
+#[test]
+fn a_backfill_keeps_nobody_from_running_the_job() {
+    let mut w = missed_three(Overlap::Skip);
+    w.backfill(&[100, 200]);
+    let asked = w.run_now("a").expect("it waits for its turn");
+    assert_eq!(asked.state, Waiting);
+    w.succeed_all();
+    let run = &w.remembered.job_runs[&asked.key];
+    assert_eq!((run.state, w.states()[1]), (Running, (200, Waiting)));
+}
+
+#[test]
+fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
+    let mut w = World::new(5);
+    w.job("a", 100, |settings| {
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(3),
+            delay: Duration::from_secs(60),
+        });
+    });
+    w.now = w.now + Duration::from_secs(450);
+    w.take_over();
+    w.seconds(0.0);
+    w.succeed_all();
+    w.backfill(&[100]);
+    w.fail_all();
+    assert_eq!(w.states()[0], (100, Retrying));
+    w.seconds(50.0);
+    assert_eq!(w.states()[4], (500, Running));
+    w.seconds(10.0);
+    assert_eq!(w.states()[0], (100, Waiting), "they are not side by side");
+    w.succeed_all();
+    assert_eq!(w.states()[0], (100, Running));
+    let run = w.remembered.job_runs.values().next().expect("a run");
+    assert_eq!(run.attempt, 2);
 }

@@ -5,13 +5,13 @@ use crate::core::{Claimant, RunClaim, RunClaimOutcome, RunReport, RunToken};
 
 const LEASE: Duration = Duration::from_secs(15);
 
-fn at(seconds: u64) -> Time {
+pub(super) fn at(seconds: u64) -> Time {
     BEGIN + Duration::from_secs(seconds)
 }
 
 impl World {
     /// A job for claimants, once per day between 09:00 and 10:00: an hour from the begin.
-    fn claimed_job(&mut self, set: impl FnOnce(&mut JobSettings)) {
+    pub(super) fn claimed_job(&mut self, set: impl FnOnce(&mut JobSettings)) {
         let mut settings = settings(RuleText::OncePer {
             period: Period::Day,
             after: "09:00".to_owned(),
@@ -22,7 +22,7 @@ impl World {
         self.create("a", of(settings, []));
     }
 
-    fn claim_for(&mut self, owner: &str) -> JobReply {
+    pub(super) fn claim_for(&mut self, owner: &str) -> JobReply {
         let claimant = Claimant {
             owner: owner.into(),
             request: None,
@@ -36,7 +36,7 @@ impl World {
         self.ask_jobs(verb).expect("it is there")
     }
 
-    fn claimed(&mut self, owner: &str) -> RunToken {
+    pub(super) fn claimed(&mut self, owner: &str) -> RunToken {
         match self.claim_for(owner) {
             JobReply::Claimed(claimed, true) => claimed.claim.token,
             other => panic!("{other:?}"),

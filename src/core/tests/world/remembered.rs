@@ -3,7 +3,7 @@
 use crate::core::{
     AttemptRecord, DoneNo, Halt, Handle, Outcome, PauseRecord, Records, RecoveredJobs,
     RecoveredOutcome, RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler,
-    RetryOf, RunImage, RunKey, SchedulerImage, Seq, TargetPause, TaskRef,
+    RetryOf, RunClaim, RunImage, RunKey, RunToken, SchedulerImage, Seq, TargetPause, TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub(crate) struct Remembered {
     pub jobs: RecoveredJobs,
     /// Every due time of jobs, with what became of it.
     pub job_runs: BTreeMap<RunKey, RunImage>,
+    /// Every claim of a run.
+    pub job_claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// Checkpoints written.
     pub checkpoints: usize,
     /// Ranges of unfinished tasks written.
@@ -61,6 +63,7 @@ impl Remembered {
         self.resources.remember(&records.resources);
         self.jobs.remember(&records.jobs);
         self.job_runs.extend(records.jobs.runs);
+        self.job_claims.extend(records.jobs.claims);
         for submission in records.submissions {
             let one = self.schedulers.entry(submission.handle).or_default();
             let mut first = submission.first_seq;

@@ -15,8 +15,8 @@ const TASK_BYTES: usize = 1 << 20;
 /// Asks a target what became of a run: the first one lets nobody finish it any more who has had a
 /// claim so far, the second one fails unless it is finished. Their parameters are those of the run.
 const QUESTION: [&str; 2] = [
-    "select rallypoint.close_run($1, $2, $3)",
-    "select rallypoint.require_finished($1, $2)",
+    "select rallypoint.close_run($1, $2, $3, $4)",
+    "select rallypoint.require_finished($1, $2, $3)",
 ];
 
 /// The tasks of a run, and those that follow a failure.

@@ -1,0 +1,97 @@
+//! Whose turn it is among the runs of a job.
+//!
+//! Runs of a backfill are a line of their own: due times, and runs that somebody asks for, go by
+//! the rules of overlap as if there was no backfill, and no run of either line is skipped, replaced
+//! or cancelled for one of the other. Where runs of the job may not go on side by side, those of
+//! both lines wait for each other, and a backfill comes last.
+
+use super::Jobs;
+use crate::core::{JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Turn};
+
+impl RunImage {
+    fn is_backfilled(&self) -> bool {
+        self.cause == RunCause::Backfilled
+    }
+}
+
+impl Jobs {
+    /// Whether a due time meets another run of its job.
+    pub(super) fn is_occupied(&self, no: JobNo) -> bool {
+        self.ordinary_runs(no).next().is_some()
+    }
+
+    /// Runs of a job that are not over, but for those of backfills.
+    pub(super) fn ordinary_runs(&self, no: JobNo) -> impl Iterator<Item = &RunImage> {
+        self.open_runs(no).filter(|run| !run.is_backfilled())
+    }
+
+    /// Lets the oldest run that waits begin, if it is its turn. One that is to be claimed waits for
+    /// that.
+    pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
+        if self.is_claimed(no) {
+            return;
+        }
+        while let Some(key) = self.next_turn(no) {
+            match self.runs[&key].closes {
+                Some(closes) if closes <= turn.now => {
+                    self.give_up(turn, key, RunState::Missed, RunReason::WindowClosed);
+                }
+                _ => self.start_again(turn, key),
+            }
+        }
+    }
+
+    /// A run waits for its turn, which may have come.
+    pub(super) fn wait(&mut self, turn: &mut Turn, image: RunImage) {
+        let key = image.key;
+        self.runs.insert(key, image);
+        self.record_run(turn, key);
+        self.set_run_timer(key);
+        self.take_turns(turn, key.job);
+    }
+
+    /// The next attempt of a run is due.
+    pub(super) fn repeat(&mut self, turn: &mut Turn, key: RunKey) {
+        let is_claimed = self.is_claimed(key.job);
+        match self.runs.get_mut(&key) {
+            Some(run) if run.is_backfilled() && !is_claimed => {
+                run.state = RunState::Waiting;
+                run.next_attempt_at = None;
+            }
+            _ => return self.start_again(turn, key),
+        }
+        self.record_run(turn, key);
+        self.take_turns(turn, key.job);
+    }
+
+    /// The run that may begin, or be claimed, now.
+    pub(super) fn next_turn(&self, no: JobNo) -> Option<RunKey> {
+        let waits = |run: &&RunImage| run.state == RunState::Waiting && self.may_start(run);
+        let waiting = || self.open_runs(no).filter(waits);
+        let first = waiting().find(|run| !run.is_backfilled());
+        let first = first.or_else(|| waiting().next())?;
+        self.is_free_for(first).then_some(first.key)
+    }
+
+    /// Whether a run may begin as far as its job and the agent are concerned. A paused job has runs
+    /// that somebody asks for.
+    pub(super) fn may_start(&self, run: &RunImage) -> bool {
+        let job = self.jobs.get(&run.key.job);
+        let is_paused = job.is_some_and(|job| job.state.paused.is_some());
+        !self.agent.is_stopped && (!is_paused || run.cause == RunCause::Asked)
+    }
+
+    /// Whether nothing that goes on keeps a run of its kind waiting: it goes on itself, or is about
+    /// to be repeated. An attempt of a backfill that is still to come keeps only its like waiting.
+    pub(super) fn is_free_for(&self, one: &RunImage) -> bool {
+        let job = self.jobs.get(&one.key.job);
+        let side_by_side = job.is_some_and(|job| job.image.settings.overlap == Overlap::Allow);
+        let keeps_waiting = |run: &RunImage| match (one.is_backfilled(), run.is_backfilled()) {
+            (true, true) => run.state != RunState::Waiting,
+            _ if side_by_side => false,
+            (_, false) => run.state != RunState::Waiting,
+            (false, true) => run.state == RunState::Running,
+        };
+        !self.open_runs(one.key.job).any(keeps_waiting)
+    }
+}

@@ -1,0 +1,121 @@
+//! Claims that had ended when their owners said how the work had gone.
+
+use super::{claims::at, *};
+use crate::core::{KnownClaim, Rerun, RunClaim, RunReport, RunToken};
+
+impl World {
+    /// The claim as the journal has it, if it is forgotten, as FinishRun asks.
+    fn finish_late(&mut self, token: RunToken) -> (RunClaim, Option<RunImage>) {
+        let due = at(3600);
+        let key = RunKey { job: JobNo(1), due };
+        let verb = |known| JobVerb::FinishRun {
+            name: "a".into(),
+            due,
+            report: RunReport {
+                token,
+                succeeded: true,
+                detail: "".into(),
+            },
+            known,
+        };
+        let mut answered = self.ask_jobs(verb(None));
+        if answered.as_ref().err() == Some(&Reject::Job(JobReject::NoClaim)) {
+            let claims = self.remembered.job_claims.range((key, RunToken(0))..);
+            let claims: Vec<RunClaim> = claims.map(|(_, claim)| claim.clone()).collect();
+            let run = self.remembered.job_runs[&key].clone();
+            let claim = claims.iter().find(|claim| claim.token == token).cloned();
+            let known = KnownClaim {
+                claim: claim.expect("it was given"),
+                is_last: claims.last().is_some_and(|last| last.token == token),
+                run,
+            };
+            answered = self.ask_jobs(verb(Some(Box::new(known))));
+        }
+        match answered {
+            Ok(JobReply::Finished(claim, run, true)) => (claim, run),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_late_end_counts_alike_whoever_remembers_the_claim() {
+    for forgotten in [false, true] {
+        let mut w = World::new(5);
+        w.claimed_job(|_| {});
+        w.seconds(3600.0);
+        let token = w.claimed("one");
+        w.seconds(20.0);
+        if forgotten {
+            w.take_over();
+        }
+        let (claim, run) = w.finish_late(token);
+        assert!(claim.late.is_some_and(|late| late.succeeded));
+        let late = (3600, Succeeded, Some(RunReason::CompletedLate));
+        assert_eq!(w.ends(), [late]);
+        assert_eq!(run.map(|run| run.state), Some(Succeeded));
+    }
+}
+
+#[test]
+fn a_run_that_is_over_stays_lost_whoever_remembers_the_claim() {
+    for forgotten in [false, true] {
+        let mut w = World::new(5);
+        w.claimed_job(|_| {});
+        w.seconds(7190.0);
+        let token = w.claimed("one");
+        w.seconds(20.0);
+        if forgotten {
+            w.take_over();
+        }
+        w.finish_late(token);
+        let lost = (3600, Lost, Some(RunReason::ClaimantLost));
+        assert_eq!(w.ends(), [lost]);
+    }
+}
+
+#[test]
+fn a_late_end_does_not_count_when_others_have_claimed_the_run_since() {
+    for forgotten in [false, true] {
+        let mut w = World::new(5);
+        w.claimed_job(|_| {});
+        w.seconds(3600.0);
+        let first = w.claimed("one");
+        w.seconds(20.0);
+        w.claimed("two");
+        w.seconds(20.0);
+        if forgotten {
+            w.take_over();
+        }
+        w.finish_late(first);
+        let again = (3600, Waiting, Some(RunReason::ClaimantLost));
+        assert_eq!(w.ends(), [again]);
+    }
+}
+
+#[test]
+fn a_late_end_counts_while_the_next_attempt_is_still_to_come() {
+    for forgotten in [false, true] {
+        let mut w = World::new(5);
+        w.claimed_job(|settings| {
+            settings.max_runtime = Some(Duration::from_secs(10));
+            settings.rerun = Some(Rerun {
+                within_window: true,
+                max: None,
+                delay: Duration::from_secs(60),
+            });
+        });
+        w.seconds(3600.0);
+        let token = w.claimed("one");
+        w.seconds(10.0);
+        assert_eq!(w.states(), [(3600, Retrying)]);
+        if forgotten {
+            w.take_over();
+        }
+        w.finish_late(token);
+        let late = (3600, Succeeded, Some(RunReason::CompletedLate));
+        assert_eq!(w.ends(), [late]);
+        w.seconds(100.0);
+        assert_eq!(w.ends(), [late], "it is over");
+    }
+}

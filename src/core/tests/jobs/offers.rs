@@ -1,0 +1,195 @@
+//! Runs that are offered to claimants: every offer comes to an end, and every claim is accounted
+//! for.
+
+use super::{claims::at, *};
+
+const DAY: f64 = 86_400.0;
+
+/// A job of a shape, for claimants.
+fn claimed(rule: RuleText, set: impl FnOnce(&mut JobSettings)) -> Arc<NewJob> {
+    let mut settings = settings(rule);
+    settings.claimed = true;
+    set(&mut settings);
+    of(settings, [])
+}
+
+fn not_claimed(due: i64) -> (i64, RunState, Option<RunReason>) {
+    (due, Missed, Some(RunReason::NotClaimed))
+}
+
+impl World {
+    /// A job for claimants whose target says whether the work is done, with a lost claim of its
+    /// run: the target is asked.
+    fn asking(&mut self) -> Handle {
+        let mut settings = settings(every(1000));
+        settings.claimed = true;
+        self.create("a", of(settings, [order(1), order(2)]));
+        self.seconds(1000.0);
+        self.claimed("one");
+        self.seconds(15.0);
+        self.runs()[0]
+    }
+
+    /// What the target says.
+    fn answer(&mut self, handle: Handle, is_done: bool) {
+        self.succeed(handle, [1]);
+        match is_done {
+            true => self.succeed(handle, [2]),
+            false => self.fail(handle, 2),
+        }
+    }
+}
+
+#[test]
+fn what_is_caught_up_is_offered_until_the_next_due_time() {
+    let mut w = World::new(5);
+    w.create(
+        "a",
+        claimed(every(1000), |settings| {
+            settings.misfire = Misfire::CatchUp(2);
+        }),
+    );
+    w.now = w.now + Duration::from_secs(2_900);
+    w.take_over();
+    w.seconds(0.0);
+    assert_eq!(w.states(), [(1000, Waiting), (2000, Waiting)]);
+    w.seconds(100.0);
+    let ends = [not_claimed(1000), not_claimed(2000), (3000, Waiting, None)];
+    assert_eq!(w.ends(), ends);
+}
+
+#[test]
+fn an_offer_without_a_next_due_time_ends_after_a_week() {
+    let ended = ScheduleText {
+        end: "2027-01-15T08:20:00Z".to_owned(),
+        ..settings(every(1000)).schedule
+    };
+    let mut w = World::new(5);
+    let job = claimed(every(1000), |settings| settings.schedule = ended);
+    w.create("a", job);
+    w.seconds(1000.0);
+    assert_eq!(w.states(), [(1000, Waiting)]);
+    w.seconds(7.0 * DAY - 1.0);
+    assert_eq!(w.states(), [(1000, Waiting)]);
+    w.take_over();
+    w.seconds(1.0);
+    assert_eq!(w.ends(), [not_claimed(1000)]);
+}
+
+#[test]
+fn what_queues_or_is_backfilled_is_offered_for_a_week() {
+    let mut w = World::new(5);
+    let queues = |settings: &mut JobSettings| settings.overlap = Overlap::QueueAll;
+    w.create("a", claimed(every(500_000), queues));
+    w.now = w.now + Duration::from_secs(500_000);
+    w.take_over();
+    w.seconds(0.0);
+    w.backfill(&[500_000 - 400_000]);
+    let offered: Vec<Option<f64>> = w.remembered.job_runs.values().map(closes_in).collect();
+    assert_eq!(offered, [Some(500_000.0 + 7.0 * DAY); 2]);
+    w.seconds(7.0 * DAY);
+    assert_eq!(w.states()[..2], [(100_000, Missed), (500_000, Missed)]);
+}
+
+fn closes_in(run: &RunImage) -> Option<f64> {
+    run.closes.map(|closes| closes.since(BEGIN).as_secs_f64())
+}
+
+#[test]
+fn an_offer_that_follows_another_job_ends_with_the_next_one() {
+    let mut w = World::new(5);
+    w.job("b", 1000, |_| {});
+    w.create("a", claimed(RuleText::After("b".to_owned()), |_| {}));
+    for _ in 0..2 {
+        w.seconds(1000.0);
+        w.succeed_all();
+    }
+    let runs = w.remembered.job_runs.range(RunKey::all_of(JobNo(2)));
+    let ends: Vec<_> = runs.map(|(_, run)| (run.state, run.reason)).collect();
+    assert_eq!(
+        ends,
+        [(Missed, Some(RunReason::NotClaimed)), (Waiting, None)]
+    );
+    w.seconds(7.0 * DAY);
+    let offered = |run: &RunImage| run.key.job == JobNo(2) && run.state == Waiting;
+    assert!(!w.remembered.job_runs.values().any(offered));
+}
+
+#[test]
+fn what_is_not_claimed_because_nothing_may_start_says_so() {
+    let mut w = World::new(5);
+    w.create("a", claimed(every(1000), |_| {}));
+    w.seconds(1000.0);
+    let pause = JobVerb::Pause {
+        name: "a".into(),
+        reason: "a release".into(),
+    };
+    w.ask_jobs(pause).expect("it is there");
+    w.seconds(1000.0);
+    assert_eq!(w.ends(), [(1000, Skipped, Some(RunReason::JobPaused))]);
+    w.ask_jobs(JobVerb::Resume("a".into()))
+        .expect("it is there");
+    w.seconds(1000.0);
+    assert_eq!(w.states().last(), Some(&(3000, Waiting)));
+    let stop = JobVerb::StopAgent {
+        mode: crate::core::StopMode::Drain,
+        reason: "a release".into(),
+    };
+    w.ask_jobs(stop).expect("it stops");
+    w.seconds(1000.0);
+    let stopped = (3000, Missed, Some(RunReason::AgentStopped));
+    assert_eq!(w.ends().last(), Some(&stopped));
+}
+
+#[test]
+fn a_run_whose_claim_cannot_be_read_is_offered_again() {
+    let mut w = World::new(5);
+    w.create("a", claimed(every(1000), |_| {}));
+    w.seconds(1000.0);
+    let first = w.claimed("one");
+    w.remembered.jobs.claims.clear();
+    w.crash_and_set_back(Duration::ZERO);
+    w.seconds(0.0);
+    let lost = (1000, Waiting, Some(RunReason::ClaimantLost));
+    assert_eq!(w.ends(), [lost]);
+    assert!(w.claimed("two") > first);
+}
+
+#[test]
+fn cancelling_a_run_of_which_the_target_is_asked_offers_it_no_more() {
+    for is_done in [true, false] {
+        let mut w = World::new(5);
+        let handle = w.asking();
+        let due = at(1000);
+        let name = "a".into();
+        w.ask_jobs(JobVerb::CancelRun { name, due })
+            .expect("it goes on");
+        w.rebuild();
+        w.answer(handle, is_done);
+        let end = match is_done {
+            true => (1000, Succeeded, None),
+            false => (1000, Cancelled, Some(RunReason::Asked)),
+        };
+        assert_eq!(w.ends(), [end]);
+    }
+}
+
+#[test]
+fn deleting_a_job_of_which_the_target_is_asked_leaves_the_answer() {
+    for is_done in [true, false] {
+        let mut w = World::new(5);
+        let handle = w.asking();
+        let gone = JobVerb::Delete {
+            name: "a".into(),
+            version: None,
+        };
+        w.ask_jobs(gone).expect("it is there");
+        w.rebuild();
+        w.answer(handle, is_done);
+        let end = match is_done {
+            true => (1000, Succeeded, None),
+            false => (1000, Cancelled, Some(RunReason::JobDeleted)),
+        };
+        assert_eq!(w.ends(), [end]);
+    }
+}
