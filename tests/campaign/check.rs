@@ -2,12 +2,15 @@
 
 #[cfg(test)]
 mod bad_claims;
+#[cfg(test)]
+mod bad_jobs;
 mod claims;
 mod conversations;
 mod copies;
 mod crash;
 mod facts;
 mod holds;
+mod jobs;
 mod leases;
 mod line;
 mod marks;
@@ -83,6 +86,12 @@ impl Verdict {
         leases::a_repeated_claim_is_one(facts, &mut verdict);
         leases::nobody_waits_for_the_dead(facts, &mut verdict);
         leases::every_claim_ends(facts, &mut verdict);
+        jobs::a_due_time_has_one_run(facts, &mut verdict);
+        jobs::every_due_time_has_a_row(facts, &mut verdict);
+        jobs::runs_go_on_as_their_job_allows(facts, &mut verdict);
+        jobs::a_claimed_run_is_finished_once(facts, &mut verdict);
+        jobs::a_stopped_agent_fires_nothing(facts, &mut verdict);
+        jobs::every_run_ends(facts, &mut verdict);
         network::silent_connections_are_given_up(facts, &mut verdict);
         network::the_shard_moves_on(facts, &mut verdict);
         verdict

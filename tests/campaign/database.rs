@@ -62,13 +62,17 @@ impl Database {
         }
     }
 
-    /// Makes it ready for exactly-once tasks, as an operator does.
+    /// Makes it ready for exactly-once tasks and for claimed runs, as an operator does.
     pub(crate) fn prepare(&self) {
         let url = self.postgres.url_for(self.name, SUPERUSER);
-        let mut command = Command::new(PROGRAM);
-        let command = command.args(["prepare-target", "--url", &url, "--login", self.name]);
-        let output = command.output().expect("the program runs");
-        assert!(output.status.success(), "{output:?}");
+        for verb in [&["prepare-target"][..], &["jobs", "install"]] {
+            let mut command = Command::new(PROGRAM);
+            let command = command
+                .args(verb)
+                .args(["--url", &url, "--login", self.name]);
+            let output = command.output().expect("the program runs");
+            assert!(output.status.success(), "{output:?}");
+        }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

@@ -1,8 +1,11 @@
 //! Writes what the databases hold at the end, and what servers complain of, into the history.
 
+mod jobs;
+
 use crate::{
     fixture::Fixture,
     history::{Done, Entry, Logged, Mark},
+    load::jobs::JOBS_CALLER,
     server::Server,
     stock_client::STOCK_CALLER,
 };
@@ -49,13 +52,16 @@ rallypoint::from_row!(Row {
     retried_as
 });
 
-/// Waits until every scheduler and every claim has ended, and says whether they have. Stock clients
-/// leave some open: they make no call twice.
+/// Waits until every scheduler, every claim and every run has ended, and says whether they have.
+/// Stock clients leave some open: they make no call twice.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < SETTLE_TIMEOUT {
         let schedulers = until_read(async || unfinished(fixture).await).await;
-        if schedulers == 0 && until_read(async || open_claims(fixture).await).await == 0 {
+        if schedulers == 0
+            && until_read(async || open_claims(fixture).await).await == 0
+            && until_read(async || jobs::open_runs(fixture).await).await == 0
+        {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -91,6 +97,8 @@ pub(crate) async fn dump(fixture: &Fixture) {
         until_read(async || of_journal(fixture).await).await,
         until_read(async || idle_transactions(fixture).await).await,
         until_read(async || marks(fixture).await).await,
+        until_read(async || jobs::of_journal(fixture).await).await,
+        until_read(async || jobs::settled(fixture).await).await,
     ];
     for entry in read.iter().flatten() {
         fixture.history.write(entry);
@@ -125,11 +133,12 @@ async fn of_journal(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
     let mut journal = fixture.journal.session().await?;
     // Compiling a query takes longer than running it for one scheduler of very many.
     sqlx::query("set jit = off").execute(&mut journal).await?;
-    let handles: Vec<String> =
-        sqlx::query_scalar("select handle::text from scheduler where caller <> $1 order by handle")
-            .bind(STOCK_CALLER.as_bytes())
-            .fetch_all(&mut journal)
-            .await?;
+    let handles = "select handle::text from scheduler where caller not in ($1, $2) order by handle";
+    let handles: Vec<String> = sqlx::query_scalar(handles)
+        .bind(STOCK_CALLER.as_bytes())
+        .bind(JOBS_CALLER.as_bytes())
+        .fetch_all(&mut journal)
+        .await?;
     let mut entries = Vec::new();
     for handle in handles {
         let rows = log_of(&mut journal, &handle).await?.into_iter();

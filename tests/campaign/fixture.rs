@@ -140,7 +140,8 @@ async fn witnesses(target: &Database) {
         create table hold (
             claim int8 not null,
             number int8 not null default nextval('witness_number')
-        );";
+        );
+        create table settled (job text not null, due int8 not null, token int8 not null);";
     sqlx::raw_sql(tables)
         .execute(&mut session)
         .await

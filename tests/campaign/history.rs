@@ -8,6 +8,7 @@
 
 use crate::{
     claims::{ClaimEntry, Definition},
+    jobs::JobEntry,
     proxy::Purpose,
     stock_client::StockAnswer,
 };
@@ -266,6 +267,8 @@ pub(crate) enum Entry {
         definition: Option<Definition>,
         answer: Answer<()>,
     },
+    /// Something about jobs.
+    Job(JobEntry),
     /// Claims that are open at the end, though nobody keeps them.
     OpenClaims {
         count: i64,

@@ -9,6 +9,7 @@ mod claim;
 mod claimants;
 mod client_claim;
 mod conversation;
+pub(crate) mod jobs;
 mod listener;
 pub(crate) mod newer_setting;
 pub(crate) mod resources;

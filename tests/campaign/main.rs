@@ -16,6 +16,7 @@ mod dump;
 mod faults;
 mod fixture;
 mod history;
+mod jobs;
 mod load;
 mod memory;
 mod plan;
@@ -159,11 +160,13 @@ async fn run(
         conversations.spawn(load.clone().hold_conversations(seed));
     }
     let claimants = load.claim_resources(fixture, seed).await;
+    let keepers = load.keep_jobs(fixture, seed).await;
     happens(&load).await;
     load.go_on_quietly().await;
     load.stop();
     conversations.join_all().await;
     claimants.join_all().await;
+    keepers.join_all().await;
     for (answer, count) in stock.into_iter().flat_map(StockClient::stop) {
         fixture.history.write(&Entry::Stock { answer, count });
     }

@@ -4,6 +4,7 @@ use super::{
     claims::Claims,
     copies::{self, Retries},
     crash::Crash,
+    jobs::Jobs,
     moments::Moments,
     request::{Request, Try},
 };
@@ -62,6 +63,7 @@ pub(crate) struct Facts {
     pub cancels: Vec<Cancel>,
     pub retries: Retries,
     pub claims: Claims,
+    pub jobs: Jobs,
     /// Calls through the Rust client: name, time and outcome.
     pub client_calls: Vec<(String, i64, Answer<()>)>,
     /// Calls through stock clients: the answer, and how often it was given.
@@ -113,6 +115,7 @@ impl Facts {
         self.last_answer = self.last_answer.max(entry.answered().unwrap_or(0));
         self.retries.take(&entry);
         self.claims.take(&entry);
+        self.jobs.take(&entry);
         match entry {
             Entry::Opened { .. }
             | Entry::Submit { .. }
@@ -142,6 +145,7 @@ impl Facts {
             | Entry::Attempts { .. } => self.take_row(entry),
             Entry::Claim { .. }
             | Entry::Resource { .. }
+            | Entry::Job(_)
             | Entry::OpenClaims { .. }
             | Entry::Epoch { .. } => {}
         }

@@ -1,0 +1,172 @@
+//! Promises about recurring jobs and their runs.
+
+use super::{Facts, Verdict};
+use crate::{
+    history::Entry,
+    jobs::{JobEntry, JobRun},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of jobs.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    defined: BTreeMap<String, Defined>,
+    /// By job and due time.
+    runs: BTreeMap<(String, i64), JobRun>,
+    opened: BTreeMap<(String, i64), BTreeSet<String>>,
+    /// Claims that ended by success, by run.
+    succeeded: BTreeMap<(String, i64), i64>,
+    /// How often the work of a run was done.
+    settled: BTreeMap<(String, i64), i64>,
+    finished: BTreeSet<(String, i64)>,
+    stopped: Vec<(i64, i64)>,
+}
+
+struct Defined {
+    every: i64,
+    side_by_side: bool,
+    claimed: bool,
+}
+
+/// How a claim ended that was finished in time, as the journal numbers it.
+const CLAIM_SUCCEEDED: i32 = 1;
+
+impl Jobs {
+    pub(super) fn take(&mut self, entry: &Entry) {
+        let Entry::Job(entry) = entry else {
+            return;
+        };
+        match entry.clone() {
+            JobEntry::Defined {
+                job,
+                every,
+                side_by_side,
+                claimed,
+            } => {
+                let defined = Defined {
+                    every,
+                    side_by_side,
+                    claimed,
+                };
+                self.defined.insert(job, defined);
+            }
+            JobEntry::Run(run) => _ = self.runs.insert((run.job.clone(), run.due), run),
+            JobEntry::Opened { job, due, handle } => {
+                self.opened.entry((job, due)).or_default().insert(handle);
+            }
+            JobEntry::Claim {
+                job, due, outcome, ..
+            } => {
+                let succeeded = i64::from(outcome == Some(CLAIM_SUCCEEDED));
+                *self.succeeded.entry((job, due)).or_default() += succeeded;
+            }
+            JobEntry::Settled { job, due, .. } => {
+                *self.settled.entry((job, due)).or_default() += 1;
+            }
+            JobEntry::Finished { job, due, .. } => _ = self.finished.insert((job, due)),
+            JobEntry::Stopped { before, after } => self.stopped.push((before, after)),
+        }
+    }
+
+    fn runs_of(&self, job: &str) -> impl Iterator<Item = &JobRun> {
+        self.runs.values().filter(move |run| run.job == job)
+    }
+}
+
+/// However often the shard changed its owner, nothing was opened twice for an attempt.
+pub(super) fn a_due_time_has_one_run(facts: &Facts, verdict: &mut Verdict) {
+    for (id, handles) in &facts.jobs.opened {
+        let defined = facts.jobs.defined.get(&id.0);
+        if defined.is_none_or(|defined| defined.claimed) {
+            continue;
+        }
+        let attempts = facts
+            .jobs
+            .runs
+            .get(id)
+            .map_or(0, |run| run.attempt as usize);
+        verdict.expect("a due time has one run", handles.len() == attempts, || {
+            format!("{id:?}: {attempts} attempts, and schedulers {handles:?}")
+        });
+    }
+}
+
+/// Nothing that was due is passed over in silence, or counted twice.
+pub(super) fn every_due_time_has_a_row(facts: &Facts, verdict: &mut Verdict) {
+    for (job, defined) in &facts.jobs.defined {
+        let mut next = None;
+        for run in facts.jobs.runs_of(job) {
+            let is_next = next.is_none_or(|next| next == run.due);
+            verdict.expect("every due time has a row", is_next, || {
+                format!("{job}: {} follows, and not {next:?}", run.due)
+            });
+            next = Some(run.last.unwrap_or(run.due) + defined.every);
+        }
+    }
+}
+
+pub(super) fn runs_go_on_as_their_job_allows(facts: &Facts, verdict: &mut Verdict) {
+    // The times of runs are those of the service: a set clock may make it stand still.
+    let until = facts.clock_set();
+    for (job, defined) in &facts.jobs.defined {
+        if defined.side_by_side {
+            continue;
+        }
+        let runs = facts.jobs.runs_of(job);
+        let spans = runs.filter_map(|run| Some((run.started?, run.ended?)));
+        let mut spans: Vec<(i64, i64)> = spans.filter(|(_, ended)| *ended < until).collect();
+        spans.sort_unstable();
+        for pair in spans.windows(2) {
+            let [(_, ended), (started, _)] = [pair[0], pair[1]];
+            let follows = ended <= started;
+            verdict.expect("runs go on as their job allows", follows, || {
+                format!("{job}: one ended at {ended}, another began at {started}")
+            });
+        }
+    }
+}
+
+/// Whoever had a claim, and whatever became of it, the work of a run was done once; and a run has
+/// succeeded when it was.
+pub(super) fn a_claimed_run_is_finished_once(facts: &Facts, verdict: &mut Verdict) {
+    let promise = "a claimed run is finished once";
+    for (id, run) in &facts.jobs.runs {
+        let defined = facts.jobs.defined.get(&id.0);
+        if defined.is_none_or(|defined| !defined.claimed) || !run.is_over() {
+            continue;
+        }
+        let settled = facts.jobs.settled.get(id).copied().unwrap_or(0);
+        let has_succeeded = run.state == JobRun::SUCCEEDED;
+        verdict.expect(promise, settled <= 1, || format!("{id:?}: {settled} times"));
+        verdict.expect(promise, !has_succeeded || settled == 1, || {
+            format!("{id:?} has succeeded, and nobody has done the work")
+        });
+        let was_told = facts.jobs.finished.contains(id);
+        verdict.expect(promise, has_succeeded || !was_told, || {
+            format!(
+                "{id:?}: its claimant was told that it is done, and it is {}",
+                run.state
+            )
+        });
+        let claims = facts.jobs.succeeded.get(id).copied().unwrap_or(0);
+        verdict.expect(promise, claims <= 1, || {
+            format!("{id:?}: {claims} claims have succeeded")
+        });
+    }
+}
+
+pub(super) fn a_stopped_agent_fires_nothing(facts: &Facts, verdict: &mut Verdict) {
+    for (before, after) in &facts.jobs.stopped {
+        verdict.expect("a stopped agent fires nothing", before == after, || {
+            format!("{before} schedulers of runs, and then {after}")
+        });
+    }
+}
+
+pub(super) fn every_run_ends(facts: &Facts, verdict: &mut Verdict) {
+    for (id, run) in &facts.jobs.runs {
+        verdict.expect("every run ends", run.is_over(), || {
+            format!("{id:?} is in state {}", run.state)
+        });
+    }
+}
