@@ -1,12 +1,17 @@
 //! Model callers that keep jobs: they define them, change, pause and resume them, ask for runs and
-//! cancel them, and an operator stops and starts the agent.
+//! backfills and cancel runs; claimants do the runs of one of them; and an operator stops and starts
+//! the agent.
 
-use crate::{fixtures::Fixtures, rng::Rng};
+mod claims;
+
+use crate::{fixtures::Fixtures, oracle::jobs::Jobs, rng::Rng};
+use claims::Claims;
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, JobReply, JobSettings, JobVerb, Misfire, Namespace, NewJob, Order,
-        Overlap, Packed, Reply, Rerun, Run, RunKey, Settings, StopMode, Submit, Ticket, Time,
+        Caller, Command, JobReject, JobReply, JobSettings, JobVerb, Misfire, Namespace, NewJob,
+        OnFailure, Order, Overlap, Packed, Reject, Reply, Rerun, Run, RunKey, Settings, StopMode,
+        Submit, Ticket, Time,
         schedule::{RuleText, ScheduleText},
     },
 };
@@ -24,7 +29,9 @@ const OVERLAPS: [Overlap; 6] = [
     Overlap::CancelRunning,
     Overlap::Allow,
 ];
-const NAMES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 4] = ["a", "b", "c", CLAIMED];
+/// Claimants do its runs.
+const CLAIMED: &str = "d";
 
 pub(crate) struct JobKeepers {
     rng: Rng,
@@ -38,6 +45,7 @@ pub(crate) struct JobKeepers {
     runs: BTreeMap<Uuid, RunKey>,
     /// Runs that were told of.
     known: Vec<(Arc<str>, Time)>,
+    claims: Claims,
 }
 
 impl JobKeepers {
@@ -50,11 +58,12 @@ impl JobKeepers {
             unknown: Vec::new(),
             runs: BTreeMap::new(),
             known: Vec::new(),
+            claims: Claims::default(),
         }
     }
 
     /// Something one of them does now.
-    pub(crate) fn act(&mut self, fixtures: &Fixtures) -> Option<Envelope> {
+    pub(crate) fn act(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> Option<Envelope> {
         if !self.rng.percent(15) {
             return None;
         }
@@ -62,9 +71,10 @@ impl JobKeepers {
             Some(verb) => verb,
             None if self.defined < NAMES.len() => JobVerb::Create {
                 name: NAMES[self.defined].into(),
-                job: self.job(fixtures),
+                job: self.job(fixtures, NAMES[self.defined]),
             },
-            None => self.verb(fixtures),
+            None if self.rng.percent(40) => self.claims.verb(&mut self.rng, CLAIMED.into(), jobs),
+            None => self.verb(fixtures, jobs),
         };
         Some(self.say(verb))
     }
@@ -91,9 +101,9 @@ impl JobKeepers {
         }
     }
 
-    fn verb(&mut self, fixtures: &Fixtures) -> JobVerb {
+    fn verb(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> JobVerb {
         let name: Arc<str> = (*self.rng.one_of(&NAMES)).into();
-        match self.rng.below(20) {
+        match self.rng.below(23) {
             0..=5 => JobVerb::Run {
                 name,
                 request: Some(Uuid::from_u128(1 + u128::from(self.rng.next()))),
@@ -104,8 +114,8 @@ impl JobKeepers {
                 JobVerb::CancelRun { name, due }
             }
             9 => JobVerb::Update {
+                job: self.job(fixtures, &name),
                 name,
-                job: self.job(fixtures),
                 version: None,
             },
             10 => JobVerb::Pause {
@@ -120,12 +130,17 @@ impl JobKeepers {
                 reason: "why".into(),
             },
             12..=15 => JobVerb::StartAgent,
+            16..=18 => {
+                let asked = jobs.without_run(&name, 1 + self.rng.place(3));
+                JobVerb::Backfill { name, asked }
+            }
             _ => JobVerb::Resume(name),
         }
     }
 
-    fn job(&mut self, fixtures: &Fixtures) -> Arc<NewJob> {
+    fn job(&mut self, fixtures: &Fixtures, name: &str) -> Arc<NewJob> {
         let rng = &mut self.rng;
+        let claimed = name == CLAIMED;
         let second = Duration::from_secs(1);
         let settings = JobSettings {
             schedule: ScheduleText {
@@ -150,25 +165,42 @@ impl JobKeepers {
             }),
             max_runtime: rng.percent(30).then(|| second * (1 + rng.below(5) as u32)),
             pause_after_failures: rng.percent(20).then_some(3),
-            scheduler: Arc::new(Settings::default()),
-            claimed: false,
+            scheduler: Arc::new(Settings {
+                on_failure: match claimed {
+                    true => OnFailure::CancelRest,
+                    false => OnFailure::default(),
+                },
+                ..Settings::default()
+            }),
+            claimed,
         };
-        let count = 1 + rng.place(2);
+        // Those of claims ask a target, which has two steps, if there is one.
+        let count = match claimed {
+            true => 2 * rng.place(2),
+            false => 1 + rng.place(2),
+        };
+        let alarms = match rng.percent(50) {
+            true => 1 + rng.place(2),
+            false => 0,
+        };
         let run = |order| Run {
             count: 1,
             order: Some(Order(order)),
             spec: fixtures.plain(),
         };
-        Arc::new(NewJob {
-            settings: Arc::new(settings),
-            steps: Arc::new(Submit {
+        let tasks = |count: usize| {
+            Arc::new(Submit {
                 request: None,
                 runs: (1..=count as i64).map(|order| run(order + 1)).collect(),
                 bodies: Packed::new((0..count).map(|_| &b"select"[..])),
                 params: Packed::default(),
                 retries: None,
-            }),
-            on_failure: Arc::new(Submit::none()),
+            })
+        };
+        Arc::new(NewJob {
+            settings: Arc::new(settings),
+            steps: tasks(count),
+            on_failure: tasks(alarms),
         })
     }
 
@@ -183,6 +215,7 @@ impl JobKeepers {
         };
         let reply = match reply {
             Reply::Job(reply) => &**reply,
+            Reply::Rejected(Reject::Job(JobReject::NoClaim)) => return self.claims.unknown(verb),
             Reply::Rejected(_) => return,
             other => panic!("{verb:?} is answered with {other:?}"),
         };
@@ -193,6 +226,14 @@ impl JobKeepers {
                 let known = *self.runs.entry(request).or_insert(run.key);
                 assert_eq!(known, run.key, "one request, one run");
                 self.known.push((name, run.key.due));
+            }
+            (JobVerb::Claim { name, .. }, JobReply::Claimed(claimed, _)) => {
+                self.known.push((name, claimed.run.key.due));
+                self.claims.given(claimed);
+            }
+            (JobVerb::Backfill { name, .. }, JobReply::Backfilled(due)) => {
+                self.known
+                    .extend(due.iter().map(|due| (name.clone(), *due)));
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ mod calls;
 mod cancels;
 mod dispatch;
 mod expected;
-mod jobs;
+pub(crate) mod jobs;
 mod listing;
 mod model;
 mod pauses;

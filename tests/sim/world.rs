@@ -171,7 +171,12 @@ impl<'a> World<'a> {
             }
         }
         events.extend(self.claimants.act(self.now).map(Event::Command));
-        events.extend(self.job_keepers.act(self.fixtures).map(Event::Command));
+        let jobs = &self.journal.oracle.jobs;
+        events.extend(
+            self.job_keepers
+                .act(self.fixtures, jobs)
+                .map(Event::Command),
+        );
         self.callers.with_resources = self.claimants.have_defined();
         self.feed(events);
         if self.rng.percent(50) {

@@ -2,10 +2,14 @@
 //! the rules of its job or while the agent is stopped; and what a run does to schedulers is what
 //! callers would have to ask for.
 
+mod claims;
+mod following;
+
 use super::{Oracle, rows::Rows};
 use rallypoint::core::{
-    Caller, Handle, JobImage, JobNo, JobRecords, JobState, Open, Overlap, Packed, ReleaseMode, Run,
-    RunCause, RunImage, RunKey, RunReason, RunState, Submit, Time, Verb, schedule::RuleText,
+    Backfill, Caller, Handle, JobImage, JobNo, JobRecords, JobState, Open, Overlap, Packed,
+    ReleaseMode, Run, RunCause, RunClaim, RunImage, RunKey, RunReason, RunState, RunToken, Submit,
+    Time, Verb, schedule::RuleText,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +26,8 @@ pub(crate) struct Jobs {
     /// The first due time of each job that has no fate.
     next: BTreeMap<JobNo, Time>,
     runs: BTreeMap<RunKey, RunImage>,
-    /// Schedulers of runs.
+    claims: BTreeMap<(RunKey, RunToken), RunClaim>,
+    /// Schedulers of runs, and of what follows failures.
     opened: BTreeSet<Handle>,
     is_stopped: bool,
 }
@@ -52,15 +57,22 @@ impl Jobs {
             self.judge(*key, run);
             let starts = run.handle.filter(|handle| self.opened.insert(*handle));
             if starts.is_some() {
-                let stopped = was_stopped && self.is_stopped && !changes;
-                assert!(!stopped, "{key:?} starts while the agent is stopped");
                 // It is opened when every command of the batch is decided.
                 let job = records.jobs.get(&key.job);
                 let job = job.or_else(|| self.jobs.get(&key.job));
-                begun.push((run.clone(), job.expect("it is defined").clone()));
+                let job = job.expect("it is defined").clone();
+                // What asks a target about a claim goes on.
+                let fires = !job.settings.claimed;
+                let stopped = was_stopped && self.is_stopped && !changes;
+                assert!(
+                    !(stopped && fires),
+                    "{key:?} starts while the agent is stopped"
+                );
+                begun.push((run.clone(), job));
             }
             self.runs.insert(*key, run.clone());
         }
+        self.claims_durable(records);
         for job in records.jobs.values() {
             self.define(job);
         }
@@ -96,7 +108,12 @@ impl Jobs {
     /// A due time has one fate, which is final once it is one; and none is left out.
     fn judge(&mut self, key: RunKey, run: &RunImage) {
         if let Some(before) = self.runs.get(&key) {
-            assert!(!before.state.is_over(), "{key:?} ends twice");
+            let had_none = matches!(before.state, RunState::Skipped | RunState::Missed);
+            let is_made_up = had_none && before.attempt == 0 && run.cause == RunCause::Backfilled;
+            assert!(
+                is_made_up || !before.state.is_over(),
+                "{key:?} ends twice: {before:?}, {run:?}"
+            );
             let (from, to) = (before.attempt, run.attempt);
             assert!((from..=from + 1).contains(&to), "{key:?}: attempt {to}");
             return;
@@ -122,11 +139,24 @@ impl Jobs {
             let begun: Vec<&RunImage> = self.open(no).filter(|run| goes_on(run)).collect();
             // Those of an earlier definition may have run side by side.
             let changed_at = self.jobs[&no].changed_at;
-            let is_fresh = |run: &&&RunImage| run.key.due > changed_at;
+            let is_fresh = |run: &&&RunImage| run.key.due > changed_at && !is_made_up(run);
             let fresh = begun.iter().filter(is_fresh).count();
             assert!(
                 overlap == Overlap::Allow || fresh <= 1,
                 "job {}: runs go on side by side",
+                no.0
+            );
+            let made_up = begun.iter().filter(|run| is_made_up(run));
+            assert!(made_up.count() <= 1, "job {}: two of a backfill", no.0);
+            let beside = |run: &&&RunImage| {
+                let since = run.started_at.is_some_and(|at| at > changed_at);
+                run.state == RunState::Running && since
+            };
+            let made_up = begun.iter().filter(beside).any(|run| is_made_up(run));
+            let other = begun.iter().filter(beside).any(|run| !is_made_up(run));
+            assert!(
+                overlap == Overlap::Allow || !(made_up && other),
+                "job {}: a backfill beside another run",
                 no.0
             );
         }
@@ -149,6 +179,10 @@ impl Jobs {
                 "job {}: {next:?} has passed, and nothing became of it",
                 no.0
             );
+            if self.jobs[no].settings.claimed {
+                self.offers_end(*no, now);
+                continue;
+            }
             let waits = self.open(*no).any(|run| run.state == RunState::Waiting);
             let goes_on = self.open(*no).any(goes_on);
             assert!(goes_on || !waits, "job {}: a run waits for nobody", no.0);
@@ -158,15 +192,26 @@ impl Jobs {
     /// The agent is stopped, and every scheduler has ended.
     pub(crate) fn nothing_runs(&self) {
         let mut runs = self.runs.values();
-        let left = runs.find(|run| run.state == RunState::Running);
+        let left = runs.find(|run| run.state == RunState::Running && !self.asks_target(run));
         assert_eq!(left, None, "a run has no end");
     }
 
     /// The agent is stopped, and no run goes on.
     pub(crate) fn is_over(&self) -> bool {
         let mut runs = self.runs.values();
-        self.is_stopped && !runs.any(|run| run.state == RunState::Running)
+        let goes_on = |run: &RunImage| run.state == RunState::Running && !self.asks_target(run);
+        self.is_stopped && !runs.any(goes_on)
     }
+
+    /// Its target is asked what became of a claim: for as long as it takes, whoever cancels the run.
+    fn asks_target(&self, run: &RunImage) -> bool {
+        self.jobs[&run.key.job].settings.claimed && run.handle.is_some()
+    }
+}
+
+/// It is of a backfill.
+fn is_made_up(run: &RunImage) -> bool {
+    run.cause == RunCause::Backfilled
 }
 
 fn goes_on(run: &RunImage) -> bool {
@@ -190,8 +235,26 @@ impl Oracle {
         for handle in cancelled {
             self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
         }
+        let failures = self.jobs.failures(records);
         for (run, job) in self.jobs.durable(records) {
             self.begins(at, &run, &job, rows);
+        }
+        self.questions_refused(at, rows);
+        self.follow(at, records, failures, rows);
+    }
+
+    /// What asks a target about a claim is refused at once: its run has another state by then.
+    fn questions_refused(&mut self, at: Time, rows: &mut Rows<'_>) {
+        for (handle, settings) in rows.labelled("job") {
+            let is_question = !settings.labels.contains_key("on_failure");
+            if is_question && self.jobs.opened.insert(handle) {
+                let open = Open {
+                    settings,
+                    ..Open::default()
+                };
+                self.asks(at, handle, &Verb::Open(open), rows);
+                self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
+            }
         }
     }
 
@@ -218,13 +281,18 @@ impl Oracle {
         }
         self.asks(at, handle, &Verb::Open(open), rows);
         let steps = steps(&job.steps, run.from_order);
-        if run.reason == Some(RunReason::Refused) {
+        let is_refused = match job.settings.claimed {
+            true => !rows.accepts(handle, &steps),
+            false => run.reason == Some(RunReason::Refused),
+        };
+        if is_refused {
             self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
             return;
         }
         self.asks(at, handle, &Verb::Submit(steps), rows);
         self.asks(at, handle, &Verb::Release(ReleaseMode::Finish), rows);
-        if run.reason.is_some_and(is_cancelling) {
+        // What asks a target about a claim is waited for.
+        if !job.settings.claimed && run.reason.is_some_and(is_cancelling) {
             self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
         }
     }

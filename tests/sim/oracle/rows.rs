@@ -3,16 +3,17 @@
 
 use rallypoint::core::{
     AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Outcome, PauseChange, PauseRecord, Records,
-    Seq, SubmissionRecord, Submit,
+    Seq, Settings, SubmissionRecord, Submit,
 };
+use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct Rows<'a> {
     done: Vec<(Handle, &'a Done)>,
     attempts: Vec<&'a AttemptRecord>,
     submissions: Vec<&'a SubmissionRecord>,
-    /// Schedulers whose row is written.
-    schedulers: Vec<Handle>,
+    /// Schedulers whose row is written, with their settings.
+    schedulers: Vec<(Handle, Arc<Settings>)>,
     pauses: &'a [PauseRecord],
 }
 
@@ -21,11 +22,13 @@ impl<'a> Rows<'a> {
         let of_row = |row: &'a std::sync::Arc<rallypoint::core::CompletionRecord>| {
             row.done.iter().map(move |done| (row.handle, done))
         };
+        let schedulers = records.schedulers.iter();
+        let schedulers = schedulers.map(|(handle, image)| (*handle, image.settings.clone()));
         Rows {
             done: records.completions.iter().flat_map(of_row).collect(),
             attempts: records.attempts.iter().collect(),
             submissions: records.submissions.iter().collect(),
-            schedulers: records.schedulers.keys().copied().collect(),
+            schedulers: schedulers.collect(),
             pauses: &records.pauses,
         }
     }
@@ -47,7 +50,14 @@ impl<'a> Rows<'a> {
     }
 
     pub(crate) fn writes(&self, handle: Handle) -> bool {
-        self.schedulers.contains(&handle)
+        self.schedulers.iter().any(|(of, _)| *of == handle)
+    }
+
+    /// Schedulers with a label whose row is written.
+    pub(crate) fn labelled(&self, label: &str) -> Vec<(Handle, Arc<Settings>)> {
+        let all = self.schedulers.iter();
+        let labelled = all.filter(|(_, settings)| settings.labels.contains_key(label));
+        labelled.cloned().collect()
     }
 
     /// The next outcome of a scheduler.

@@ -1,0 +1,155 @@
+//! What follows failures: one scheduler for each run that came to nothing, one for all due times of
+//! a job that are missed together, one for a claim that is completed late; and no other.
+
+use super::*;
+use rallypoint::core::Settings;
+
+const LABEL: &str = "on_failure";
+
+/// What became of runs with a batch for which tasks follow, if their job has any.
+#[derive(Default)]
+pub(super) struct Failures {
+    /// With what the label says.
+    ended: BTreeSet<(RunKey, &'static str)>,
+    /// Due times that are missed: one of them may stand for all of its job.
+    missed: BTreeSet<RunKey>,
+    /// Definitions of before.
+    jobs: BTreeMap<JobNo, JobImage>,
+}
+
+impl Jobs {
+    /// Before the batch is taken in.
+    pub(super) fn failures(&self, records: &JobRecords) -> Failures {
+        let mut failures = Failures {
+            jobs: self.jobs.clone(),
+            ..Failures::default()
+        };
+        for (key, run) in &records.runs {
+            let before = self.runs.get(key).map(|before| before.state);
+            if before == Some(run.state) {
+                continue;
+            }
+            let text = match run.state {
+                RunState::Failed => "FAILED",
+                RunState::TimedOut => "TIMED_OUT",
+                RunState::Lost => "LOST",
+                RunState::Missed if before.is_none() => {
+                    failures.missed.insert(*key);
+                    continue;
+                }
+                RunState::Missed => "MISSED",
+                _ => continue,
+            };
+            failures.ended.insert((*key, text));
+        }
+        for ((key, token), claim) in &records.claims {
+            let before = self.claims.get(&(*key, *token));
+            let was_late = before.is_some_and(|before| before.late == claim.late);
+            if claim.late.is_some() && !was_late {
+                failures.ended.insert((*key, "LATE"));
+            }
+        }
+        failures
+    }
+
+    fn job_named(&self, name: &str) -> JobNo {
+        let named = |job: &&JobImage| &*job.key.name == name;
+        self.jobs.values().find(named).expect("a job").no
+    }
+}
+
+impl Oracle {
+    /// The schedulers that follow the failures of a batch are there, and no others.
+    pub(super) fn follow(
+        &mut self,
+        at: Time,
+        records: &JobRecords,
+        mut failures: Failures,
+        rows: &mut Rows<'_>,
+    ) {
+        let mut missed = BTreeSet::new();
+        for (handle, settings) in rows.labelled(LABEL) {
+            if !self.jobs.opened.insert(handle) {
+                continue;
+            }
+            let label = |name: &str| settings.labels[name].clone();
+            let no = self.jobs.job_named(&label("job"));
+            let due: jiff::Timestamp = label("due").parse().expect("a due time");
+            let due = Time(due.as_microsecond());
+            let key = RunKey { job: no, due };
+            let said = label(LABEL);
+            let expected = failures
+                .ended
+                .iter()
+                .find(|(of, text)| *of == key && *text == said);
+            match expected.copied() {
+                Some(failure) => _ = failures.ended.remove(&failure),
+                None => {
+                    let is_missed = said == "MISSED" && failures.missed.contains(&key);
+                    assert!(is_missed, "{key:?}: {said} is followed, and did not happen");
+                    assert!(missed.insert(no), "job {}: MISSED is followed twice", no.0);
+                }
+            }
+            let jobs = [failures.jobs.get(&no), self.jobs.jobs.get(&no)];
+            let tasks: Vec<Arc<Submit>> = jobs
+                .into_iter()
+                .flatten()
+                .map(|job| job.on_failure.clone())
+                .collect();
+            self.follows(at, handle, &settings, &tasks, rows);
+        }
+        self.all_followed(records, &failures, &missed);
+    }
+
+    /// A scheduler with these tasks is opened, by a definition of before or by the present one.
+    fn follows(
+        &mut self,
+        at: Time,
+        handle: Handle,
+        settings: &Arc<Settings>,
+        tasks: &[Arc<Submit>],
+        rows: &mut Rows<'_>,
+    ) {
+        let open = Open {
+            settings: settings.clone(),
+            ..Open::default()
+        };
+        self.asks(at, handle, &Verb::Open(open), rows);
+        let accepted = tasks.iter().find(|tasks| rows.accepts(handle, tasks));
+        let mode = match accepted {
+            Some(tasks) => {
+                let tasks = tasks.clone();
+                self.asks(at, handle, &Verb::Submit(tasks), rows);
+                ReleaseMode::Finish
+            }
+            None => ReleaseMode::Cancel,
+        };
+        self.asks(at, handle, &Verb::Release(mode), rows);
+    }
+
+    /// Nothing that is to be followed is left.
+    fn all_followed(&self, records: &JobRecords, failures: &Failures, missed: &BTreeSet<JobNo>) {
+        // Whether the definition of before or the present one counts is not known here.
+        let has_tasks = |no: &JobNo| {
+            let all = [failures.jobs.get(no), self.jobs.jobs.get(no)];
+            let mut known = all.into_iter().flatten();
+            known.all(|job| !job.on_failure.runs.is_empty())
+        };
+        let is_refused = |key: &RunKey| {
+            let run = records.runs.get(key);
+            run.is_some_and(|run| run.detail.contains("on_failure was refused"))
+        };
+        for (key, text) in &failures.ended {
+            let is_none = !has_tasks(&key.job) || is_refused(key);
+            assert!(is_none, "{key:?}: {text} is not followed");
+        }
+        for key in &failures.missed {
+            let is_none = !has_tasks(&key.job) || missed.contains(&key.job);
+            let mut all = failures.missed.iter().filter(|other| other.job == key.job);
+            assert!(
+                is_none || all.any(is_refused),
+                "{key:?}: MISSED is not followed"
+            );
+        }
+    }
+}
