@@ -46,6 +46,8 @@ pub(crate) struct JobKeepers {
     /// Runs that were told of.
     known: Vec<(Arc<str>, Time)>,
     claims: Claims,
+    /// Backfills that were asked for.
+    backfills: Vec<JobVerb>,
 }
 
 impl JobKeepers {
@@ -59,6 +61,7 @@ impl JobKeepers {
             runs: BTreeMap::new(),
             known: Vec::new(),
             claims: Claims::default(),
+            backfills: Vec::new(),
         }
     }
 
@@ -130,12 +133,20 @@ impl JobKeepers {
                 reason: "why".into(),
             },
             12..=15 => JobVerb::StartAgent,
-            16..=18 => {
-                let asked = jobs.without_run(&name, 1 + self.rng.place(3));
-                JobVerb::Backfill { name, asked }
-            }
+            16..=18 => self.backfill(name, jobs),
             _ => JobVerb::Resume(name),
         }
+    }
+
+    /// Now and then one that has read the journal long ago.
+    fn backfill(&mut self, name: Arc<str>, jobs: &Jobs) -> JobVerb {
+        if !self.backfills.is_empty() && self.rng.percent(40) {
+            return self.rng.one_of(&self.backfills).clone();
+        }
+        let asked = jobs.without_run(&name, 1 + self.rng.place(3));
+        let verb = JobVerb::Backfill { name, asked };
+        self.backfills.push(verb.clone());
+        verb
     }
 
     fn job(&mut self, fixtures: &Fixtures, name: &str) -> Arc<NewJob> {
