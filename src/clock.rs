@@ -98,6 +98,12 @@ impl Clock {
         }
     }
 
+    /// By how many seconds the clock of the database is ahead of the time of the service; negative:
+    /// behind.
+    pub fn offset(&self) -> f64 {
+        self.lock().ahead as f64 / 1e6
+    }
+
     fn lock(&self) -> MutexGuard<'_, Slewed> {
         self.0.time.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,6 +22,7 @@ pub mod schedule;
 mod scheduler;
 mod shard;
 mod submission;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -63,6 +64,7 @@ pub use shard::lookahead::*;
 pub use shard::recovered::*;
 pub use shard::*;
 pub use submission::*;
+pub use tally::Tally;
 
 use turn::Turn;
 pub use unwritten::Unwritten;

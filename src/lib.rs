@@ -22,6 +22,8 @@ pub mod identity;
 #[doc(hidden)]
 pub mod journal;
 #[doc(hidden)]
+pub mod metrics;
+#[doc(hidden)]
 pub mod peer;
 #[doc(hidden)]
 pub mod postgres;

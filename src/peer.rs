@@ -21,7 +21,7 @@ pub use incoming::{Accept, connections};
 pub use tls::{Tls, TlsFiles};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server};
 
@@ -95,6 +95,7 @@ impl Port {
             Some(tls) => Accept::Replicas(tls, self.names),
             None => Accept::Plain,
         };
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let served = Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION)
             .initial_stream_window_size(STREAM_WINDOW)
@@ -105,7 +106,7 @@ impl Port {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_routes(routes)
-            .serve_with_incoming(connections(self.listener, MAX_CONNECTIONS, accept));
+            .serve_with_incoming(connections(self.listener, permits, accept));
         let renewed = async {
             match self.tls {
                 Some(tls) => tls.keep_reading().await,

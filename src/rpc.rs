@@ -11,6 +11,7 @@ mod expiry;
 pub(crate) mod forwarding;
 mod job;
 mod message_budget;
+mod observed;
 mod operator;
 mod resource;
 mod scheduler;
@@ -21,7 +22,7 @@ mod validate;
 
 pub(crate) use convert::{duration, slot_kind, timestamp};
 pub(crate) use forwarding::peer_service::request_poll;
-pub(crate) use server::{Config, peer_routes, serve};
+pub(crate) use server::{Config, MAX_CONNECTIONS, peer_routes, serve};
 pub(crate) use starting::serve_unready;
 pub(crate) use status::executions::StatusSource;
 pub(crate) use validate::{Allowed, Targets};

@@ -1,12 +1,14 @@
 //! Assembles a server from its parts (database, journal, executor, coordinator, gRPC) and stops
 //! them in order. It holds no rules of its own: each part enforces its own invariants.
 
+pub(crate) mod admin;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod database_wait;
 pub(crate) mod pg_cron;
 pub(crate) mod private_postgres;
 pub(crate) mod reload;
+pub(crate) mod scrape;
 pub(crate) mod session_registration;
 pub(crate) mod shutdown;
 pub(crate) mod standby_warning;
@@ -16,6 +18,7 @@ pub(crate) mod target_setup;
 pub use crate::executor::{
     Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,
 };
+pub use admin::AdminPort;
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 pub use config_file::{ConfigFile, Described};
 
@@ -25,15 +28,18 @@ use crate::{
     executor::{CANCEL_GRACE, Executor, ExecutorConfig},
     hub::session::{self, Remote},
     journal::{Journal, Replica, Sessions},
+    metrics::Metrics,
     peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
     rpc,
 };
+use admin::Admin;
 use anyhow::Context;
 use reload::Reload;
+use scrape::Scrape;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, signal::unix::Signal};
-use tokio_util::sync::CancellationToken;
+use tokio::{net::TcpListener, signal::unix::Signal, sync::Semaphore};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::service::Routes;
 use uuid::Uuid;
 
@@ -74,6 +80,11 @@ async fn run(
         name: config.replica_name.as_str().into(),
         address: port.as_ref().map(|port| port.address().into()),
     };
+    let admin = Admin::default();
+    let _admin = config.admin.clone().map(|port| {
+        let served = tokio::spawn(admin.clone().serve(port));
+        AbortOnDropHandle::new(served)
+    });
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
     let open = || database_wait::open(&database, &replica, &capacity);
@@ -81,7 +92,8 @@ async fn run(
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
-    let mut running = start(&config, &targets, replica, journal, sessions)?;
+    let metrics = admin.metrics.clone();
+    let mut running = start(&config, &targets, replica, (journal, sessions), metrics)?;
     let rpc = rpc::Config {
         targets: rpc::Targets::new(config::allowed(&targets)),
         status_source: status_source::new(
@@ -93,7 +105,10 @@ async fn run(
         peers: port.as_ref().map(Port::peers),
         tls: config.tls.clone(),
         authenticator: config.authenticator.clone(),
+        connections: Arc::new(Semaphore::new(rpc::MAX_CONNECTIONS)),
+        metrics: admin.metrics.clone(),
     };
+    admin.started(running.scrape(&rpc));
     let watched = config.config_file.zip(hangups);
     running.reload = watched.map(|(file, hangups)| Reload {
         from_file: file.names_among(&config.targets),
@@ -115,8 +130,8 @@ fn start(
     config: &Config,
     targets: &[Target],
     replica: Replica,
-    journal: Journal,
-    sessions: Sessions,
+    (journal, sessions): (Journal, Sessions),
+    metrics: Metrics,
 ) -> anyhow::Result<Running> {
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
@@ -136,6 +151,7 @@ fn start(
         noop_slots: config.noop_slots,
         limits: config.limits,
         body_bytes: config.body_bytes,
+        metrics,
     })?;
     Ok(Running {
         coordinator,
@@ -202,6 +218,18 @@ impl Running {
         coordinator.hand_over().await;
         stopping.cancel();
         Ok(())
+    }
+
+    /// Where a scrape reads levels.
+    fn scrape(&self, rpc: &rpc::Config) -> Scrape {
+        Scrape {
+            metrics: rpc.metrics.clone(),
+            coordinator: self.coordinator.clone(),
+            executor: self.executor.clone(),
+            connections: (rpc.connections.clone(), rpc::MAX_CONNECTIONS),
+            replica: self.replica.name.clone(),
+            one_at_a_time: Default::default(),
+        }
     }
 
     /// What runs tasks here for whichever replica owns the shard.

@@ -185,6 +185,7 @@ impl Host {
             session_idle: DEFAULT_SESSION_IDLE,
             trusted_namespace_metadata: false,
             limits: Limits::default(),
+            admin: None,
             allow_unsafe_database: false,
         };
         let running = tokio::spawn(serve(

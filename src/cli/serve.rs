@@ -175,6 +175,10 @@ impl Serve {
                 .next("choose another address with --listen")
         })?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
+        if let Some(admin) = &config.admin {
+            let address = admin.address().map_err(anyhow::Error::from)?;
+            output::note(format!("metrics and probes on http://{address}"));
+        }
         let scheme = if config.tls.is_some() {
             "https"
         } else {
@@ -236,6 +240,7 @@ impl Serve {
             session_idle,
             peer,
             tls: self.callers.tls()?,
+            admin: self.callers.admin()?,
             authenticator: sources.map(Authenticator::new),
             allow_unsafe_database: false,
         })

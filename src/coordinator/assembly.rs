@@ -23,6 +23,7 @@ use crate::{
     executor::Executor,
     hub::{self, Hub},
     journal::{Journal, Membership, Replica, Sessions},
+    metrics::Metrics,
 };
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -56,6 +57,7 @@ pub struct Parts {
     pub limits: Limits,
     /// Bytes of bodies kept in memory.
     pub body_bytes: usize,
+    pub metrics: Metrics,
 }
 
 /// The parts that have been started, as the loop and the handle need them.
@@ -101,6 +103,7 @@ impl Coordinator {
             ownership_events: started.ownership_events,
             ownership_requests: started.ownership.requests.clone(),
             lease_margin: started.timing.heartbeat,
+            metrics: parts.metrics,
         };
         driver.start(first)?;
         let reader = parts.journal.reader();

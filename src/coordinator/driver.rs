@@ -4,6 +4,7 @@
 //! Everything happens on one thread, which never waits while the machine has something to do; only
 //! the append of the batch in flight runs beside it.
 
+mod counting;
 mod effects;
 mod hub_commands;
 mod intake;
@@ -21,7 +22,9 @@ use crate::{
     executor_protocol::ExecutorReport,
     hub::Hub,
     journal::{Commit, Journal, Writer},
+    metrics::Metrics,
 };
+use counting::Counting;
 use rustc_hash::FxHashMap;
 use std::{
     pin::Pin,
@@ -50,6 +53,7 @@ pub(super) struct Driver {
     pub ownership_requests: mpsc::Sender<OwnershipRequest>,
     /// What must be left of the lease for replies that rest on it alone.
     pub lease_margin: Duration,
+    pub metrics: Metrics,
 }
 
 /// The running loop.
@@ -67,6 +71,7 @@ struct Loop {
     /// Ends of streams that were opened for callers who have gone.
     abandoned_streams: Vec<Event>,
     next_ticket: u64,
+    counting: Counting,
     /// When the loop ran last.
     last_step: Instant,
 }
@@ -105,6 +110,7 @@ impl Driver {
     async fn run(self, first: Effect) {
         let writer = Some(self.journal.writer());
         let mut this = Loop {
+            counting: Counting::new(self.metrics.clone()),
             driver: self,
             in_flight: None,
             writer,

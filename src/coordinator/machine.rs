@@ -16,8 +16,8 @@ mod ownership;
 
 use crate::{
     core::{
-        Action, BatchNo, Epoch, Handle, Output, Progress, Shard, ShardId, Ticket, Time, Unwritten,
-        model::limits::Limits,
+        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, Seq, Shard, ShardId, Tally,
+        Ticket, Time, Unwritten, model::limits::Limits,
     },
     journal::Batch,
 };
@@ -33,6 +33,20 @@ struct Decided {
     commands: Vec<Envelope>,
     actions: Vec<Action>,
     progress: Vec<(Handle, Progress)>,
+    tally: Tally,
+}
+
+impl Decided {
+    /// What it releases, as part of `batch` if it had records.
+    fn release(self, batch: Option<Arc<Batch>>, over: Vec<(Handle, Seq, Attempt)>) -> Effect {
+        Effect::Release(Release {
+            batch,
+            actions: self.actions,
+            progress: self.progress,
+            over,
+            tally: self.tally,
+        })
+    }
 }
 
 #[derive(Debug)]

@@ -84,6 +84,9 @@ impl MaintenanceTask {
             }
             if status.available && Instant::now() >= next_round {
                 let whole = self.round(&mut lived).await;
+                if whole {
+                    self.state.maintained();
+                }
                 let wait = if whole {
                     ROUND_INTERVAL
                 } else {

@@ -2,7 +2,7 @@
 //! schedulers whose progress changed.
 
 use super::{
-    Action, CompletionRecord, Done, DoneNo, Handle, Records, Reply, ResourceReply, Ticket,
+    Action, CompletionRecord, Done, DoneNo, Handle, Records, Reply, ResourceReply, Tally, Ticket,
     Unwritten,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,6 +22,8 @@ pub struct Output {
     pub(crate) unwritten: Unwritten,
     /// Schedulers whose [`super::Progress`] changed.
     pub touched: FxHashSet<Handle>,
+    /// The same in numbers.
+    pub tally: Tally,
     rows: FxHashMap<Handle, usize>,
 }
 

@@ -177,6 +177,25 @@ pub struct Counts {
     pub retrying: i64,
 }
 
+/// Unfinished tasks that do not run, by what they wait for first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// For a slot, and what they need together with it: resources, a target that is not paused.
+    pub slot: i64,
+    /// For a task of their scheduler to end: `max_parallelism` run.
+    pub max_parallelism: i64,
+    /// For the end of an earlier order.
+    pub order: i64,
+    /// For their `not_before`.
+    pub not_before: i64,
+    /// For their next attempt.
+    pub retry: i64,
+    /// For their scheduler, which is paused, to be resumed.
+    pub paused: i64,
+    /// For the halt of their scheduler to be lifted.
+    pub halted: i64,
+}
+
 /// What a stream needs to know of a scheduler besides its events; true as of the batch it came
 /// with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,6 +219,10 @@ pub struct CoreStatus {
     pub schedulers: i64,
     /// Their unfinished tasks.
     pub counts: Counts,
+    /// What those of them wait for that do not run.
+    pub waiting: Waiting,
+    /// By kind of slot: for how long its next scheduler has been served less than its share.
+    pub lags: Vec<(Work, Duration)>,
     /// Slots: kind, total, busy, reserved.
     pub slots: Vec<(Work, u32, u32, u32)>,
     /// Submission time of the oldest task that may run.

@@ -10,6 +10,7 @@ pub(crate) mod lines;
 pub(crate) mod queue;
 pub(crate) mod starts_and_ends;
 pub(crate) mod unfinished;
+mod waits;
 
 use super::{
     CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode, RetryOf,

@@ -65,16 +65,16 @@ impl Accept {
     }
 }
 
-/// The connections of `listener`, at most `limit` at a time, that have begun as they must.
+/// The connections of `listener`, each with one of `permits`, that have begun as they must.
 pub fn connections(
     listener: TcpListener,
-    limit: usize,
+    permits: Arc<Semaphore>,
     accept: Accept,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (opened, connections) = mpsc::channel(1);
     let opening = Opening {
         accept,
-        permits: Arc::new(Semaphore::new(limit)),
+        permits,
         opened,
     };
     tokio::spawn(accept_all(listener, opening));

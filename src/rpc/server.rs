@@ -10,6 +10,7 @@ use super::{
     forwarding::{peer_service::Peering, route::Route},
     job::Jobs,
     message_budget::{MessageRoom, SMALL_BYTES},
+    observed::{self, Observed},
     operator::Operators,
     resource::Resources,
     scheduler::Schedulers,
@@ -24,6 +25,7 @@ use crate::{
     coordinator::Coordinator,
     core::model::limits,
     identity::Authenticator,
+    metrics::Metrics,
     peer::{Accept, CallerTls, Peers, connections},
 };
 use rallypoint_client::api::{
@@ -31,8 +33,8 @@ use rallypoint_client::api::{
     peer::peer_service_server::PeerServiceServer, resource_service_server::ResourceServiceServer,
     scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
-use std::time::Duration;
-use tokio::net::TcpListener;
+use std::{sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tower::{layer::layer_fn, util::MapResponseLayer};
@@ -42,7 +44,7 @@ pub(super) const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
 /// The same between replicas. What one of them took, and encodes anew with a request id, must not
 /// be too large for the owner.
 const MAX_FORWARDED_BYTES: usize = 2 * MAX_REQUEST_BYTES;
-pub(super) const MAX_CONNECTIONS: usize = 10_000;
+pub(crate) const MAX_CONNECTIONS: usize = 10_000;
 const STREAMS_PER_CONNECTION: u32 = 1_024;
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 const STREAM_WINDOW: u32 = 512 << 10;
@@ -72,6 +74,9 @@ pub(crate) struct Config {
     pub tls: Option<CallerTls>,
     /// Knows callers; `None`: everybody may do everything.
     pub authenticator: Option<Authenticator>,
+    /// One for each connection that callers may have.
+    pub connections: Arc<Semaphore>,
+    pub metrics: Metrics,
 }
 
 /// The services for other replicas. They have identified the caller and name it in the metadata,
@@ -176,6 +181,7 @@ pub(crate) async fn serve(
     let route = Route::new(coordinator.clone(), config.peers.clone());
     tokio::spawn(readiness::report(
         health,
+        config.metrics.clone(),
         coordinator.clone(),
         route.clone(),
         stopping.clone(),
@@ -183,10 +189,17 @@ pub(crate) async fn serve(
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
-    let connections = connections(listener, MAX_CONNECTIONS, accept);
+    let connections = connections(listener, config.connections.clone(), accept);
     let shut_down = stopping.clone();
     let authenticator = config.authenticator.clone();
+    let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let served = transport()
+        .layer(MapResponseLayer::new(move |response| {
+            observed::count(&of_errors, response)
+        }))
+        .layer(layer_fn(move |inner| {
+            Observed::new(inner, of_streams.clone())
+        }))
         .layer(layer_fn(Deadlines))
         .layer(MapResponseLayer::new(errors::transport::translate))
         .layer(layer_fn(move |inner| {

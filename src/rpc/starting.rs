@@ -11,10 +11,11 @@ use super::{
 use crate::peer::{Accept, connections};
 use futures_util::future::{Either, Ready, ready};
 use std::{
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     body::Body,
@@ -39,6 +40,7 @@ pub(crate) async fn serve_unready(
     let (reporter, health) = tonic_health::server::health_reporter();
     let health = health.max_decoding_message_size(SMALL_BYTES);
     readiness::set_not_serving(&reporter).await;
+    let permits = Arc::new(Semaphore::new(server::MAX_CONNECTIONS));
     let served = server::transport()
         .layer(layer_fn(Refuse))
         .layer(layer_fn(|inner| {
@@ -46,7 +48,7 @@ pub(crate) async fn serve_unready(
         }))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(
-            connections(listener, server::MAX_CONNECTIONS, accept),
+            connections(listener, permits, accept),
             over.clone().cancelled_owned(),
         );
     let drained = async {

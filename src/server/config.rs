@@ -10,7 +10,7 @@ use crate::{
     peer::{CallerTls, PeerConfig},
     postgres::{self, PrivatePostgres},
     rpc,
-    server::{ConfigFile, Target},
+    server::{AdminPort, ConfigFile, Target},
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
@@ -53,6 +53,8 @@ pub struct Config {
     pub peer: Option<PeerConfig>,
     /// Certificates of the port for callers; `None`: plain text.
     pub tls: Option<CallerTls>,
+    /// Serves metrics and probes; `None`: nothing does.
+    pub admin: Option<AdminPort>,
     /// Knows callers and what they may do; `None`: everybody may do everything.
     pub authenticator: Option<Authenticator>,
     /// How long ownership lasts without a heartbeat; the same for all replicas.

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-fn every(seconds: i64) -> Option<Schedule> {
+pub(crate) fn every(seconds: i64) -> Option<Schedule> {
     let every = prost_types::Duration { seconds, nanos: 0 };
     let interval = Interval {
         every: Some(every),

@@ -17,6 +17,7 @@ mod guard;
 mod harness;
 mod jobs;
 mod journal;
+mod metrics;
 mod overload;
 mod peers;
 mod private_postgres;

@@ -7,6 +7,7 @@ use crate::{
     cli::error::CliError,
     identity::Sources,
     peer::{CallerTls, CallerTlsFiles, PeerConfig},
+    server::AdminPort,
 };
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf};
@@ -51,6 +52,15 @@ pub(super) struct Listen {
         value_name = "FILE"
     )]
     listen_client_ca: Option<PathBuf>,
+    /// Address for metrics (/metrics) and probes (/livez, /readyz), in plain text and for whoever
+    /// reaches it: they show counts and names of targets [default: none]
+    #[arg(
+        long,
+        env = "RALLYPOINT_ADMIN_LISTEN",
+        hide_env_values = true,
+        value_name = "ADDRESS"
+    )]
+    admin_listen: Option<SocketAddr>,
     /// Listen off this machine although anybody there may then do anything, or read what is said
     #[arg(long, env = "RALLYPOINT_INSECURE", hide_env_values = true)]
     insecure: bool,
@@ -60,6 +70,19 @@ impl Listen {
     /// Callers may present certificates.
     pub(super) fn takes_certificates(&self) -> bool {
         self.listen_client_ca.is_some()
+    }
+
+    /// The port for metrics and probes, if there is to be one.
+    pub(super) fn admin(&self) -> Result<Option<AdminPort>, CliError> {
+        let Some(address) = self.admin_listen else {
+            return Ok(None);
+        };
+        let bound = AdminPort::bind(address).map_err(|error| {
+            CliError::new(format!("cannot listen on {address}"))
+                .why(error)
+                .next("choose another address with --admin-listen")
+        });
+        bound.map(Some)
     }
 
     /// The certificates of the port for callers, if it has some.

@@ -27,7 +27,7 @@ impl Loop {
         let machine = &self.driver.machine;
         self.driver
             .state
-            .set_waiting(machine.waits_for_journal() || machine.waits_for_lease());
+            .stepped(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch before anything else is done.
@@ -36,6 +36,7 @@ impl Loop {
             .writer
             .take()
             .expect("one batch is in flight at a time");
+        self.counting.sent(pause);
         let mut in_flight: InFlight = Box::pin(append(writer, batch, pause));
         // The first poll encodes and sends. An outcome that is there already is taken up by the
         // next poll.
@@ -63,6 +64,7 @@ impl Loop {
     /// longer exist, and each is to find out when it is opened anew.
     pub(super) fn notice_lost_batches(&mut self, last: BatchNo) {
         let lost = self.driver.state.lost_since(last);
+        self.counting.recovered(lost);
         if lost == 0 {
             return;
         }
@@ -96,6 +98,7 @@ impl Loop {
     /// Hands out the work of a durable batch. Its replies are sent by [`Loop::publish`], a moment
     /// later.
     fn release(&mut self, mut release: Release) {
+        self.counting.released(&release);
         let Driver {
             bodies, hub, state, ..
         } = &self.driver;

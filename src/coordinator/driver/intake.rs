@@ -48,6 +48,7 @@ impl Loop {
         }
         if let Some((writer, no, commit)) = finished {
             (self.in_flight, self.writer) = (None, Some(writer));
+            self.counting.answered(&commit);
             log_outcome(no, &commit, &driver.state);
             events.push(Event::Commit(no, commit));
         }

@@ -11,7 +11,7 @@ use super::{
     event::{Effect, Release},
 };
 use crate::{
-    core::{Output, Time},
+    core::{Output, Tally, Time},
     journal::Batch,
 };
 use std::{sync::Arc, time::Duration};
@@ -73,6 +73,7 @@ impl Machine {
                 actions,
                 progress: Vec::new(),
                 over,
+                tally: Tally::default(),
             }));
         }
     }
@@ -110,6 +111,7 @@ impl Machine {
             commands: std::mem::take(&mut self.open_commands),
             actions: output.take_actions(),
             progress,
+            tally: std::mem::take(&mut output.tally),
         };
         self.open_bytes = 0;
         if output.records.is_empty() {
@@ -117,15 +119,7 @@ impl Machine {
             let over = self
                 .executors
                 .released(now, &decided.commands, &decided.actions);
-            let Decided {
-                actions, progress, ..
-            } = decided;
-            effects.push(Effect::Release(Release {
-                batch: None,
-                actions,
-                progress,
-                over,
-            }));
+            effects.push(decided.release(None, over));
             return true;
         }
         self.send(now, output, decided, effects);

@@ -9,7 +9,7 @@ use super::{
     event::{Effect, Release},
 };
 use crate::{
-    core::{Action, BatchNo, Output, Reject, Reply, Time},
+    core::{Action, BatchNo, Output, Reject, Reply, Tally, Time},
     journal::Commit,
 };
 use std::time::Duration;
@@ -46,15 +46,7 @@ impl Machine {
                 let over =
                     self.executors
                         .released(now, &flight.decided.commands, &flight.decided.actions);
-                let Decided {
-                    actions, progress, ..
-                } = flight.decided;
-                effects.push(Effect::Release(Release {
-                    batch: Some(flight.batch),
-                    actions,
-                    progress,
-                    over,
-                }));
+                effects.push(flight.decided.release(Some(flight.batch), over));
             }
             Commit::Unknown { .. } => {
                 flight.uncertain = true;
@@ -123,6 +115,7 @@ impl Machine {
                 actions,
                 progress: Vec::new(),
                 over: Vec::new(),
+                tally: Tally::default(),
             }));
             commands = commands.into_iter().filter_map(storable).collect();
         }

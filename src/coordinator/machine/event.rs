@@ -4,7 +4,7 @@ use super::envelope::Envelope;
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress, RecoveredJobs,
-        RecoveredResources, RecoveredScheduler, RequestMemory, Seq, TargetPause,
+        RecoveredResources, RecoveredScheduler, RequestMemory, Seq, Tally, TargetPause,
     },
     journal::{Batch, Commit},
 };
@@ -73,4 +73,6 @@ pub struct Release {
     pub progress: Vec<(Handle, Progress)>,
     /// Assignments with a session whose completion is durable.
     pub over: Vec<(Handle, Seq, Attempt)>,
+    /// What the batch did, in numbers.
+    pub tally: Tally,
 }

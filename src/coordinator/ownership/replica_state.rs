@@ -26,6 +26,11 @@ pub struct ReplicaState(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     waiting_since: Option<Instant>,
+    /// When the loop ran last; `None`: it has not begun.
+    stepped_at: Option<Instant>,
+    /// When maintenance has last done all of its steps.
+    maintained_at: Option<Instant>,
+    takeovers: u64,
     last_batch: Option<(BatchNo, Instant)>,
     error: String,
     role: Role,
@@ -62,14 +67,24 @@ pub struct ReplicaStatus {
     pub role: Role,
     /// Schedulers that cannot be served, because their rows make no sense to this version.
     pub unreadable: Arc<[Unreadable]>,
+    /// What is left of the lease; `None`: it has none.
+    pub lease_left: Option<Duration>,
+    /// How often it has become the owner.
+    pub takeovers: u64,
+    /// For how long the loop has not run, which it does each second; `None`: it has not begun.
+    pub loop_idle: Option<Duration>,
+    /// Since when the last whole round of maintenance is over; `None`: there was none.
+    pub maintained: Option<Duration>,
 }
 
 impl ReplicaState {
-    /// Whether the loop waits for a batch or a recovery.
-    pub(crate) fn set_waiting(&self, waits: bool) {
+    /// The loop has run; whether it waits for a batch or a recovery.
+    pub(crate) fn stepped(&self, waits: bool) {
         let mut state = self.lock();
+        let now = Instant::now();
+        state.stepped_at = Some(now);
         match (waits, state.waiting_since) {
-            (true, None) => state.waiting_since = Some(Instant::now()),
+            (true, None) => state.waiting_since = Some(now),
             (false, Some(_)) => state.waiting_since = None,
             (true, Some(_)) | (false, None) => {}
         }
@@ -95,6 +110,11 @@ impl ReplicaState {
         (known.0 - last.0).max(0)
     }
 
+    /// A round of maintenance has done all of its steps.
+    pub(crate) fn maintained(&self) {
+        self.lock().maintained_at = Some(Instant::now());
+    }
+
     pub(crate) fn set_error(&self, error: impl Into<String>) {
         self.lock().error = error.into();
     }
@@ -104,6 +124,7 @@ impl ReplicaState {
         let mut state = self.lock();
         if !state.role.is_owner() {
             state.owner_since = epoch;
+            state.takeovers += 1;
             state.unreadable = Arc::default();
             state.memory = None;
         }
@@ -215,6 +236,12 @@ impl ReplicaState {
             epoch: state.epoch,
             role: state.role,
             unreadable: state.unreadable.clone(),
+            lease_left: state
+                .lease_until
+                .map(|until| until.saturating_duration_since(Instant::now())),
+            takeovers: state.takeovers,
+            loop_idle: state.stepped_at.map(|at| at.elapsed()),
+            maintained: state.maintained_at.map(|at| at.elapsed()),
         }
     }
 

@@ -9,7 +9,7 @@
 //! newcomers does not keep the others from their turn.
 
 use crate::core::model::limits::MAX_DEBT;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Slot nanoseconds divided by weight: a microsecond counts even at the highest weight, and
 /// thousands of slots at the lowest one do not overflow.
@@ -163,6 +163,14 @@ impl<K: Ord + Copy> FairQueue<K> {
         known
             .take_while(|(time, _)| *time <= self.clock)
             .map(|(_, key)| *key)
+    }
+
+    /// By how much slot time, at weight 1, the flow that is next has been served less than its
+    /// share since it waits.
+    pub(super) fn lag(&self) -> Duration {
+        let first = self.waiting.first().map_or(self.clock, |(time, _)| *time);
+        let nanos = (self.clock - first).clamp(0, u64::MAX.into());
+        Duration::from_nanos(nanos as u64)
     }
 
     /// How many wait whose turn is before that of `key`, and whether all were counted: `most` at

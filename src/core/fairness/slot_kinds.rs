@@ -6,7 +6,10 @@
 use super::fair_queue::FairQueue;
 use crate::core::{Work, model::limits::FIRST_LENGTH};
 use rustc_hash::FxHashMap;
-use std::ops::{Index, IndexMut};
+use std::{
+    ops::{Index, IndexMut},
+    time::Duration,
+};
 
 /// Index of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +85,11 @@ impl KindSlots {
     /// Without a reserve one, since a newcomer would wait for what the others are owed.
     pub(super) fn owed(&self) -> u32 {
         if self.reserve() == 0 { 1 } else { self.total }
+    }
+
+    /// For how long the next namespace has been served less than its share of these slots.
+    pub(crate) fn lag(&self) -> Duration {
+        self.queue.lag()
     }
 
     pub(super) fn free(&self) -> u32 {

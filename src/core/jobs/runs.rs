@@ -26,6 +26,11 @@ impl Jobs {
 
     /// The next attempt of a run starts.
     pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
+        let first = |run: &&RunImage| run.attempt == 0 && run.cause == RunCause::Scheduled;
+        if self.runs.get(&key).filter(first).is_some() {
+            let delay = turn.now.since(key.due);
+            turn.out.tally.start_delays.push(delay);
+        }
         if self.is_claimed(key.job) {
             return self.offer(turn, key);
         }

@@ -1,11 +1,12 @@
 //! What the shard's totals hold of a scheduler, so that they can be corrected by the difference.
 
-use crate::core::{Counts, Time};
+use crate::core::{Counts, Time, Waiting};
 
 /// What of a scheduler is in the totals.
 #[derive(Debug)]
 pub(crate) struct Contribution {
     pub counts: Counts,
+    pub waits: Waiting,
     pub lives: bool,
     /// Its time in `oldest`; `Time::NEVER`: it is not there.
     pub oldest: Time,
@@ -15,6 +16,7 @@ impl Default for Contribution {
     fn default() -> Self {
         Contribution {
             counts: Counts::default(),
+            waits: Waiting::default(),
             lives: false,
             oldest: Time::NEVER,
         }

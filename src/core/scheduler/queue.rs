@@ -279,6 +279,11 @@ impl Queue {
         self.delayed.retrying()
     }
 
+    /// Tasks that wait for their `not_before`.
+    pub(crate) fn not_before(&self) -> i64 {
+        self.delayed.not_before()
+    }
+
     /// Unfinished tasks in orders up to `order`.
     pub(crate) fn unfinished_up_to(&self, order: Order) -> i64 {
         self.sums.up_to(order, &self.ordered)

@@ -2,14 +2,15 @@
 //! many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::slot_kinds::KindSlots,
-    scheduler::Scheduler,
+    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, Waiting,
+    fairness::slot_kinds::KindSlots, scheduler::Scheduler,
 };
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     counts: Counts,
+    waits: Waiting,
     /// Schedulers that are not over.
     schedulers: i64,
     /// Schedulers with tasks that may start, by the submission of the oldest one.
@@ -36,6 +37,9 @@ impl Totals {
         self.counts.running += new.running - old.running;
         self.counts.retrying += new.retrying - old.retrying;
         scheduler.in_totals.counts = new;
+        let waits = scheduler.waits(&new);
+        let old = std::mem::replace(&mut scheduler.in_totals.waits, waits);
+        self.waits.replace(&old, &waits);
         let lives = scheduler.image.state != SchedulerState::Released;
         self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
         scheduler.in_totals.lives = lives;
@@ -58,9 +62,12 @@ impl Shard {
         let of = |slots: &KindSlots| (slots.work.clone(), slots.total, slots.busy, slots.reserve());
         let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();
         slots.sort_unstable();
+        let lag = |slots: &KindSlots| (slots.work.clone(), slots.lag());
         CoreStatus {
             schedulers: self.totals.schedulers,
             counts: self.totals.counts,
+            waiting: self.totals.waits,
+            lags: self.fair.slots.iter().map(lag).collect(),
             slots,
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
             pauses: self.pause_views(),

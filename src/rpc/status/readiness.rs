@@ -8,6 +8,7 @@
 
 use crate::{
     coordinator::Coordinator,
+    metrics::Metrics,
     rpc::forwarding::{
         peer_service,
         route::{Destination, Route},
@@ -30,6 +31,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reports every change until `stopping`, which is reported last.
 pub(crate) async fn report(
     health: HealthReporter,
+    metrics: Metrics,
     coordinator: Coordinator,
     route: Route,
     stopping: CancellationToken,
@@ -51,12 +53,14 @@ pub(crate) async fn report(
         };
         if status != reported {
             reported = status;
+            metrics.replica.ready.set(f64::from(u8::from(available)));
             set(&health, status).await;
         }
         stopping
             .run_until_cancelled(tokio::time::sleep(POLL_INTERVAL))
             .await;
     }
+    metrics.replica.ready.set(0.0);
     set_not_serving(&health).await;
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         peer: None,
         tls: None,
         authenticator: None,
+        admin: None,
         lease: DEFAULT_LEASE,
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         session_idle: DEFAULT_SESSION_IDLE,

@@ -11,13 +11,14 @@ use super::{
 use rallypoint::{
     core::model::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    server::{Config, Target},
+    server::{AdminPort, Config, Target},
 };
 use rallypoint_client::{
     Client,
     api::{self, scheduler_service_client::SchedulerServiceClient},
 };
 use sqlx::postgres::PgConnectOptions;
+use std::net::SocketAddr;
 use tonic::transport::Channel;
 
 /// How a test wants its server.
@@ -51,6 +52,8 @@ pub(crate) struct Server {
     pub app: PgConnectOptions,
     /// The other targets.
     pub others: Vec<PgConnectOptions>,
+    /// Where its metrics and probes are.
+    pub admin: SocketAddr,
     /// Keeps the server running.
     _running: InProcess,
 }
@@ -91,7 +94,12 @@ impl Server {
         let targets = targets.chain(&far).map(|database| database.target.clone());
         let targets = targets.collect();
         let database = home.url_for(&journal, COORDINATION);
-        let running = InProcess::start(setup.config(database, targets));
+        let port = AdminPort::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let admin = port.address().expect("an address");
+        let running = InProcess::start(Config {
+            admin: Some(port),
+            ..setup.config(database, targets)
+        });
         let url = running.url();
         let server = Server {
             client: Client::connect_lazy(&url)
@@ -104,6 +112,7 @@ impl Server {
                 .into_iter()
                 .map(|database| database.options)
                 .collect(),
+            admin,
             _running: running,
         };
         server

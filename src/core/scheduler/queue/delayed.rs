@@ -21,11 +21,14 @@ pub(crate) struct DelayedSpans {
     due: BTreeMap<Seq, Time>,
     /// Tasks that wait for their next attempt.
     retrying: i64,
+    /// All tasks.
+    tasks: i64,
 }
 
 impl DelayedSpans {
     pub(crate) fn insert(&mut self, at: Time, delayed: Delayed) {
         self.retrying += delayed.retrying();
+        self.tasks += i64::from(delayed.span.count);
         self.due.insert(delayed.span.first, at);
         self.by_time.insert((at, delayed.span.first), delayed);
     }
@@ -35,6 +38,7 @@ impl DelayedSpans {
         let delayed = self.by_time.remove(&key)?;
         self.due.remove(&key.1);
         self.retrying -= delayed.retrying();
+        self.tasks -= i64::from(delayed.span.count);
         Some(delayed)
     }
 
@@ -60,6 +64,11 @@ impl DelayedSpans {
     /// Tasks that wait for their next attempt.
     pub(crate) fn retrying(&self) -> i64 {
         self.retrying
+    }
+
+    /// Tasks that wait for their `not_before`.
+    pub(crate) fn not_before(&self) -> i64 {
+        self.tasks - self.retrying
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, &Delayed)> {

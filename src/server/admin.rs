@@ -1,0 +1,154 @@
+//! The port for operators: metrics, and whether the process lives and serves. Plain HTTP without
+//! identities, since the probes of Kubernetes and many collectors know nothing else: it shows
+//! counts and the names of targets, changes nothing, and is for an address that only they reach.
+//!
+//! It answers from the start on, also while the coordination database is waited for.
+
+use super::scrape::Scrape;
+use crate::metrics::Metrics;
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::get,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+/// Connections at a time; another one waits.
+const MAX_CONNECTIONS: usize = 64;
+/// How long a connection may take to send the headers of its next request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest life of a connection.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
+/// Pause after an accept failed.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// The loop runs each second. When it has not for so long it hangs, and a new process is better.
+const MAX_LOOP_IDLE: Duration = Duration::from_secs(30);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A port that is bound and not served yet.
+#[derive(Clone)]
+pub struct AdminPort(Arc<std::net::TcpListener>);
+
+impl AdminPort {
+    /// Binds an address; port 0: any free one. Fails when it is taken.
+    pub fn bind(address: SocketAddr) -> io::Result<AdminPort> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(AdminPort(Arc::new(listener)))
+    }
+
+    /// The address it is bound to.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    fn listener(&self) -> io::Result<TcpListener> {
+        self.0.try_clone()?.try_into()
+    }
+}
+
+impl fmt::Debug for AdminPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AdminPort").field(&self.address()).finish()
+    }
+}
+
+/// What is shown there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admin {
+    pub metrics: Metrics,
+    /// Where levels are read; not yet known while the database is waited for.
+    source: Arc<OnceLock<Scrape>>,
+}
+
+impl Admin {
+    /// From now on scrapes show what these parts say.
+    pub(super) fn started(&self, source: Scrape) {
+        // A server starts once.
+        let _ = self.source.set(source);
+    }
+
+    /// Serves for ever.
+    pub(super) async fn serve(self, port: AdminPort) {
+        let listener = match port.listener() {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "the admin address cannot be served"),
+        };
+        let routes = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/livez", get(livez))
+            .route("/readyz", get(readyz))
+            .with_state(self);
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        // It is never closed.
+        while let Ok(permit) = permits.clone().acquire_owned().await {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the admin address failed");
+                    sleep(ACCEPT_RETRY_DELAY).await;
+                    continue;
+                }
+            };
+            let routes = routes.clone();
+            tokio::spawn(async move {
+                // Whoever stays longer connects again.
+                let _ = timeout(MAX_CONNECTION_AGE, answer(stream, routes)).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, routes: Router) {
+    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
+    let mut server = server.http1();
+    let server = server.timer(TokioTimer::new());
+    let server = server.header_read_timeout(HEADER_TIMEOUT);
+    let service = TowerToHyperService::new(routes);
+    let served = server.serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        tracing::debug!(error, "a connection to the admin address broke off");
+    }
+}
+
+async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
+    if let Some(source) = admin.source.get() {
+        source.read_levels().await;
+    }
+    ([(CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text())
+}
+
+/// Whether the process works, whatever the database does: a restart mends nothing there.
+async fn livez(State(admin): State<Admin>) -> impl IntoResponse {
+    let idle = admin.source.get().and_then(Scrape::loop_idle);
+    match idle.is_some_and(|idle| idle > MAX_LOOP_IDLE) {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "the loop hangs\n"),
+        false => (StatusCode::OK, "ok\n"),
+    }
+}
+
+/// Whether callers are served, as the health service says it.
+async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
+    match admin.metrics.replica.ready.get() > 0.0 {
+        true => (StatusCode::OK, "ok\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    }
+}
