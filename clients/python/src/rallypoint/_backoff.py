@@ -1,0 +1,38 @@
+"""When to call again: after doubling delays, no sooner than the server asks, until a deadline."""
+
+import asyncio
+import random
+
+from rallypoint.errors import CallError
+
+_INITIAL_DELAY = 0.05
+_MAX_DELAY = 2.0
+# While the shard changes owners, which is quick.
+_MAX_OWNER_DELAY = 0.4
+
+
+class Backoff:
+    """The delays between the attempts of one call."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._deadline: float | None = None
+        self._delay = _INITIAL_DELAY
+
+    async def wait(self, error: CallError, *, at_once: bool = False) -> None:
+        """Waits before the next attempt. Raises the error when it is final, or it is too late.
+
+        `at_once`: another server may answer, so only the jitter is waited for.
+        """
+        if error.reason in ("NOT_OWNER", "OWNER_CHANGED"):
+            self._delay = min(self._delay, _MAX_OWNER_DELAY)
+        asked = 0.0 if at_once else error.retry_after or 0.0
+        # Half to all of it, so that many clients do not call together.
+        wait = asked + self._delay * random.uniform(0.5, 1.0)
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + self._timeout
+        if not (error.is_retryable or at_once) or now + wait > self._deadline:
+            raise error
+        self._delay = min(self._delay * 2, _MAX_DELAY)
+        await asyncio.sleep(wait)

@@ -1,0 +1,214 @@
+"""Claims on resources: they wait, are held, and end. The same call under its request id goes on.
+
+All of it on the background thread.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator
+
+from rallypoint import _methods
+from rallypoint._connection import Connection
+from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
+from rallypoint.v1 import resource_pb2
+
+log = logging.getLogger("rallypoint")
+
+# How long a hold may take to say how it has ended.
+_END_TIMEOUT = 0.5
+# Seconds between looks whether a claim that waits is to be renewed.
+_FINAL = ("CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH")
+_ENDS = {
+    resource_pb2.CLAIM_END_RELEASED: "it was released",
+    resource_pb2.CLAIM_END_WITHDRAWN: "it was withdrawn",
+    resource_pb2.CLAIM_END_TIMED_OUT: "it waited for as long as it was to wait",
+    resource_pb2.CLAIM_END_ABANDONED: "it was not renewed while it waited",
+    resource_pb2.CLAIM_END_EXPIRED: "it was not renewed within its lease",
+    resource_pb2.CLAIM_END_HELD_TOO_LONG: "it was held for as long as the resource allows",
+}
+
+
+def _how(claim: resource_pb2.Claim) -> str:
+    if claim.end == resource_pb2.CLAIM_END_FORCED:
+        return f"{claim.ended_by} has ended it: {claim.end_reason}"
+    return _ENDS.get(claim.end, "it is over")
+
+
+class HeldClaim:
+    """A claim that was granted, and is renewed."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        claim: resource_pb2.Claim,
+        since: float,
+        stream: AsyncGenerator[resource_pb2.AcquireResponse, None] | None,
+    ) -> None:
+        self.claim = claim
+        self._connection = connection
+        seconds = claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
+        what = f"the hold of {', '.join(use.name for use in claim.resources)}"
+        self.lease = Lease(what, seconds, since, self._renew, self._why)
+        self._watch = asyncio.create_task(self._follow(stream)) if stream is not None else None
+
+    async def release(self) -> None:
+        """Gives it back. Raises HoldLost when it was lost before."""
+        self.lease.stop()
+        await self._unwatch()
+        request = resource_pb2.ReleaseRequest(claim=self.claim.claim, token=self.claim.token)
+        lost = self.lease.lost
+        try:
+            released = await self._connection.call(_methods.RELEASE, request)
+        except CallError as error:
+            if lost is None and error.reason not in _FINAL:
+                raise
+            raise HoldLost(f"the hold was lost: {lost or error.message}") from None
+        if released.claim.end != resource_pb2.CLAIM_END_RELEASED:
+            raise HoldLost(f"the hold was lost: {_how(released.claim)}")
+        if lost is not None:
+            raise HoldLost(f"the hold was lost: {lost}")
+
+    async def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+
+    async def _renew(self, limit: float) -> None:
+        request = resource_pb2.RenewRequest(claim=self.claim.claim, token=self.claim.token)
+        await self._connection.call(_methods.RENEW, request, limit=limit)
+
+    async def _why(self, error: CallError) -> str | None:
+        if error.reason not in _FINAL:
+            return None
+        request = resource_pb2.GetClaimRequest(claim=self.claim.claim)
+        with contextlib.suppress(CallError):
+            known = await self._connection.call(_methods.GET_CLAIM, request, limit=_END_TIMEOUT)
+            if known.claim.state == resource_pb2.CLAIM_STATE_ENDED:
+                return _how(known.claim)
+        return error.message
+
+    async def _follow(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> None:
+        """Hears at once when the service ends the hold. Without it the renewals alone tell."""
+        with contextlib.suppress(CallError):
+            async with contextlib.aclosing(stream):
+                async for message in stream:
+                    if message.claim.claim != self.claim.claim:
+                        return
+                    if message.claim.state == resource_pb2.CLAIM_STATE_ENDED:
+                        self.lease.lose(_how(message.claim))
+                        return
+
+
+async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) -> HeldClaim:
+    """Waits until a claim is granted. Cancelled, it withdraws the claim.
+
+    Raises LockTimeout when it has waited for as long as it was to wait.
+    """
+    request.request_id = str(uuid.uuid4())
+    request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
+    seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
+    waiting = _Waiting(connection, request, seconds)
+    try:
+        return await waiting.granted()
+    except BaseException:
+        waiting.give_up()
+        raise
+
+
+class _Waiting:
+    """A claim that stands in line."""
+
+    def __init__(
+        self, connection: Connection, request: resource_pb2.AcquireRequest, seconds: float
+    ) -> None:
+        self._connection, self._request, self._seconds = connection, request, seconds
+        self._claim = resource_pb2.Claim()
+        self._since = time.monotonic()
+
+    async def granted(self) -> HeldClaim:
+        stream = self._connection.resumed(_methods.ACQUIRE, lambda: self._request)
+        renewals = asyncio.create_task(self._renew())
+        try:
+            async for message in stream:
+                claim = message.claim
+                if self._claim.claim not in (0, claim.claim):
+                    raise RallypointError(f"claim {self._claim.claim} has ended, long ago")
+                self._claim = claim
+                if claim.state == resource_pb2.CLAIM_STATE_HELD:
+                    return self._held(stream)
+                if claim.state == resource_pb2.CLAIM_STATE_ENDED:
+                    raise self._not_granted()
+            raise AssertionError("a stream that is resumed ends with an error")
+        except BaseException:
+            await stream.aclose()
+            raise
+        finally:
+            renewals.cancel()
+
+    def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
+        if time.monotonic() - self._since >= self._seconds:
+            raise HoldLost("the grant was noticed after its lease: others may have had it since")
+        return HeldClaim(self._connection, self._claim, self._since, stream)
+
+    def _not_granted(self) -> RallypointError:
+        claim = self._claim
+        text = f"{', '.join(use.name for use in claim.resources)} was not granted: {_how(claim)}"
+        if claim.end == resource_pb2.CLAIM_END_TIMED_OUT:
+            return LockTimeout(text)
+        return RallypointError(text)
+
+    async def _renew(self) -> None:
+        """While it waits. What keeps that from coming about the stream will tell."""
+        while True:
+            await asyncio.sleep(self._seconds / 3)
+            sent = time.monotonic()
+            request = resource_pb2.RenewRequest(claim=self._claim.claim, token=self._claim.token)
+            if request.claim:
+                with contextlib.suppress(CallError):
+                    limit = self._seconds / 3
+                    await self._connection.call(_methods.RENEW, request, limit=limit)
+                    self._since = sent
+
+    def give_up(self) -> None:
+        """Withdraws it, in the background: the lease ends it, too."""
+        if self._claim.claim and self._claim.state != resource_pb2.CLAIM_STATE_ENDED:
+            task = asyncio.create_task(_withdraw(self._connection, self._claim))
+            _withdrawals.add(task)
+            task.add_done_callback(_withdrawals.discard)
+
+
+_withdrawals: set[asyncio.Task[None]] = set()
+
+
+async def _withdraw(connection: Connection, claim: resource_pb2.Claim) -> None:
+    """Ends a claim, granted or not by now."""
+    request = resource_pb2.ReleaseRequest(claim=claim.claim, token=claim.token)
+    try:
+        try:
+            await connection.call(_methods.RELEASE, request)
+        except CallError as error:
+            if error.reason != "TOKEN_MISMATCH" or claim.token:
+                raise
+            known = resource_pb2.GetClaimRequest(claim=claim.claim)
+            granted = await connection.call(_methods.GET_CLAIM, known)
+            request.token = granted.claim.token
+            await connection.call(_methods.RELEASE, request)
+    except CallError as error:
+        log.info("claim %d ends with its lease: %s", claim.claim, error)
+
+
+async def try_acquire(
+    connection: Connection, request: resource_pb2.TryAcquireRequest
+) -> HeldClaim | None:
+    """A claim that is granted at once; None: others are in the way."""
+    request.request_id = str(uuid.uuid4())
+    since = time.monotonic()
+    answer = await connection.call(_methods.TRY_ACQUIRE, request)
+    if not answer.HasField("claim"):
+        log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
+        return None
+    return HeldClaim(connection, answer.claim, since, None)

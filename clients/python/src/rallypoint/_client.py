@@ -1,0 +1,205 @@
+"""Which service to call, and as whom."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+from types import TracebackType
+
+from rallypoint import _background, _methods, _times
+from rallypoint._connection import Connection
+from rallypoint._servers import PathLike, Servers, Tls
+from rallypoint._times import Seconds
+from rallypoint._token import Token
+from rallypoint.errors import RallypointError
+from rallypoint.v1 import resource_pb2
+
+DEFAULT_SERVER = "http://127.0.0.1:50051"
+_PRINTABLE = re.compile(r"[ -~]+\Z")
+
+
+class BaseClient:
+    """What `Client` and `AsyncClient` have in common."""
+
+    def __init__(
+        self,
+        server: str | None = None,
+        *,
+        token: str | None = None,
+        token_file: PathLike | None = None,
+        tls: Tls | None = None,
+        namespace: str | None = None,
+        caller: str | None = None,
+        retry_timeout: Seconds = 30.0,
+        plain_text_token: bool = False,
+    ) -> None:
+        """`server`: a URL, or several with commas between them; any replica takes any call.
+
+        What is left out is taken from the environment, as the command line does it:
+        `RALLYPOINT_SERVER`, `RALLYPOINT_AUTH_TOKEN`, `RALLYPOINT_AUTH_TOKEN_FILE`,
+        `RALLYPOINT_TLS_CA`, `RALLYPOINT_TLS_CERT`, `RALLYPOINT_TLS_KEY`, `RALLYPOINT_NAMESPACE`
+        and `RALLYPOINT_PLAIN_TEXT_TOKEN`. Nothing is connected before the first call.
+
+        `retry_timeout`: for so many seconds a call is repeated, and a stream opened again, while
+        the service cannot be reached. `caller`: a name for the log.
+        """
+        environment = os.environ.get
+        if server is not None and not isinstance(server, str):
+            raise TypeError(f"server: give an address like {DEFAULT_SERVER}, not {server!r}")
+        if tls is None:
+            keys = (environment(f"RALLYPOINT_TLS_{name}") for name in ("CA", "CERT", "KEY"))
+            tls = _environment_tls(*(key or None for key in keys), server=server)
+        servers = Servers(server or environment("RALLYPOINT_SERVER") or DEFAULT_SERVER, tls)
+        if token is not None and token_file is not None:
+            raise ValueError("token_file: give it or token, not both")
+        if token is None and token_file is None:
+            token = environment("RALLYPOINT_AUTH_TOKEN") or None
+            token_file = None if token else environment("RALLYPOINT_AUTH_TOKEN_FILE") or None
+        secret = Token(token, token_file) if token is not None or token_file is not None else None
+        is_allowed = plain_text_token or _is_on(environment("RALLYPOINT_PLAIN_TEXT_TOKEN"))
+        if secret is not None and not is_allowed:
+            servers.check_unreadable()
+        metadata = {
+            "rallypoint-caller": caller,
+            "rallypoint-namespace": namespace or environment("RALLYPOINT_NAMESPACE") or None,
+        }
+        patience = _times.seconds(retry_timeout, "retry_timeout")
+        self._servers = servers
+        self._pid = os.getpid()
+        self._connection = Connection(servers, secret, _checked(metadata), patience)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._servers.text!r})"
+
+    @property
+    def server(self) -> str:
+        """The address, or the addresses."""
+        return self._servers.text
+
+    def connection(self) -> Connection:
+        """For the other modules of this package."""
+        if self._pid != os.getpid():
+            raise RallypointError(
+                f"this client was made in process {self._pid}, before a fork; make one in this one"
+            )
+        return self._connection
+
+    def _close(self) -> None:
+        self._servers.close()
+
+
+def _environment_tls(
+    ca: str | None, cert: str | None, key: str | None, *, server: str | None
+) -> Tls:
+    # An address that is given counts more than an environment that is for another one.
+    address = server or os.environ.get("RALLYPOINT_SERVER") or DEFAULT_SERVER
+    return Tls(ca, cert, key) if "https://" in address else Tls()
+
+
+def _is_on(text: str | None) -> bool:
+    return (text or "").lower() in ("1", "true", "yes", "on")
+
+
+def _checked(metadata: dict[str, str | None]) -> dict[str, str]:
+    for key, value in metadata.items():
+        if value is not None and not (isinstance(value, str) and _PRINTABLE.match(value)):
+            name = key.removeprefix("rallypoint-")
+            raise ValueError(f"{name}: {value!r} is not printable ASCII")
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+class Client(BaseClient):
+    """Which service to call, and as whom. Schedulers and locks may share one."""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection, and what still uses it."""
+        self._close()
+
+    def create_resource(
+        self, name: str, capacity: int = 1, *, max_hold: Seconds | None = None
+    ) -> bool:
+        """Defines something to lock; False: it was there, with these settings.
+
+        `tenant/*` stands for every name below it. `capacity`: permits for `shared`.
+        """
+        return _background.run(_create_resource(self, name, capacity, max_hold))
+
+    def delete_resource(self, name: str) -> None:
+        """Deletes a resource that nobody uses."""
+        _background.run(_delete_resource(self, name))
+
+
+class AsyncClient(BaseClient):
+    """As `Client`, for asyncio."""
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection, and what still uses it."""
+        self._close()
+
+    async def create_resource(
+        self, name: str, capacity: int = 1, *, max_hold: Seconds | None = None
+    ) -> bool:
+        """As `Client.create_resource`."""
+        return await _background.arun(_create_resource(self, name, capacity, max_hold))
+
+    async def delete_resource(self, name: str) -> None:
+        """Deletes a resource that nobody uses."""
+        await _background.arun(_delete_resource(self, name))
+
+
+async def _create_resource(
+    client: BaseClient, name: str, capacity: int, max_hold: Seconds | None
+) -> bool:
+    settings = resource_pb2.ResourceSettings(capacity=capacity)
+    if max_hold is not None:
+        settings.max_hold.CopyFrom(_times.duration(max_hold, "max_hold"))
+    request = resource_pb2.CreateResourceRequest(name=name, settings=settings)
+    made = await client.connection().call(_methods.CREATE_RESOURCE, request)
+    return not made.already_exists
+
+
+async def _delete_resource(client: BaseClient, name: str) -> None:
+    request = resource_pb2.DeleteResourceRequest(name=name)
+    await client.connection().call(_methods.DELETE_RESOURCE, request)
+
+
+_lock = threading.Lock()
+_default: Client | None = None
+
+
+def client_of(client: BaseClient | str | None) -> BaseClient:
+    """What was given, or one for an address, or for None the one that the environment names."""
+    global _default
+    if isinstance(client, BaseClient):
+        return client
+    if client is not None:
+        return Client(client)
+    with _lock:
+        if _default is None or _default._pid != os.getpid():
+            _default = Client()
+            atexit.register(_default.close)
+        return _default

@@ -1,0 +1,87 @@
+"""The errors of gRPC calls, with what the service says of them besides."""
+
+from typing import Any
+
+import grpc
+
+from rallypoint.errors import CallError
+from rallypoint.wire import status_pb2
+
+_DOMAIN = "rallypoint"
+_KEY = "grpc-status-details-bin"
+# Without a reason of the service these say that the call may have arrived.
+_UNKNOWN = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL", "CANCELLED"}
+# With these the owner of the shard answers, which knows the request ids of earlier calls.
+_OF_THE_OWNER = {
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "OUT_OF_RANGE",
+    "RESOURCE_EXHAUSTED",
+}
+
+
+def call_error(call: Any) -> CallError:
+    """The error of a call that has ended with one."""
+    code = call.code() or grpc.StatusCode.UNKNOWN
+    return _error(code.name, call.details() or "", call.trailing_metadata() or ())
+
+
+def _error(code: str, message: str, metadata: Any) -> CallError:
+    info, violations, retry_after = status_pb2.ErrorInfo(), [], None
+    for detail in _details(metadata):
+        kind = detail.type_url.rpartition("/")[2]
+        if kind == "google.rpc.ErrorInfo":
+            found = status_pb2.ErrorInfo.FromString(detail.value)
+            info = found if found.domain == _DOMAIN else info
+        elif kind == "google.rpc.BadRequest":
+            bad = status_pb2.BadRequest.FromString(detail.value)
+            violations = [(field.field, field.description) for field in bad.field_violations]
+        elif kind == "google.rpc.RetryInfo":
+            delay = status_pb2.RetryInfo.FromString(detail.value).retry_delay
+            retry_after = delay.seconds + delay.nanos / 1e9
+    said = dict(info.metadata)
+    reason = info.reason or None
+    effect = said.pop("effect", None)
+    is_unknown = effect == "unknown" if reason else code in _UNKNOWN
+    return CallError(
+        code,
+        message,
+        reason=reason,
+        metadata=said,
+        violations=violations,
+        retry_after=retry_after,
+        is_unknown=is_unknown,
+    )
+
+
+def _details(metadata: Any) -> list[status_pb2.Detail]:
+    for key, value in metadata:
+        if key == _KEY:
+            try:
+                return list(status_pb2.Status.FromString(value).details)
+            except Exception:  # not of this service: the code says enough
+                return []
+    return []
+
+
+def unavailable(message: str) -> CallError:
+    """The connection is of no use."""
+    return CallError("UNAVAILABLE", message, is_unknown=True)
+
+
+def is_of_the_server(error: CallError) -> bool:
+    """It says something of this server or the connection to it: another one may answer."""
+    is_away = error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+    return is_away or (error.is_unknown and error.reason is None)
+
+
+def after_unknown(error: CallError, was_unknown: bool) -> CallError:
+    """The error of a call whose attempt before may have had its effect.
+
+    Only the answer of the owner takes that back. What any server may refuse by itself, it refuses
+    before it looks for the request id.
+    """
+    if was_unknown and not (error.reason and error.code in _OF_THE_OWNER):
+        error.is_unknown = True
+    return error

@@ -1,0 +1,277 @@
+"""Schedulers, for programs with threads (`Scheduler`) and for asyncio (`AsyncScheduler`)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, TextIO, Unpack
+
+from rallypoint import _background
+from rallypoint._client import BaseClient, client_of
+from rallypoint._future import TaskFuture
+from rallypoint._orders import order_block, present_order
+from rallypoint._progress import Display, Progress
+from rallypoint._scheduler import EXITS, Exit, SchedulerCore
+from rallypoint._settings import Settings
+from rallypoint._submission import MAX_UNSENT, Entry
+from rallypoint._tasks import Task, as_task, check_order
+from rallypoint.errors import RallypointError
+from rallypoint.v1 import scheduler_pb2
+
+log = logging.getLogger("rallypoint")
+
+# Tasks of `map` that are handed over together.
+_CHUNK = 2_000
+
+
+class _SchedulerFace:
+    """What does not wait, and is the same for both."""
+
+    def __init__(
+        self,
+        client: BaseClient | str | None = None,
+        *,
+        name: str = "",
+        reuse: bool = False,
+        handle: str | None = None,
+        on_exit: Exit | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """A scheduler of its own, which is opened when the `with` block begins.
+
+        `client`: a client, an address, or None for what the environment says.
+        `name`: others find it under the name as long as it is open; with `reuse` this one is the
+        one that is open, if there is one. `handle`: the one with this handle.
+
+        When the block ends, `on_exit` says what becomes of the tasks:
+
+        - "drain", the default: all end, then the scheduler is released.
+        - "cancel": those that have not ended are cancelled, and it is released.
+        - "wait", the default with `reuse` or `handle`: all of this program end, it stays open.
+        - "leave": they go on, it stays open.
+
+        When the block ends with an exception, what the program has submitted is cancelled.
+        Failures that nobody has asked their futures about are raised at the end: `TasksFailed`.
+        """
+        if reuse and not name:
+            raise ValueError("reuse: it needs a name under which the scheduler is found")
+        if handle is not None and (name or settings):
+            raise ValueError("handle: a scheduler that is open has its name and settings")
+        if on_exit is not None and on_exit not in EXITS:
+            raise ValueError(f"on_exit: {on_exit!r} is none of {', '.join(EXITS)}")
+        self._on_exit: Exit = on_exit or ("wait" if reuse or handle is not None else "drain")
+        self._core = SchedulerCore(client_of(client), settings, name, reuse, handle)
+
+    @property
+    def handle(self) -> str:
+        """The handle, by which the command line and other programs find the scheduler."""
+        return self._core.handle
+
+    @property
+    def progress(self) -> Progress:
+        """How far the tasks are that were submitted here; a notebook shows it as a bar."""
+        return self._core.ledger.progress()
+
+    def show_progress(self, *, interval: float = 0.5, file: TextIO | None = None) -> Display:
+        """`with s.show_progress():` shows it again and again: on a terminal, or in a notebook."""
+        return Display(self._core.ledger.progress, interval, file)
+
+    def order(self, order: int) -> AbstractContextManager[None]:
+        """`with s.order(100):` what is submitted inside has this order.
+
+        Tasks of one order run in parallel; a task starts when all of lower orders have ended.
+        Leaving the block waits for nothing. Each thread, and each task of asyncio, has its own.
+        """
+        checked = check_order(order)
+        if checked is None:
+            raise TypeError("order: give a whole number")
+        return order_block(self, checked)
+
+    def _chunks(
+        self, task: Task | str, params: Iterable[Any], order: int | None
+    ) -> Iterator[list[Entry]]:
+        order = check_order(order)
+        order = present_order(self) if order is None else order
+        entries = self._core.entries(as_task(task), params, order)
+        return iter(lambda: list(itertools.islice(entries, _CHUNK)), [])
+
+    def _put(self, task: Task | str, order: int | None) -> tuple[TaskFuture, bool]:
+        order = check_order(order)
+        order = present_order(self) if order is None else order
+        future, message = self._core.entry(as_task(task), order)
+        return future, self._core.submission.put([(future, message)])
+
+
+class Scheduler(_SchedulerFace):
+    """Runs tasks, in orders, and tells what becomes of each.
+
+    >>> with Scheduler() as s:
+    ...     future = s.submit(sql("select 1"))
+    ...     future.result().rows_affected
+    1
+    """
+
+    def open(self) -> Scheduler:
+        """Opens it, as the `with` block does. `close` ends it."""
+        _background.run(self._core.open())
+        return self
+
+    def close(self) -> None:
+        """Ends it as `on_exit` says, as the end of the `with` block does."""
+        _background.run(self._core.close(self._on_exit))
+        self._core.ledger.raise_unseen()
+
+    def __enter__(self) -> Scheduler:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            _background.run(self._core.abort(self._on_exit))
+        except RallypointError as second:
+            log.warning("scheduler %s: its tasks cannot be cancelled: %s", self.handle, second)
+
+    def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
+        """Submits a task, and returns its future at once. Many of them travel in one call.
+
+        It waits only when 50 000 tasks are not sent yet.
+        """
+        future, is_full = self._put(task, order)
+        if is_full and not _background.is_here():
+            _background.run(self._core.submission.room())
+        return future
+
+    def map(
+        self, task: Task | str, params: Iterable[Any], *, order: int | None = None
+    ) -> list[TaskFuture]:
+        """Submits a task for each item: a tuple or list of its parameters, or the only one.
+
+        Returns the futures, in the order of the items.
+        """
+        futures: list[TaskFuture] = []
+        for chunk in self._chunks(task, params, order):
+            futures += [future for future, _ in chunk]
+            if self._core.submission.put(chunk):
+                _background.run(self._core.submission.room())
+        return futures
+
+    def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
+        """Waits until everything has ended that was submitted here; with `order`, up to that one.
+
+        Raises TasksFailed for failures that nobody has asked for, SchedulerHalted when what is
+        left cannot start, TimeoutError after `timeout` seconds.
+        """
+        _background.run(self._core.synchronize(check_order(order), timeout))
+
+    def retry(self, future: TaskFuture, task: Task | None = None) -> TaskFuture:
+        """Runs a failed task once more, or `task` in its place, in the same order."""
+        return _background.run(self._core.retry(future, task))
+
+    def pause(self) -> None:
+        """Starts no more tasks; those that run go on."""
+        _background.run(self._core.pause())
+
+    def resume(self, *, ignore_failures: bool = False) -> None:
+        """Lifts a pause; with `ignore_failures` also a halt."""
+        _background.run(self._core.resume(ignore_failures))
+
+    def update(self, **settings: Unpack[Settings]) -> None:
+        """Changes settings, such as `max_parallelism`."""
+        _background.run(self._core.update(settings))
+
+    def describe(self) -> scheduler_pb2.Scheduler:
+        """Settings and counts, as the service has them."""
+        return _background.run(self._core.describe())
+
+
+class AsyncScheduler(_SchedulerFace):
+    """As `Scheduler`, for asyncio.
+
+    >>> async def one() -> int:
+    ...     async with AsyncScheduler() as s:
+    ...         result = await s.submit(sql("select 1"))
+    ...         return result.rows_affected
+    """
+
+    async def open(self) -> AsyncScheduler:
+        """Opens it, as the `async with` block does. `close` ends it."""
+        await _background.arun(self._core.open())
+        return self
+
+    async def close(self) -> None:
+        """Ends it as `on_exit` says, as the end of the block does."""
+        await _background.arun(self._core.close(self._on_exit))
+        self._core.ledger.raise_unseen()
+
+    async def __aenter__(self) -> AsyncScheduler:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        try:
+            await _background.arun(self._core.abort(self._on_exit))
+        except RallypointError as second:
+            log.warning("scheduler %s: its tasks cannot be cancelled: %s", self.handle, second)
+
+    def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
+        """Submits a task; awaiting the future waits for its result.
+
+        It never waits, so it submits at most 50 000 tasks ahead; `map` waits.
+        """
+        if self._core.submission.unsent >= MAX_UNSENT:
+            raise RallypointError(
+                f"{MAX_UNSENT} tasks are not sent yet; await some of the futures, or use map()"
+            )
+        return self._put(task, order)[0]
+
+    async def map(
+        self, task: Task | str, params: Iterable[Any], *, order: int | None = None
+    ) -> list[TaskFuture]:
+        """As `Scheduler.map`: it waits until the tasks are handed over, not for their results."""
+        futures: list[TaskFuture] = []
+        for chunk in self._chunks(task, params, order):
+            futures += [future for future, _ in chunk]
+            if self._core.submission.put(chunk):
+                await _background.arun(self._core.submission.room())
+        return futures
+
+    async def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
+        """As `Scheduler.synchronize`."""
+        await _background.arun(self._core.synchronize(check_order(order), timeout))
+
+    async def retry(self, future: TaskFuture, task: Task | None = None) -> TaskFuture:
+        """As `Scheduler.retry`."""
+        return await _background.arun(self._core.retry(future, task))
+
+    async def pause(self) -> None:
+        """Starts no more tasks; those that run go on."""
+        await _background.arun(self._core.pause())
+
+    async def resume(self, *, ignore_failures: bool = False) -> None:
+        """Lifts a pause; with `ignore_failures` also a halt."""
+        await _background.arun(self._core.resume(ignore_failures))
+
+    async def update(self, **settings: Unpack[Settings]) -> None:
+        """Changes settings, such as `max_parallelism`."""
+        await _background.arun(self._core.update(settings))
+
+    async def describe(self) -> scheduler_pb2.Scheduler:
+        """Settings and counts, as the service has them."""
+        return await _background.arun(self._core.describe())

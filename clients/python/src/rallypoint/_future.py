@@ -1,0 +1,125 @@
+"""The future of a task: of `concurrent.futures`, and to be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from rallypoint._result import Result
+from rallypoint.errors import (
+    TaskCancelled,
+    TaskError,
+    TaskExhausted,
+    TaskFailed,
+    TaskTimedOut,
+)
+from rallypoint.v1 import task_pb2
+
+if TYPE_CHECKING:
+    from rallypoint._submission import Submission
+
+_ERRORS: dict[int, type[TaskError]] = {
+    task_pb2.OUTCOME_FAILED: TaskFailed,
+    task_pb2.OUTCOME_TIMED_OUT: TaskTimedOut,
+    task_pb2.OUTCOME_EXHAUSTED: TaskExhausted,
+    task_pb2.OUTCOME_CANCELLED: TaskCancelled,
+}
+
+
+class TaskFuture(concurrent.futures.Future[Result]):
+    """What becomes of a task: a `Result`, or an error such as `TaskFailed`.
+
+    It works with `concurrent.futures.wait` and `as_completed`, and in asyncio it is awaited;
+    cancelling what awaits it leaves the task alone. Callbacks run on the thread on which
+    everything else happens, so they must be short and must not wait.
+    """
+
+    def __init__(self, submission: Submission, statement: str | None, order: int | None) -> None:
+        super().__init__()
+        self._submission = submission
+        #: What it runs; None: a no-op.
+        self.statement = statement
+        #: The order it was submitted in.
+        self.order = order
+        #: Its number in the scheduler; 0: it has none yet.
+        self.seq = 0
+        #: Somebody has asked for its error.
+        self._is_seen = False
+        self._is_cancelling = False
+
+    def __repr__(self) -> str:
+        state = "pending" if not self.done() else "failed" if self._failure() else "succeeded"
+        return f"<TaskFuture {self.seq or '(not numbered)'} {state}>"
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Waits for the result, for so many seconds at most. Raises what the task ended with."""
+        self._is_seen = True
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for the end; what the task ended with, unless it succeeded."""
+        self._is_seen = True
+        return super().exception(timeout)
+
+    def cancel(self) -> bool:
+        """Asks to cancel the task, also while it runs; False: it has ended.
+
+        What came of it the future tells: `TaskCancelled`, or a result if that was quicker.
+        """
+        if self.done():
+            return False
+        if not self._is_cancelling:
+            self._is_cancelling = True
+            self._submission.cancel(self)
+        return True
+
+    def cancelled(self) -> bool:
+        """Whether the task ended cancelled, by whomever."""
+        return self.done() and isinstance(self._failure(), TaskCancelled)
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            done = loop.create_future()
+
+            def wake() -> None:
+                if not done.done():
+                    done.set_result(None)
+
+            def told(_: object) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                    loop.call_soon_threadsafe(wake)
+
+            self.add_done_callback(told)
+            yield from done
+        return self.result()
+
+    def _failure(self) -> BaseException | None:
+        return super().exception(0)
+
+    def _complete(self, done: task_pb2.AsyncDone) -> None:
+        """The event of the task has come."""
+        kind = _ERRORS.get(done.outcome)
+        if kind is None:
+            self.set_result(Result(done))
+            return
+        error = done.error
+        self.set_exception(
+            kind(
+                error.code,
+                error.message,
+                handle=self._submission.handle,
+                seq=done.seq,
+                attempt=done.attempt,
+                statement=self.statement,
+                detail=error.detail,
+                hint=error.hint,
+                context=error.context,
+                constraint=error.constraint,
+                position=error.position if error.HasField("position") else None,
+                notices=done.notices.splitlines(),
+            )
+        )

@@ -1,0 +1,93 @@
+"""What this process holds for a lease, and renews on the background thread until it is given back.
+
+It counts as lost when no renewal was answered for nearly a lease, by the clock of this process and
+from when the last answered one was sent. So it is known to be lost here before others get it,
+unless the process is suspended: against that, show the token to what is protected.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from rallypoint.errors import CallError
+
+log = logging.getLogger("rallypoint")
+
+# How much earlier than the service this process takes a lease for lost, at least.
+_MARGIN = 0.2
+# Before a renewal is tried again.
+_PAUSE = 0.1
+
+DEFAULT_LEASE = 15.0
+
+
+class Lease:
+    """One lease, which is renewed until `stop`, or until it is lost."""
+
+    def __init__(
+        self,
+        what: str,
+        seconds: float,
+        since: float,
+        renew: Callable[[float], Awaitable[object]],
+        why: Callable[[CallError], Awaitable[str | None]],
+    ) -> None:
+        """`since`: by the monotonic clock, when it began. `renew` gets the seconds it may take.
+
+        `why` says of an error of `renew` that the lease is lost, and how; None: try again.
+        """
+        self._what, self._seconds, self._renew, self._why = what, seconds, renew, why
+        # What it protects is left alone a little before others may have it.
+        self._kept = seconds - max(seconds / 10, _MARGIN)
+        self._since = since
+        self._lost: str | None = None
+        self._on_lost: list[Callable[[str], None]] = []
+        self._task = asyncio.create_task(self._keep())
+
+    @property
+    def lost(self) -> str | None:
+        """Why it was lost; None: as far as is known, it is kept. From any thread."""
+        if self._lost is None and time.monotonic() >= self._since + self._kept:
+            return "it could not be renewed within its lease"
+        return self._lost
+
+    def when_lost(self, function: Callable[[str], None]) -> None:
+        """Has a function called with the reason."""
+        self._on_lost.append(function)
+
+    def lose(self, why: str) -> None:
+        """It is lost, says the service."""
+        if self._lost is None:
+            self._lost = why
+            log.warning("%s is lost: %s", self._what, why)
+            for function in self._on_lost:
+                try:
+                    function(why)
+                except Exception:
+                    log.exception("a callback of %s fails", self._what)
+
+    def stop(self) -> None:
+        """Renews it no more."""
+        self._task.cancel()
+
+    async def _keep(self) -> None:
+        interval = self._seconds / 3
+        due = self._since + interval
+        while self._lost is None:
+            end = self._since + self._kept
+            await asyncio.sleep(max(min(due, end) - time.monotonic(), 0))
+            sent = time.monotonic()
+            if sent >= end:
+                self.lose("it could not be renewed within its lease")
+                return
+            try:
+                # No renewal takes longer than until the next one is due.
+                await self._renew(min(interval, end - sent))
+                self._since, due = sent, sent + interval
+            except CallError as error:
+                why = await self._why(error)
+                if why is not None:
+                    self.lose(why)
+                    return
+                due = time.monotonic() + _PAUSE

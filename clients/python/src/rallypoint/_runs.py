@@ -1,0 +1,258 @@
+"""Runs of recurring jobs that this program does: claimed, renewed, and finished."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import inspect
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from rallypoint import _background, _methods, _times
+from rallypoint._client import BaseClient, client_of
+from rallypoint._connection import Connection
+from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint._times import Seconds
+from rallypoint.errors import CallError, RallypointError, RunLost
+from rallypoint.v1 import job_pb2
+
+log = logging.getLogger("rallypoint")
+
+_FINAL = ("RUN_CLAIM_ENDED", "JOB_NOT_FOUND", "RUN_NOT_FOUND")
+_MAX_DETAIL_BYTES = 1000
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", covariant=True)
+
+
+class Cursor(Protocol[S]):
+    """What `ClaimedRun.finish_in` needs: a cursor or a connection, of any driver."""
+
+    def execute(self, query: Any, /) -> S:
+        """Runs a statement without parameters."""
+        ...
+
+
+class ClaimedRun:
+    """A run that this program has to itself. It is renewed in the background."""
+
+    def __init__(
+        self, connection: Connection, answer: job_pb2.ClaimRunResponse, since: float
+    ) -> None:
+        self._connection = connection
+        self._run, self._claim = answer.run, answer.claim
+        seconds = self._claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
+        what = f"the run of {self.job} of {self.due.isoformat()}"
+        self._lease = Lease(what, seconds, since, self._renew, self._why)
+        #: What the service warns of, such as that too little is left of the window.
+        self.warning: str = answer.warning
+
+    def __repr__(self) -> str:
+        return f"<ClaimedRun of {self.job} of {self.due.isoformat()}, token {self.token}>"
+
+    @property
+    def job(self) -> str:
+        """The name of the job."""
+        return self._run.job
+
+    @property
+    def due(self) -> datetime.datetime:
+        """The due time, which names the run."""
+        return _times.moment(self._run.due)
+
+    @property
+    def token(self) -> int:
+        """The token of the claim: higher than that of every earlier one."""
+        return self._claim.token
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt at the run."""
+        return self._run.attempt
+
+    @property
+    def lost(self) -> str | None:
+        """Why the claim was lost; None: as far as is known, it is kept."""
+        return self._lease.lost
+
+    def check(self) -> None:
+        """Raises RunLost if the claim was lost."""
+        if (why := self.lost) is not None:
+            raise RunLost(f"the run of {self.job} of {self.due.isoformat()} was lost: {why}")
+
+    @property
+    def finish_statement(self) -> str:
+        """SQL without parameters that says, in the transaction of the work, that it is done.
+
+        It fails with SQLSTATE RP005 when another claim has done the run, or this one is over:
+        roll back, nothing is left to do.
+        """
+        job = self.job.replace("'", "''")
+        due = self.due.isoformat()
+        return f"select rallypoint.finish_run('{job}', '{due}'::timestamptz, {self.token})"
+
+    def finish_in(self, cursor: Cursor[S]) -> S:
+        """Runs `finish_statement` in the transaction of a cursor or connection, of any driver.
+
+        Returns what its `execute` does: with a driver for asyncio, something to await.
+        """
+        return cursor.execute(self.finish_statement)
+
+    async def _finish(self, failed: str | None) -> None:
+        """Says how the work went. Raises RunLost when the claim had ended before."""
+        self._lease.stop()
+        detail = (failed or "").encode()[:_MAX_DETAIL_BYTES].decode(errors="ignore")
+        request = job_pb2.FinishRunRequest(
+            name=self.job,
+            due=self._run.due,
+            token=self.token,
+            failed=failed is not None,
+            detail=detail.replace("\0", ""),
+        )
+        answer = await self._connection.call(_methods.FINISH_RUN, request)
+        log.info("%r is finished: %s", self, "failed" if failed is not None else "done")
+        if answer.late and answer.run.state != job_pb2.RUN_STATE_SUCCEEDED:
+            raise RunLost(f"the claim of {self.job} had ended before: others may do the run, too")
+
+    async def _renew(self, limit: float) -> None:
+        request = job_pb2.RenewRunRequest(name=self.job, due=self._run.due, token=self.token)
+        await self._connection.call(_methods.RENEW_RUN, request, limit=limit)
+
+    async def _why(self, error: CallError) -> str | None:
+        return error.message if error.reason in _FINAL else None
+
+
+class claim_run:
+    """Does the runs of a job that has claims: of any number of programs, one does each run.
+
+    As a decorator, of a function or a coroutine function, which gets the run:
+
+    >>> @claim_run("nightly")
+    ... def nightly(run):
+    ...     close_the_books(run.due.date())
+
+    Called without `run`, it claims the run that is due. If there is one it calls the function, and
+    says to the service how it went: done, or failed with the exception, which is raised. Otherwise
+    nothing is called, and it returns None.
+
+    As a context, for `with` and `async with`, the block gets the run, or None:
+
+    >>> with claim_run("nightly") as run:
+    ...     if run is not None:
+    ...         close_the_books(run.due.date())
+    """
+
+    def __init__(
+        self,
+        job: str,
+        *,
+        due: datetime.datetime | None = None,
+        owner: str | None = None,
+        lease: Seconds = 15.0,
+        client: BaseClient | str | None = None,
+    ) -> None:
+        """`due`: the run to claim; None: the oldest there is. `owner`: who does it, for people."""
+        if not isinstance(job, str) or not job:
+            raise ValueError(f"job: give the name of a job, not {job!r}; @claim_run('nightly')")
+        if not 1 <= _times.seconds(lease, "lease") <= 3600:
+            raise ValueError(f"lease: 1 s to 1 h, not {lease}")
+        self._request = job_pb2.ClaimRunRequest(
+            name=job,
+            owner=owner or f"{socket.gethostname()}:{os.getpid()}",
+            lease=_times.duration(lease, "lease"),
+        )
+        if due is not None:
+            self._request.due.CopyFrom(_times.timestamp(due, "due"))
+        # The environment is looked at when a run is claimed, not when a module is imported.
+        self._client = client
+        self._claimed: ClaimedRun | None = None
+
+    @overload
+    def __call__(
+        self, work: Callable[Concatenate[ClaimedRun, P], Awaitable[T]]
+    ) -> Callable[P, Awaitable[T | None]]: ...
+    @overload
+    def __call__(self, work: Callable[Concatenate[ClaimedRun, P], T]) -> Callable[P, T | None]: ...
+    def __call__(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorates a function."""
+        if inspect.iscoroutinefunction(work):
+
+            @functools.wraps(work)
+            async def run_async(*arguments: Any, **named: Any) -> Any:
+                async with self._again() as run:
+                    return None if run is None else await work(run, *arguments, **named)
+
+            return run_async
+
+        @functools.wraps(work)
+        def run_sync(*arguments: Any, **named: Any) -> Any:
+            with self._again() as run:
+                return None if run is None else work(run, *arguments, **named)
+
+        return run_sync
+
+    def _again(self) -> claim_run:
+        """The same for one call, several of which may go on at a time."""
+        other = claim_run(self._request.name, client=self._client)
+        other._request.CopyFrom(self._request)
+        return other
+
+    def __enter__(self) -> ClaimedRun | None:
+        self._claimed = _background.run(self._claim())
+        return self._claimed
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _background.run(self._exit(error))
+
+    async def __aenter__(self) -> ClaimedRun | None:
+        self._claimed = await _background.arun(self._claim())
+        return self._claimed
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await _background.arun(self._exit(error))
+
+    async def _claim(self) -> ClaimedRun | None:
+        if self._claimed is not None:
+            raise RallypointError("this claim is in use; make one for each block: claim_run('…')")
+        connection, since = client_of(self._client).connection(), time.monotonic()
+        request = job_pb2.ClaimRunRequest()
+        request.CopyFrom(self._request)
+        request.request_id = str(uuid.uuid4())
+        answer = await connection.call(_methods.CLAIM_RUN, request)
+        if answer.HasField("claim"):
+            run = ClaimedRun(connection, answer, since)
+            log.info("%r is claimed", run)
+            return run
+        state = job_pb2.RunState.Name(answer.run.state).removeprefix("RUN_STATE_")
+        holder = f", {answer.holder.owner} has it" if answer.HasField("holder") else ""
+        log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
+        return None
+
+    async def _exit(self, error: BaseException | None) -> None:
+        if self._claimed is None:
+            return
+        run, self._claimed = self._claimed, None
+        try:
+            await run._finish(None if error is None else f"{type(error).__name__}: {error}")
+        except RallypointError as second:
+            # An error of the block counts more.
+            if error is None:
+                raise
+            error.add_note(str(second))

@@ -1,0 +1,239 @@
+"""A scheduler: opened, submitted to, waited for, released. What both faces of it do.
+
+The coroutines run on the background thread; `put` and `entries` are called on that of the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from google.protobuf import empty_pb2, field_mask_pb2
+
+from rallypoint import _methods
+from rallypoint._client import BaseClient
+from rallypoint._events import Events
+from rallypoint._future import TaskFuture
+from rallypoint._ledger import Ledger
+from rallypoint._settings import Settings, settings_message
+from rallypoint._submission import Entry, Submission
+from rallypoint._tasks import Task
+from rallypoint.errors import RallypointError, SchedulerHalted
+from rallypoint.v1 import scheduler_pb2, task_pb2
+
+log = logging.getLogger("rallypoint")
+
+#: What becomes of the tasks at the end of a block: they are waited for, or cancelled, and the
+#: scheduler is released; or they are waited for, or left, and it stays open.
+Exit: TypeAlias = Literal["drain", "cancel", "wait", "leave"]
+EXITS = ("drain", "cancel", "wait", "leave")
+
+
+class SchedulerCore:
+    """One scheduler of the service, as this program uses it."""
+
+    def __init__(
+        self,
+        client: BaseClient,
+        settings: Settings,
+        name: str,
+        reuse: bool,
+        handle: str | None,
+    ) -> None:
+        self._client = client
+        self._request = scheduler_pb2.GetSchedulerRequest(
+            settings=settings_message(settings), name=name, reuse=reuse
+        )
+        self._handle = handle
+        self._halts = False
+        self.ledger = Ledger()
+        self._submission: Submission | None = None
+
+    @property
+    def handle(self) -> str:
+        """The handle of the service. Raises RallypointError before it is open."""
+        if self._submission is None or self._handle is None:
+            raise RallypointError("the scheduler is not open; use it in a `with` block, or open()")
+        return self._handle
+
+    @property
+    def submission(self) -> Submission:
+        """Where tasks are submitted. Raises RallypointError before it is open."""
+        if self._submission is None:
+            raise RallypointError("the scheduler is not open; use it in a `with` block, or open()")
+        return self._submission
+
+    async def open(self) -> None:
+        """Opens the scheduler, or finds the one with the name or the handle."""
+        if self._submission is not None:
+            raise RallypointError("the scheduler is open already; make another one")
+        self._connection = self._client.connection()
+        if self._handle is None:
+            self._request.request_id = str(uuid.uuid4())
+            answer = await self._connection.call(_methods.GET_SCHEDULER, self._request)
+            opened = answer.scheduler
+        else:
+            described = scheduler_pb2.DescribeSchedulerRequest(handle=self._handle)
+            found = await self._connection.call(_methods.DESCRIBE_SCHEDULER, described)
+            opened = found.scheduler
+        self._handle = opened.handle
+        self._halts = opened.settings.on_failure == scheduler_pb2.ON_FAILURE_HALT
+        self._events = Events(self._connection, opened.handle, self.ledger)
+        self._submission = Submission(self._connection, opened.handle, self._events, self.ledger)
+        log.info("scheduler %s is open", opened.handle)
+
+    def entry(self, task: Task, order: int | None) -> Entry:
+        """A task that is submitted in its own order, else in this one."""
+        message = task.message(order)
+        return self._future(task, message), message
+
+    def entries(self, task: Task, items: Iterable[object], order: int | None) -> Iterator[Entry]:
+        """One of each item: see `Task.messages`."""
+        self.submission  # raises, before an item is taken  # noqa: B018
+        return ((self._future(task, message), message) for message in task.messages(items, order))
+
+    def _future(self, task: Task, message: task_pb2.Task) -> TaskFuture:
+        order = message.order if message.HasField("order") else None
+        return TaskFuture(self.submission, task.statement, order)
+
+    async def synchronize(self, order: int | None, timeout: float | None) -> None:
+        """Until what was submitted has ended; raises for failures that nobody has asked for."""
+        futures = self.ledger.open(order)
+        try:
+            await asyncio.wait_for(self._ended(futures), timeout)
+        except TimeoutError:
+            left = sum(not future.done() for future in futures)
+            raise TimeoutError(f"{left} tasks have not ended within {timeout:g} s") from None
+        self.ledger.raise_unseen()
+
+    async def _ended(self, futures: set[TaskFuture]) -> None:
+        """Until all of them have ended. Raises SchedulerHalted when they cannot."""
+        if not self._halts:
+            await self.ledger.wait(futures)
+            return
+        ended = asyncio.create_task(self.ledger.wait(futures))
+        halted = asyncio.create_task(self._halted())
+        try:
+            await asyncio.wait([ended, halted], return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                raise halted.result()
+        finally:
+            ended.cancel()
+            halted.cancel()
+
+    async def _halted(self) -> SchedulerHalted:
+        """Returns when a failure keeps all that is left from starting."""
+        await self.submission.flush()
+        while True:
+            request = scheduler_pb2.SynchronizationRequest(
+                handle=self.handle,
+                after=self._events.cursor,
+                until=scheduler_pb2.Until(all=empty_pb2.Empty()),
+            )
+            end = await self._end(request)
+            if end.reason == scheduler_pb2.End.REASON_HALTED:
+                return SchedulerHalted(self.handle, end.blocked, end.halt.failed_seqs)
+            # The goal is met: the futures are about to know. A retry may have come meanwhile.
+            await asyncio.sleep(0.1)
+
+    async def _end(self, request: scheduler_pb2.SynchronizationRequest) -> scheduler_pb2.End:
+        """Why a stream ends, of which nothing else is of interest."""
+        stream = self._connection.resumed(_methods.SYNCHRONIZATION, lambda: request)
+        async with contextlib.aclosing(stream):
+            async for message in stream:
+                if message.HasField("end"):
+                    return message.end
+        raise AssertionError("a stream that is resumed ends with a reason or an error")
+
+    async def close(self, how: Exit) -> None:
+        """Ends the use of the scheduler."""
+        submission = self.submission
+        submission.close("the scheduler is released: it takes no more tasks")
+        if how == "cancel":
+            submission.drop()
+        await submission.flush()
+        if how in ("drain", "cancel"):
+            mode = "RELEASE_MODE_FINISH" if how == "drain" else "RELEASE_MODE_CANCEL"
+            request = scheduler_pb2.ReleaseSchedulerRequest(handle=self.handle)
+            request.mode = scheduler_pb2.ReleaseMode.Value(mode)
+            await self._connection.call(_methods.RELEASE_SCHEDULER, request)
+            log.info("scheduler %s is released: %s", self.handle, how)
+            await self._events.ended()
+            return
+        if how == "wait":
+            await self._ended(self.ledger.open())
+        await self._events.stop()
+
+    async def abort(self, how: Exit) -> None:
+        """Ends the use after an error of the program: what it submitted is cancelled.
+
+        A scheduler that is left open for others keeps their tasks.
+        """
+        if how in ("wait", "leave"):
+            self.submission.close("the block of the scheduler was left")
+            await self.submission.cancel_all()
+            await self.ledger.wait(self.ledger.open())
+            await self._events.stop()
+        else:
+            await self.close("cancel")
+
+    async def retry(self, future: TaskFuture, task: Task | None) -> TaskFuture:
+        """Submits a failed task once more; what stands for it from now on."""
+        request = scheduler_pb2.RetryTaskRequest(
+            id=task_pb2.TaskId(handle=self.handle, seq=future.seq)
+        )
+        if task is not None:
+            if task.statement is None:
+                raise TypeError("task: give sql('…'), or leave it out to run the same")
+            request.sql.CopyFrom(task.message(None).sql)
+        statement = future.statement if task is None else task.statement
+        again = TaskFuture(self.submission, statement, future.order)
+        self._events.begin()
+        try:
+            answer = await self._connection.call(_methods.RETRY_TASK, request)
+            self.ledger.add([again])
+            self._events.expect(answer.seq, [again], answer.done_no)
+        finally:
+            self._events.end()
+        if answer.already_retried:  # its event may have passed
+            seq = task_pb2.TaskId(handle=self.handle, seq=answer.seq)
+            known = await self._connection.call(
+                _methods.GET_TASK, scheduler_pb2.GetTaskRequest(id=seq)
+            )
+            if known.task.HasField("done"):
+                self._events.take(known.task.done)
+        return again
+
+    async def describe(self) -> scheduler_pb2.Scheduler:
+        """Settings and counts."""
+        request = scheduler_pb2.DescribeSchedulerRequest(handle=self.handle)
+        return (await self._connection.call(_methods.DESCRIBE_SCHEDULER, request)).scheduler
+
+    async def pause(self) -> None:
+        """Starts no more tasks."""
+        request = scheduler_pb2.PauseSchedulerRequest(handle=self.handle)
+        await self._connection.call(_methods.PAUSE_SCHEDULER, request)
+
+    async def resume(self, ignore_failures: bool) -> None:
+        """Lifts a pause, and perhaps a halt."""
+        request = scheduler_pb2.ResumeSchedulerRequest(
+            handle=self.handle, ignore_failures=ignore_failures
+        )
+        await self._connection.call(_methods.RESUME_SCHEDULER, request)
+
+    async def update(self, settings: Settings) -> None:
+        """Changes the settings that are given."""
+        if not settings:
+            raise TypeError("settings: name at least one, such as max_parallelism=4")
+        request = scheduler_pb2.UpdateSchedulerRequest(
+            handle=self.handle,
+            settings=settings_message(settings),
+            update_mask=field_mask_pb2.FieldMask(paths=sorted(settings)),
+        )
+        answer = await self._connection.call(_methods.UPDATE_SCHEDULER, request)
+        after = answer.scheduler.settings.on_failure
+        self._halts = after == scheduler_pb2.ON_FAILURE_HALT

@@ -1,0 +1,218 @@
+"""The servers a client may use: one at a time, and the next one when it cannot be reached.
+
+Any replica accepts any call, so it does not matter which.
+"""
+
+import ipaddress
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+
+from rallypoint._version import __version__
+
+# After what silence a server is asked whether it is there, and how long it may take to answer.
+_KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 20_000, 10_000
+# With several servers, one that does not answer is given up sooner.
+_FAILOVER_MS = 2_000
+_CONNECT_TIMEOUT_MS = 5_000
+_RECONNECT_MS, _MAX_RECONNECT_MS = 100, 1_000
+# A task as it was submitted, with its result.
+_MAX_MESSAGE_BYTES = 16 << 20
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Whom to trust at https:// addresses and who to be there: files in PEM.
+
+    Without `ca` the public authorities are trusted. The files are read again when a connection
+    has failed, so certificates may be renewed while a program runs.
+    """
+
+    ca: PathLike | None = None
+    cert: PathLike | None = None
+    key: PathLike | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("tls: a certificate needs its key; give both cert and key")
+
+    def read(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Authorities, key and certificate."""
+        return _pem("ca", self.ca), _pem("key", self.key), _pem("cert", self.cert)
+
+
+def _pem(name: str, path: PathLike | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"tls.{name}: {path} cannot be read: {error}") from None
+    if b"-----BEGIN " not in content:
+        raise ValueError(f"tls.{name}: {path} is no file in PEM")
+    return content
+
+
+@dataclass(frozen=True)
+class _Address:
+    """Where a server is, and how it is reached."""
+
+    target: str
+    host: str
+    is_tls: bool
+
+    def is_here(self) -> bool:
+        """What is sent there stays on this machine."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def _address(text: str) -> _Address:
+    url = urlsplit(text if "://" in text else f"http://{text}")
+    if url.scheme not in ("http", "https"):
+        raise ValueError(f"server: {text!r}: write http:// or https://, or host:port")
+    try:
+        host, port = url.hostname, url.port
+    except ValueError as error:
+        raise ValueError(f"server: {text!r}: {error}") from None
+    if not host or url.path not in ("", "/") or url.query or url.username is not None:
+        raise ValueError(f"server: {text!r}: an address is like http://127.0.0.1:50051")
+    if port is None and url.scheme == "http":
+        raise ValueError(f"server: {text!r} has no port; the usual one is {text}:50051")
+    shown = f"[{host}]" if ":" in host else host
+    return _Address(f"{shown}:{port or 443}", host.lower(), url.scheme == "https")
+
+
+class Channel:
+    """A connection to one server, made again with other certificates when it has failed."""
+
+    def __init__(self, address: _Address, tls: Tls, options: list[tuple[str, Any]]) -> None:
+        self._address, self._tls, self._options = address, tls, options
+        self._pem = tls.read() if address.is_tls else None
+        self._open()
+
+    def _open(self) -> None:
+        if self._pem is None:
+            self._channel = grpc.insecure_channel(self._address.target, self._options)
+        else:
+            credentials = grpc.ssl_channel_credentials(*self._pem)
+            target = self._address.target
+            self._channel = grpc.secure_channel(target, credentials, self._options)
+        self._unary: dict[str, Callable[..., Any]] = {}
+        self._streams: dict[str, Callable[..., Any]] = {}
+
+    def unary(self, path: str) -> Callable[..., Any]:
+        """A method that answers once: bytes to a future of bytes."""
+        if path not in self._unary:
+            self._unary[path] = self._channel.unary_unary(path).future
+        return self._unary[path]
+
+    def stream(self, path: str) -> Callable[..., Any]:
+        """A method that answers with a stream: bytes to an iterator of bytes."""
+        if path not in self._streams:
+            self._streams[path] = self._channel.unary_stream(path)
+        return self._streams[path]
+
+    def failed(self) -> None:
+        """Reads the certificates again, and connects anew if they are others."""
+        if self._pem is None:
+            return
+        try:
+            renewed = self._tls.read()
+        except ValueError:  # being renewed; those before may still do
+            return
+        if renewed != self._pem:
+            self.close()
+            self._pem = renewed
+            self._open()
+
+    def close(self) -> None:
+        """Ends all calls."""
+        self._channel.close()
+
+
+class Servers:
+    """Channels to the servers, and which one is in use."""
+
+    def __init__(self, addresses: str, tls: Tls) -> None:
+        found = [_address(text.strip()) for text in addresses.split(",") if text.strip()]
+        if not found:
+            raise ValueError("server: no address; one is like http://127.0.0.1:50051")
+        if tls != Tls() and not any(address.is_tls for address in found):
+            raise ValueError(f"tls: {addresses} is reached in plain text; write https://")
+        if any(address.is_tls for address in found):
+            tls.read()
+        self.text = addresses
+        self._addresses = found
+        self._tls = tls
+        self._channels: list[Channel] | None = None
+        self._present = 0
+
+    def check_unreadable(self) -> None:
+        """Raises ValueError when others could read what is sent to one of them."""
+        for address in self._addresses:
+            if not address.is_tls and not address.is_here():
+                raise ValueError(
+                    f"token: it would be sent to {address.target} in plain text, for others to "
+                    "read; write https://, or allow it where the network itself encrypts "
+                    "(plain_text_token=True)"
+                )
+
+    def pick(self) -> tuple[int, Channel]:
+        """The server in use."""
+        if self._channels is None:
+            self._channels = [self._channel(address) for address in self._addresses]
+        return self._present, self._channels[self._present]
+
+    def failed(self, index: int) -> bool:
+        """Uses the next server, if it has not been left already. Whether there is another one."""
+        if self._channels is not None:
+            self._channels[index].failed()
+        if self._present == index:
+            self._present = (index + 1) % len(self._addresses)
+        return len(self._addresses) > 1
+
+    @property
+    def longest_silence(self) -> float:
+        """Seconds; a call that lasted longer was made to a server that was there."""
+        has_others = len(self._addresses) > 1
+        silence_ms = 2 * _FAILOVER_MS if has_others else _KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS
+        return 2 * silence_ms / 1000
+
+    def close(self) -> None:
+        """Ends all calls."""
+        for channel in self._channels or ():
+            channel.close()
+        self._channels = None
+
+    def _channel(self, address: _Address) -> Channel:
+        has_others = len(self._addresses) > 1
+        options: list[tuple[str, Any]] = [
+            ("grpc.primary_user_agent", f"rallypoint-python/{__version__}"),
+            ("grpc.keepalive_time_ms", _FAILOVER_MS if has_others else _KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", _FAILOVER_MS if has_others else _KEEPALIVE_TIMEOUT_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MS),
+            ("grpc.max_reconnect_backoff_ms", _MAX_RECONNECT_MS),
+            ("grpc.min_reconnect_backoff_ms", _CONNECT_TIMEOUT_MS),
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+            # Calls are repeated here, under their request ids.
+            ("grpc.enable_retries", 0),
+            # A connection of its own, which closing the channel ends.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        if address.is_here():
+            options.append(("grpc.enable_http_proxy", 0))
+        return Channel(address, self._tls, options)

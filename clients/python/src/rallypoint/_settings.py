@@ -1,0 +1,71 @@
+"""The settings of a scheduler, as its caller writes them."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, TypedDict
+
+from rallypoint import _times
+from rallypoint._tasks import Options, check_labels, choice, options_message
+from rallypoint._times import Seconds
+from rallypoint.v1 import scheduler_pb2
+
+OnFailure: TypeAlias = Literal["continue", "halt", "cancel_rest"]
+LateOrder: TypeAlias = Literal["reject", "join"]
+ReleaseMode: TypeAlias = Literal["finish", "cancel"]
+SessionReset: TypeAlias = Literal["task", "scheduler"]
+
+
+class Settings(TypedDict, total=False):
+    """Settings of a scheduler. What is left out has the default of the service."""
+
+    #: Most tasks running at a time, at least 1.
+    max_parallelism: int
+    #: Weight among the schedulers of the namespace: 0.01 to 1000, default 1.
+    weight: float
+    #: What a failure does to later orders: nothing ("continue", the default), it blocks them, or
+    #: it cancels their tasks.
+    on_failure: OnFailure
+    #: A task below the current order is refused (the default), or joins it.
+    late_order: LateOrder
+    #: For tasks that have none of their own.
+    default_options: Options
+    #: Seconds without a call, after which it is released as `on_abandon` says. Default 24 h.
+    idle_timeout: Seconds
+    on_abandon: ReleaseMode
+    labels: Mapping[str, str]
+    #: Free text.
+    display_name: str
+    #: "scheduler": sessions are not cleaned between tasks of this scheduler.
+    session_reset: SessionReset
+
+
+def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
+    """As they are sent. Raises TypeError or ValueError with the name of the argument."""
+    known = Settings.__optional_keys__
+    if strange := sorted(set(settings) - known):
+        there_are = ", ".join(sorted(known))
+        raise TypeError(f"{strange[0]}: no such setting; there are {there_are}")
+    message = scheduler_pb2.SchedulerSettings(display_name=settings.get("display_name", ""))
+    if (limit := settings.get("max_parallelism")) is not None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ValueError(f"max_parallelism: at least 1, not {limit!r}; to start none, pause()")
+        message.max_parallelism = limit
+    if (weight := settings.get("weight")) is not None:
+        if not 0.01 <= weight <= 1000:
+            raise ValueError(f"weight: 0.01 to 1000, not {weight!r}")
+        message.weight = weight
+    if (word := settings.get("on_failure")) is not None:
+        message.on_failure = choice(scheduler_pb2.OnFailure, "ON_FAILURE", word, "on_failure")
+    if (late := settings.get("late_order")) is not None:
+        message.late_order = choice(scheduler_pb2.LateOrder, "LATE_ORDER", late, "late_order")
+    if (mode := settings.get("on_abandon")) is not None:
+        message.on_abandon = choice(scheduler_pb2.ReleaseMode, "RELEASE_MODE", mode, "on_abandon")
+    if (reset := settings.get("session_reset")) is not None:
+        resets = scheduler_pb2.SessionReset
+        message.session_reset = choice(resets, "SESSION_RESET", reset, "session_reset")
+    options = options_message(settings.get("default_options") or {})
+    if options is not None:
+        message.default_options.CopyFrom(options)
+    if (idle := settings.get("idle_timeout")) is not None:
+        message.idle_timeout.CopyFrom(_times.duration(idle, "idle_timeout"))
+    message.labels.update(check_labels(settings.get("labels")))
+    return message

@@ -1,0 +1,244 @@
+"""Tasks on their way to the service: those submitted during a call go with the next one.
+
+A call is repeated under its request id until its outcome is known, so a task is submitted once.
+The service takes or refuses a call as a whole; here each task is refused for what is wrong with
+itself, and the others go on.
+"""
+
+import asyncio
+import logging
+import re
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from rallypoint import _background, _methods
+from rallypoint._connection import Connection
+from rallypoint._events import Events
+from rallypoint._future import TaskFuture
+from rallypoint._ledger import Ledger
+from rallypoint.errors import CallError, RallypointError, TaskCancelled
+from rallypoint.v1 import scheduler_pb2, task_pb2
+
+log = logging.getLogger("rallypoint")
+
+# A call has 10 000 tasks and 4 MiB at most, with what surrounds them.
+_MAX_TASKS = 10_000
+_MAX_BYTES = 4_000_000
+_BYTES_AROUND = 8
+# Tasks that wait to be sent, before whoever submits more waits.
+MAX_UNSENT = 50_000
+# Calls that cancel single tasks at a time.
+_CANCELS = 16
+_FIELD = re.compile(r"tasks\[(\d+)\]")
+
+Entry = tuple[TaskFuture, task_pb2.Task]
+
+
+class Submission:
+    """What is submitted to one scheduler."""
+
+    def __init__(self, connection: Connection, handle: str, events: Events, ledger: Ledger) -> None:
+        self.handle = handle
+        self._connection, self._events, self._ledger = connection, events, ledger
+        self._lock = threading.Lock()
+        self._unsent: deque[Entry] = deque()
+        self._is_sending = False
+        self._closed: str | None = None
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._cancels: set[asyncio.Task[None]] = set()
+        self._cancel_slots = asyncio.Semaphore(_CANCELS)
+
+    def put(self, entries: Sequence[Entry]) -> bool:
+        """Submits tasks soon, from any thread. Whether the next ones should wait for `room`."""
+        with self._lock:
+            if self._closed is not None:
+                raise RallypointError(self._closed)
+            # Behind the lock, so that whoever waits for all tasks sees these.
+            self._ledger.add([future for future, _ in entries])
+            self._unsent.extend(entries)
+            starts, self._is_sending = not self._is_sending, True
+            is_full = len(self._unsent) >= MAX_UNSENT
+        if starts:
+            _background.call(self._start)
+        return is_full
+
+    @property
+    def unsent(self) -> int:
+        """How many tasks wait to be sent."""
+        return len(self._unsent)
+
+    async def room(self) -> None:
+        """Until fewer wait than are too many."""
+        await self._below(MAX_UNSENT)
+
+    async def flush(self) -> None:
+        """Until the service has taken, or refused, all that was submitted."""
+        await self._below(0)
+
+    def close(self, why: str) -> None:
+        """Takes no more."""
+        with self._lock:
+            self._closed = self._closed or why
+
+    def drop(self) -> None:
+        """Cancels what was not sent."""
+        with self._lock:
+            dropped = [future for future, _ in self._unsent]
+            self._unsent.clear()
+        for future in dropped:
+            self._end_cancelled(future)
+
+    def cancel(self, future: TaskFuture) -> None:
+        """Asks to cancel a task, which may not have been sent yet. From any thread."""
+        _background.call(self._cancel, future)
+
+    async def cancel_all(self) -> None:
+        """Asks to cancel all that have not ended, and waits until that is acknowledged."""
+        self.drop()
+        await self.flush()
+        for future in self._ledger.open():
+            if not future._is_cancelling:
+                future._is_cancelling = True
+                self._cancel(future)
+        while self._cancels:
+            await asyncio.wait(self._cancels)
+
+    async def _below(self, count: int) -> None:
+        with self._lock:
+            if not self._is_sending or len(self._unsent) < count:
+                return
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((count, waiter))
+        await waiter
+
+    def _start(self) -> None:
+        self._sender = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        while batch := self._take():
+            self._events.begin()
+            try:
+                await self._submit(batch)
+            except Exception as error:  # a fault of this package must not leave anybody waiting
+                log.exception("tasks cannot be submitted")
+                self._refuse(batch, error)
+            finally:
+                self._events.end()
+
+    def _take(self) -> list[Entry]:
+        """The next call; empty: there is nothing to send, and this was the last of it."""
+        batch: list[Entry] = []
+        dropped: list[TaskFuture] = []
+        with self._lock:
+            left = _MAX_BYTES
+            while self._unsent and len(batch) < _MAX_TASKS:
+                future, message = self._unsent[0]
+                left -= message.ByteSize() + _BYTES_AROUND
+                if left < 0 and batch:
+                    break
+                self._unsent.popleft()
+                if future._is_cancelling:
+                    dropped.append(future)
+                else:
+                    batch.append((future, message))
+            self._is_sending = bool(batch)
+            count = len(self._unsent) if batch else -1
+            woken = [waiter for limit, waiter in self._waiters if count < limit or count < 0]
+            self._waiters = [entry for entry in self._waiters if entry[1] not in woken]
+        for future in dropped:
+            self._end_cancelled(future)
+        for waiter in woken:
+            if not waiter.done():
+                waiter.set_result(None)
+        return batch
+
+    async def _submit(self, batch: list[Entry]) -> None:
+        request = scheduler_pb2.ExecAsyncRequest(
+            handle=self.handle,
+            request_id=str(uuid.uuid4()),
+            tasks=[message for _, message in batch],
+        )
+        try:
+            taken = await self._connection.call(_methods.EXEC_ASYNC, request)
+        except CallError as error:
+            await self._submit_others(batch, error)
+            return
+        futures = [future for future, _ in batch]
+        self._events.expect(taken.first_seq, futures, taken.done_no)
+        log.debug("submitted %d tasks from %d to %s", len(batch), taken.first_seq, self.handle)
+        for future in futures:
+            if future._is_cancelling and not future.done():
+                self._cancel(future)
+
+    async def _submit_others(self, batch: list[Entry], error: CallError) -> None:
+        """The call was refused: so are the tasks at fault, and the others are sent again."""
+        if error.is_unknown:
+            self._refuse(batch, error)
+            return
+        at_fault = _at_fault(error)
+        if at_fault:
+            for place, wrong in at_fault.items():
+                if place < len(batch):
+                    self._refuse([batch[place]], wrong)
+            others = [entry for place, entry in enumerate(batch) if place not in at_fault]
+            if others and len(others) < len(batch):
+                await self._submit(others)
+            elif others:
+                self._refuse(others, error)
+        elif error.reason in ("JOURNAL_REJECTED", "CALL_TOO_LARGE") and len(batch) > 1:
+            middle = len(batch) // 2
+            await self._submit(batch[:middle])
+            await self._submit(batch[middle:])
+        else:
+            self._refuse(batch, error)
+
+    def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
+        for future, _ in batch:
+            self._ledger.end(future, _setter(future, error))
+
+    def _end_cancelled(self, future: TaskFuture) -> None:
+        error = TaskCancelled(
+            "CANCELLED", "cancelled before it was sent", statement=future.statement
+        )
+        self._ledger.end(future, _setter(future, error))
+
+    def _cancel(self, future: TaskFuture) -> None:
+        if future.seq and not future.done():
+            cancel = asyncio.create_task(self._cancel_one(future))
+            self._cancels.add(cancel)
+            cancel.add_done_callback(self._cancels.discard)
+
+    async def _cancel_one(self, future: TaskFuture) -> None:
+        task = task_pb2.TaskId(handle=self.handle, seq=future.seq)
+        try:
+            async with self._cancel_slots:
+                request = scheduler_pb2.CancelTaskRequest(id=task)
+                await self._connection.call(_methods.CANCEL_TASK, request)
+        except CallError as error:
+            log.warning("task %d of %s cannot be cancelled: %s", future.seq, self.handle, error)
+
+
+def _setter(future: TaskFuture, error: Exception) -> Callable[[], None]:
+    return lambda: future.set_exception(error)
+
+
+def _at_fault(error: CallError) -> dict[int, CallError]:
+    """Which tasks of a call are wrong, by their place in it, and the error of each."""
+    wrong: dict[int, list[tuple[str, str]]] = {}
+    for field, what in error.violations:
+        if found := _FIELD.match(field):
+            wrong.setdefault(int(found[1]), []).append((_FIELD.sub("task", field, count=1), what))
+    if error.reason == "ORDER_CLOSED" and error.metadata.get("index", "").isdigit():
+        wrong.setdefault(int(error.metadata["index"]), [])
+    return {
+        place: CallError(
+            error.code,
+            error.message,
+            reason=error.reason,
+            metadata=error.metadata,
+            violations=violations,
+        )
+        for place, violations in wrong.items()
+    }

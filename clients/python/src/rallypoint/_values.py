@@ -1,0 +1,74 @@
+"""Values of Python in the text form that Postgres reads, as parameters of SQL."""
+
+import datetime
+import decimal
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from google.protobuf import struct_pb2
+
+from rallypoint.v1 import task_pb2
+
+#: What a parameter may be. Postgres infers the type that the statement needs.
+Param: TypeAlias = (
+    "str | bool | int | float | decimal.Decimal | bytes | bytearray | memoryview "
+    "| datetime.date | datetime.time | datetime.timedelta | uuid.UUID "
+    "| Sequence[Param] | Mapping[str, object] | None"
+)
+
+_MAX_PARAMS = 32_767
+
+
+def values(params: Sequence[Param], name: str) -> list[task_pb2.SqlValue]:
+    """The values of $1, $2, … Raises TypeError or ValueError with their place."""
+    if len(params) > _MAX_PARAMS:
+        raise ValueError(f"{name}: {len(params)} values; a statement has {_MAX_PARAMS} at most")
+    return [_value(param, name, place) for place, param in enumerate(params, 1)]
+
+
+def _value(param: Param, name: str, place: int) -> task_pb2.SqlValue:
+    if param is None:
+        return task_pb2.SqlValue(null=struct_pb2.NULL_VALUE)
+    try:
+        text = as_text(param)
+    except TypeError as error:
+        raise TypeError(f"{name}: ${place}: {error}") from None
+    if "\0" in text:
+        raise ValueError(f"{name}: ${place} holds a NUL character, which Postgres cannot store")
+    return task_pb2.SqlValue(text=text)
+
+
+def as_text(param: Param) -> str:
+    """One value but None."""
+    if isinstance(param, str):
+        return str(param)
+    if isinstance(param, bool):
+        return "true" if param else "false"
+    if isinstance(param, (int, float, decimal.Decimal)):
+        # Of an enumeration the number.
+        return format(param, "d") if isinstance(param, int) else str(param)
+    if isinstance(param, (bytes, bytearray, memoryview)):
+        return f"\\x{bytes(param).hex()}"
+    if isinstance(param, (datetime.date, datetime.time)):
+        return param.isoformat()
+    if isinstance(param, datetime.timedelta):
+        return f"{param.days} days {param.seconds} seconds {param.microseconds} microseconds"
+    if isinstance(param, uuid.UUID):
+        return str(param)
+    if isinstance(param, Mapping):
+        return json.dumps(param)
+    if isinstance(param, (list, tuple)):
+        return "{" + ",".join(_element(value) for value in param) + "}"
+    raise TypeError(f"a {type(param).__name__} is no value of SQL here; pass str(value)")
+
+
+def _element(value: Param) -> str:
+    if value is None:
+        return "NULL"
+    text = as_text(value)
+    if isinstance(value, (list, tuple)):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

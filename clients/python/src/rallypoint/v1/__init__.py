@@ -1,0 +1,1 @@
+"""Messages generated from the proto files, whose comments are the reference."""
