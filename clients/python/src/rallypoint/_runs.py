@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import functools
 import inspect
@@ -26,6 +27,7 @@ log = logging.getLogger("rallypoint")
 
 _FINAL = ("RUN_CLAIM_ENDED", "JOB_NOT_FOUND", "RUN_NOT_FOUND")
 _MAX_DETAIL_BYTES = 1000
+_PAUSE = 1.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,10 +118,21 @@ class ClaimedRun:
             failed=failed is not None,
             detail=detail.replace("\0", ""),
         )
-        answer = await self._connection.call(_methods.FINISH_RUN, request)
+        answer = await self._answered(request)
         log.info("%r is finished: %s", self, "failed" if failed is not None else "done")
         if answer.late and answer.run.state != job_pb2.RUN_STATE_SUCCEEDED:
             raise RunLost(f"the claim of {self.job} had ended before: others may do the run, too")
+
+    async def _answered(self, request: job_pb2.FinishRunRequest) -> job_pb2.FinishRunResponse:
+        """Says it until it is answered: what is not known to be done would be done again."""
+        while True:
+            try:
+                return await self._connection.call(_methods.FINISH_RUN, request)
+            except CallError as error:
+                if not error.is_retryable:
+                    raise
+                log.warning("%r: its end cannot be said yet: %s", self, error)
+                await asyncio.sleep(_PAUSE)
 
     async def _renew(self, limit: float) -> None:
         request = job_pb2.RenewRunRequest(name=self.job, due=self._run.due, token=self.token)

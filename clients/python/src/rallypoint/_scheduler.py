@@ -190,6 +190,7 @@ class SchedulerCore:
             if task.statement is None:
                 raise TypeError("task: give sql('…'), or leave it out to run the same")
             request.sql.CopyFrom(task.message(None).sql)
+        future._is_seen = True
         statement = future.statement if task is None else task.statement
         again = TaskFuture(self.submission, statement, future.order)
         self._events.begin()

@@ -235,7 +235,7 @@ def _at_fault(error: CallError) -> dict[int, CallError]:
     return {
         place: CallError(
             error.code,
-            error.message,
+            _FIELD.sub("task", error.message),
             reason=error.reason,
             metadata=error.metadata,
             violations=violations,

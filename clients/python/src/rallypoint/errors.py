@@ -79,7 +79,8 @@ class CallError(RallypointError):
             if self.reason
             else f"{self.code}: {self.message}"
         ]
-        lines += [f"  {field}: {what}" for field, what in self.violations]
+        named = [f"{field}: {what}" for field, what in self.violations]
+        lines += [f"  {violation}" for violation in named if violation not in self.message]
         lines += [f"  {self.remedy}"] if self.remedy else []
         return "\n".join(lines)
 
