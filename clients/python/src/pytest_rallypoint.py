@@ -18,10 +18,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -71,7 +73,7 @@ class RallypointServer:
                 stdout=log,
                 stderr=log,
                 env=environment,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=_die_with_parent if _lives_long() else None,
             )
         end = time.monotonic() + START_TIMEOUT
         while not self._is_ready():
@@ -128,7 +130,7 @@ class RallypointServer:
     def _database_url(self, role: str) -> str:
         # In the file of the postmaster: its id, data, start, port and the folder of its socket.
         lines = (self.folder / "data/data/postmaster.pid").read_text().splitlines()
-        return f"postgresql://{role}@/app?host={lines[4]}&port={lines[3]}"
+        return f"postgresql://{role}@{quote(lines[4], safe='')}:{lines[3]}/app"
 
     def _is_ready(self) -> bool:
         found = _LISTENING.search(self.log)
@@ -160,6 +162,12 @@ def _in_memory() -> str | None:
         return None
     has_room = found.f_bavail * found.f_frsize >= _ROOM_BYTES
     return _MEMORY if has_room and os.access(_MEMORY, os.W_OK | os.X_OK) else None
+
+
+def _lives_long() -> bool:
+    """Whether the kernel can say when pytest has ended: it says it of the thread that starts."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return sys.platform == "linux" and is_main
 
 
 def _die_with_parent() -> None:

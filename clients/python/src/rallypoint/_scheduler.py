@@ -107,7 +107,8 @@ class SchedulerCore:
             await asyncio.wait_for(self._ended(futures), timeout)
         except TimeoutError:
             left = sum(not future.done() for future in futures)
-            raise TimeoutError(f"{left} tasks have not ended within {timeout:g} s") from None
+            what = "1 task has" if left == 1 else f"{left} tasks have"
+            raise TimeoutError(f"{what} not ended within {timeout:g} s") from None
         self.ledger.raise_unseen()
 
     async def _ended(self, futures: set[TaskFuture]) -> None:

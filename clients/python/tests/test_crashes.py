@@ -1,0 +1,97 @@
+"""A server that is killed, and one that goes away: what the program sees of it."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from conftest import Face
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import CallError, Client, lock, sql
+
+TASKS = 3_000
+
+
+@pytest.fixture
+def server(rallypoint_program: str) -> Iterator[RallypointServer]:
+    """A server that a test may kill."""
+    server = RallypointServer(rallypoint_program)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+async def test_a_kill_of_the_server_is_not_seen(face: Face, server: RallypointServer) -> None:
+    """Tasks are submitted and their results read while it is killed twice (kill -9)."""
+    text = "insert into once values ($1) returning id"
+    with psycopg.connect(server.target_url, autocommit=True) as connection:
+        connection.execute("create table once (id int)")
+        server.run("prepare-target", "--login", "app", "--url", server.admin_url)
+    kills: list[float] = []
+
+    def kill() -> None:
+        for wait in (0.2, 0.5):
+            time.sleep(wait)
+            server.kill()
+            kills.append(time.monotonic())
+            server.start()
+
+    killer = threading.Thread(target=kill)
+    async with face.scheduler(Client(server.url)) as s:
+        spec = sql(text, delivery="exactly_once")
+        killer.start()
+        futures = []
+        for first in range(0, TASKS, 10):
+            futures += await s.map(spec, range(first, first + 10))
+            if first % 100 == 0:
+                await face.result(futures[-1])
+        killer.join()
+        results = [await face.result(future) for future in futures]
+    assert len(kills) == 2
+    assert [result.rows_affected for result in results] == [1] * TASKS
+    assert sorted(future.seq for future in futures) == list(range(1, TASKS + 1))
+    with psycopg.connect(server.target_url) as connection:
+        counted = connection.execute("select count(*), count(distinct id) from once").fetchone()
+    assert counted == (TASKS, TASKS), "none is lost, and none is done twice"
+
+
+async def test_a_lock_survives_a_kill(face: Face, server: RallypointServer) -> None:
+    client = Client(server.url)
+    client.create_resource("orders")
+    async with face.block(lock("orders", lease=10, client=client)) as hold:
+        server.kill()
+        server.start()
+        hold.check()
+        async with face.scheduler(client) as s:
+            await face.result(s.submit("select 1"))
+        hold.check()
+
+
+async def test_a_server_that_stays_away_is_told(
+    face: Face, server: RallypointServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "rallypoint")
+    with pytest.raises(CallError) as lost:
+        async with face.scheduler(Client(server.url, retry_timeout=0.5)) as s:
+            running = s.submit("select pg_sleep(60)")
+            while not running.seq:
+                await s.describe()
+            server.kill()
+            error = await face.error(running)
+            unsent = await face.error(s.submit("select 1"))
+            raise error
+    assert lost.value.code == "UNAVAILABLE"
+    assert lost.value.is_unknown
+    assert "Is the server running" in str(lost.value)
+    assert unsent.is_unknown
+    assert unsent.request_id
+    assert any("cannot be cancelled" in record.message for record in caplog.records)
+
+
+async def test_of_several_servers_the_next_one_is_used(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(f"127.0.0.1:1,{rallypoint.server}") as s:
+        assert (await face.result(s.submit("select 1"))).rows_affected == 1

@@ -1,0 +1,127 @@
+"""Locks: what is held, waited for, lost."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+from conftest import Face
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import (
+    CallError,
+    Client,
+    HoldLost,
+    LockTimeout,
+    RallypointError,
+    lock,
+    shared,
+    try_acquire,
+)
+
+
+@pytest.fixture(autouse=True)
+def _resources(rallypoint: Client) -> None:
+    rallypoint.create_resource("orders")
+    rallypoint.create_resource("stock", capacity=2)
+
+
+def end_by_force(server: RallypointServer, claim: int, reason: str) -> None:
+    server.run("resource", "release", str(claim), "--force", "--reason", reason)
+
+
+async def test_a_lock_is_held_by_one_at_a_time(face: Face, rallypoint: Client) -> None:
+    async with face.block(lock("orders", owner="a", client=rallypoint)) as hold:
+        assert (hold.lost, hold.resources) == (None, ["orders"])
+        hold.check()
+        async with face.block(try_acquire("orders", owner="b", client=rallypoint)) as second:
+            assert second is None
+        with pytest.raises(LockTimeout, match="orders was not granted"):
+            async with face.block(lock("orders", owner="c", wait=0.1, client=rallypoint)):
+                pass
+    async with face.block(try_acquire("orders", client=rallypoint)) as again:
+        assert again is not None
+        assert again.token > hold.token
+
+
+async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for owner in "ab":
+            mine = lock(shared("stock"), owner=owner, client=rallypoint)
+            await stack.enter_async_context(face.block(mine))
+        third = try_acquire(shared("stock"), owner="c", client=rallypoint)
+        assert await stack.enter_async_context(face.block(third)) is None
+
+
+async def test_a_lock_that_was_lost_is_told(
+    face: Face, rallypoint: Client, rallypoint_server: RallypointServer
+) -> None:
+    told = threading.Event()
+    with pytest.raises(HoldLost, match="has ended it: too long"):
+        async with face.block(lock("orders", client=rallypoint)) as hold:
+            hold.when_lost(lambda _: told.set())
+            end_by_force(rallypoint_server, hold.claim, "too long")
+            assert await asyncio.to_thread(told.wait, 30)
+            with pytest.raises(HoldLost):
+                hold.check()
+            assert "too long" in str(hold.lost)
+
+
+async def test_an_error_of_the_block_counts_more(
+    face: Face, rallypoint: Client, rallypoint_server: RallypointServer
+) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        async with face.block(lock("orders", client=rallypoint)) as hold:
+            end_by_force(rallypoint_server, hold.claim, "x")
+            _ = 1 / 0
+    assert "was lost" in raised.value.__notes__[0]
+
+
+async def test_a_lock_outlives_its_lease(face: Face, rallypoint: Client) -> None:
+    async with face.block(lock("orders", lease=1, client=rallypoint)) as hold:
+        await asyncio.sleep(2.5)
+        hold.check()
+
+
+async def test_a_circle_is_refused(face: Face, rallypoint: Client) -> None:
+    with pytest.raises(CallError) as raised:
+        async with (
+            face.block(lock("orders", client=rallypoint)),
+            face.block(lock("orders", client=rallypoint)),
+        ):
+            pass
+    assert raised.value.reason == "CIRCULAR_WAIT"
+    assert "lock('a', 'b')" in str(raised.value)
+
+
+async def test_a_wait_that_is_given_up_leaves_the_line(
+    rallypoint: Client, rallypoint_server: RallypointServer
+) -> None:
+    async with lock("orders", owner="a", client=rallypoint):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3), lock("orders", owner="b", client=rallypoint):
+                pass
+    async with asyncio.timeout(30), lock("orders", owner="c", client=rallypoint):
+        pass
+
+
+async def test_what_cannot_be_locked_is_refused(face: Face, rallypoint: Client) -> None:
+    with pytest.raises(CallError) as raised:
+        async with face.block(lock("nothing", client=rallypoint)):
+            pass
+    assert raised.value.reason == "RESOURCE_NOT_FOUND"
+    assert "create_resource" in str(raised.value)
+    once = lock("orders", client=rallypoint)
+    async with face.block(once):
+        with pytest.raises(RallypointError, match="make one for each block"):
+            async with face.block(once):
+                pass
+
+
+async def test_resources_are_made_and_deleted(face: Face, rallypoint: Client) -> None:
+    async with face.client(rallypoint.server) as client:
+        assert await client.create_resource("tenant/*", max_hold=60)
+        assert not await client.create_resource("tenant/*", max_hold=60)
+        async with face.block(lock("tenant/7", client=rallypoint)) as hold:
+            assert hold.token > 0
+        await client.delete_resource("tenant/*")

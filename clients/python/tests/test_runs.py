@@ -1,0 +1,105 @@
+"""Runs of jobs that this program does."""
+
+import datetime
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import Face
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import CallError, ClaimedRun, Client, claim_run
+
+JOBS = """
+[jobs.{name}]
+schedule = {{ cron = "0 0 1 1 *", time_zone = "UTC" }}
+claimed = true
+rerun = {{ max = 2, delay = "1s" }}
+finish_target = "app"
+"""
+
+
+@pytest.fixture
+def job(rallypoint_server: RallypointServer, tmp_path: Path) -> Iterator[str]:
+    """A job that has a run waiting, and is finished on its target."""
+    name = f"job-{uuid.uuid4().hex[:8]}"
+    file = tmp_path / "jobs.toml"
+    file.write_text(JOBS.format(name=name))
+    install = ("jobs", "install", "--url", rallypoint_server.admin_url)
+    rallypoint_server.run(*install, "--login", "app")
+    rallypoint_server.run("jobs", "apply", "--file", str(file))
+    rallypoint_server.run("jobs", "run", name)
+    yield name
+    rallypoint_server.run("jobs", "delete", name)
+
+
+async def test_a_decorated_function_does_the_run_once(
+    face: Face, rallypoint: Client, job: str
+) -> None:
+    done: list[ClaimedRun] = []
+
+    @claim_run(job, client=rallypoint)
+    def in_threads(run: ClaimedRun, more: int) -> int:
+        done.append(run)
+        return more
+
+    @claim_run(job, client=rallypoint)
+    async def in_asyncio(run: ClaimedRun, more: int) -> int:
+        done.append(run)
+        return more
+
+    async def nightly(more: int) -> int | None:
+        return await in_asyncio(more) if face.is_async else in_threads(more)
+
+    assert await nightly(7) == 7
+    assert await nightly(8) is None
+    (run,) = done
+    assert (run.job, run.attempt, run.lost) == (job, 1, None)
+    assert run.token > 0
+    assert run.due <= datetime.datetime.now(datetime.UTC)
+    assert in_threads.__name__ == "in_threads"
+
+
+async def test_a_failure_is_said_and_the_run_offered_again(
+    face: Face, rallypoint: Client, rallypoint_server: RallypointServer, job: str
+) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with face.block(claim_run(job, client=rallypoint)) as run:
+            assert run is not None
+            _ = 1 / 0
+    while True:
+        async with face.block(claim_run(job, client=rallypoint)) as again:
+            if again is not None:
+                break
+    assert (again.due, again.attempt) == (run.due, 2)
+    assert "division by zero" in rallypoint_server.run(
+        "--json", "jobs", "get-run", job, run.due.isoformat()
+    )
+
+
+async def test_the_target_lets_a_run_be_finished_once(
+    face: Face, rallypoint: Client, rallypoint_server: RallypointServer, job: str
+) -> None:
+    async with face.block(claim_run(job, client=rallypoint)) as run:
+        with psycopg.connect(rallypoint_server.target_url) as connection:
+            cursor: psycopg.Cursor[Any] = run.finish_in(connection)
+            assert cursor.fetchone() == (run.token,)
+        late = run.finish_statement.replace(f", {run.token})", f", {run.token + 1})")
+        with (
+            psycopg.connect(rallypoint_server.target_url) as connection,
+            pytest.raises(psycopg.Error) as refused,
+        ):
+            connection.execute(late)
+    assert refused.value.sqlstate == "RP005"
+
+
+async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client) -> None:
+    with pytest.raises(CallError) as raised:
+        async with face.block(claim_run("no-such-job", client=rallypoint)):
+            pass
+    assert raised.value.reason == "JOB_NOT_FOUND"
+    with pytest.raises(ValueError, match="job: give the name"):
+        claim_run(lambda: None)  # type: ignore[arg-type]
