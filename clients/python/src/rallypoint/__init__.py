@@ -11,13 +11,13 @@ README.md shows the rest. The messages in `rallypoint.v1` are generated from the
 comments are the reference of the API.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from rallypoint._client import AsyncClient, Client
 from rallypoint._faces import AsyncScheduler, Scheduler
 from rallypoint._future import TaskFuture
-from rallypoint._locks import Hold, lock, try_acquire
 from rallypoint._progress import Progress
 from rallypoint._result import Result
-from rallypoint._runs import ClaimedRun, claim_run
 from rallypoint._servers import Tls
 from rallypoint._settings import Settings
 from rallypoint._tasks import Options, Retry, Task, Use, exclusive, noop, shared, sql
@@ -36,6 +36,10 @@ from rallypoint.errors import (
     TasksFailed,
     TaskTimedOut,
 )
+
+if TYPE_CHECKING:
+    from rallypoint._locks import Hold, lock, try_acquire
+    from rallypoint._runs import ClaimedRun, claim_run
 
 __all__ = [
     "AsyncClient",
@@ -74,3 +78,16 @@ __all__ = [
     "sql",
     "try_acquire",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what few programs use when it is used, so that the others start sooner."""
+    if name in ("Hold", "lock", "try_acquire"):
+        from rallypoint import _locks
+
+        return getattr(_locks, name)
+    if name in ("ClaimedRun", "claim_run"):
+        from rallypoint import _runs
+
+        return getattr(_runs, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

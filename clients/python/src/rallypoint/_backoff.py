@@ -1,7 +1,7 @@
 """When to call again: after doubling delays, no sooner than the server asks, until a deadline."""
 
 import asyncio
-import random
+import os
 
 from rallypoint.errors import CallError
 
@@ -28,7 +28,7 @@ class Backoff:
             self._delay = min(self._delay, _MAX_OWNER_DELAY)
         asked = 0.0 if at_once else error.retry_after or 0.0
         # Half to all of it, so that many clients do not call together.
-        wait = asked + self._delay * random.uniform(0.5, 1.0)
+        wait = asked + self._delay * (0.5 + os.urandom(1)[0] / 510)
         now = asyncio.get_running_loop().time()
         if self._deadline is None:
             self._deadline = now + self._timeout

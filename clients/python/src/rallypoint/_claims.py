@@ -7,12 +7,12 @@ import asyncio
 import contextlib
 import logging
 import time
-import uuid
 from collections.abc import AsyncGenerator
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
 from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
 from rallypoint.v1 import resource_pb2
 
@@ -108,7 +108,7 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
 
     Raises LockTimeout when it has waited for as long as it was to wait.
     """
-    request.request_id = str(uuid.uuid4())
+    request.request_id = new_request_id()
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
     seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     waiting = _Waiting(connection, request, seconds)
@@ -205,7 +205,7 @@ async def try_acquire(
     connection: Connection, request: resource_pb2.TryAcquireRequest
 ) -> HeldClaim | None:
     """A claim that is granted at once; None: others are in the way."""
-    request.request_id = str(uuid.uuid4())
+    request.request_id = new_request_id()
     since = time.monotonic()
     answer = await connection.call(_methods.TRY_ACQUIRE, request)
     if not answer.HasField("claim"):

@@ -1,11 +1,13 @@
 """The errors of gRPC calls, with what the service says of them besides."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from rallypoint.errors import CallError
-from rallypoint.wire import status_pb2
+
+if TYPE_CHECKING:
+    from rallypoint.wire import status_pb2
 
 _DOMAIN = "rallypoint"
 _KEY = "grpc-status-details-bin"
@@ -28,6 +30,8 @@ def call_error(call: Any) -> CallError:
 
 
 def _error(code: str, message: str, metadata: Any) -> CallError:
+    from rallypoint.wire import status_pb2
+
     info, violations, retry_after = status_pb2.ErrorInfo(), [], None
     for detail in _details(metadata):
         kind = detail.type_url.rpartition("/")[2]
@@ -55,7 +59,9 @@ def _error(code: str, message: str, metadata: Any) -> CallError:
     )
 
 
-def _details(metadata: Any) -> list[status_pb2.Detail]:
+def _details(metadata: Any) -> "list[status_pb2.Detail]":
+    from rallypoint.wire import status_pb2
+
     for key, value in metadata:
         if key == _KEY:
             try:

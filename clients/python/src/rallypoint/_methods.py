@@ -1,11 +1,9 @@
-"""The methods of the service that are called here, with their messages."""
+"""The methods of the service that are called here, with their messages; `_runs.py` has its own."""
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from rallypoint.v1 import job_pb2 as job
 from rallypoint.v1 import resource_pb2 as resource
 from rallypoint.v1 import scheduler_pb2 as scheduler
 
@@ -13,69 +11,50 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-@dataclass(frozen=True)
 class Method(Generic[Request, Response]):
     """A method: its path, and the types of what is sent and answered."""
 
-    path: str
-    request: type[Request]
-    response: type[Response]
-
-    @property
-    def name(self) -> str:
-        """Its name without that of the service."""
-        return self.path.rpartition("/")[2]
+    def __init__(self, service: str, request: type[Request], response: type[Response]) -> None:
+        #: Its name without that of the service.
+        self.name = request.__name__.removesuffix("Request")
+        self.path = f"/rallypoint.v1.{service}/{self.name}"
+        self.request, self.response = request, response
 
 
-def _of_schedulers(request: type[Request], response: type[Response]) -> Method[Request, Response]:
-    return _method("SchedulerService", request, response)
+_SCHEDULERS, _RESOURCES = "SchedulerService", "ResourceService"
 
-
-def _of_resources(request: type[Request], response: type[Response]) -> Method[Request, Response]:
-    return _method("ResourceService", request, response)
-
-
-def _of_jobs(request: type[Request], response: type[Response]) -> Method[Request, Response]:
-    return _method("JobService", request, response)
-
-
-def _method(
-    service: str, request: type[Request], response: type[Response]
-) -> Method[Request, Response]:
-    rpc = request.__name__.removesuffix("Request")
-    return Method(f"/rallypoint.v1.{service}/{rpc}", request, response)
-
-
-GET_SCHEDULER = _of_schedulers(scheduler.GetSchedulerRequest, scheduler.GetSchedulerResponse)
-EXEC_ASYNC = _of_schedulers(scheduler.ExecAsyncRequest, scheduler.ExecAsyncResponse)
-SYNCHRONIZATION = _of_schedulers(
-    scheduler.SynchronizationRequest, scheduler.SynchronizationResponse
+GET_SCHEDULER = Method(_SCHEDULERS, scheduler.GetSchedulerRequest, scheduler.GetSchedulerResponse)
+EXEC_ASYNC = Method(_SCHEDULERS, scheduler.ExecAsyncRequest, scheduler.ExecAsyncResponse)
+SYNCHRONIZATION = Method(
+    _SCHEDULERS, scheduler.SynchronizationRequest, scheduler.SynchronizationResponse
 )
-RELEASE_SCHEDULER = _of_schedulers(
-    scheduler.ReleaseSchedulerRequest, scheduler.ReleaseSchedulerResponse
+RELEASE_SCHEDULER = Method(
+    _SCHEDULERS, scheduler.ReleaseSchedulerRequest, scheduler.ReleaseSchedulerResponse
 )
-DESCRIBE_SCHEDULER = _of_schedulers(
-    scheduler.DescribeSchedulerRequest, scheduler.DescribeSchedulerResponse
+DESCRIBE_SCHEDULER = Method(
+    _SCHEDULERS, scheduler.DescribeSchedulerRequest, scheduler.DescribeSchedulerResponse
 )
-PAUSE_SCHEDULER = _of_schedulers(scheduler.PauseSchedulerRequest, scheduler.PauseSchedulerResponse)
-RESUME_SCHEDULER = _of_schedulers(
-    scheduler.ResumeSchedulerRequest, scheduler.ResumeSchedulerResponse
+PAUSE_SCHEDULER = Method(
+    _SCHEDULERS, scheduler.PauseSchedulerRequest, scheduler.PauseSchedulerResponse
 )
-UPDATE_SCHEDULER = _of_schedulers(
-    scheduler.UpdateSchedulerRequest, scheduler.UpdateSchedulerResponse
+RESUME_SCHEDULER = Method(
+    _SCHEDULERS, scheduler.ResumeSchedulerRequest, scheduler.ResumeSchedulerResponse
 )
-CANCEL_TASK = _of_schedulers(scheduler.CancelTaskRequest, scheduler.CancelTaskResponse)
-RETRY_TASK = _of_schedulers(scheduler.RetryTaskRequest, scheduler.RetryTaskResponse)
-GET_TASK = _of_schedulers(scheduler.GetTaskRequest, scheduler.GetTaskResponse)
+UPDATE_SCHEDULER = Method(
+    _SCHEDULERS, scheduler.UpdateSchedulerRequest, scheduler.UpdateSchedulerResponse
+)
+CANCEL_TASK = Method(_SCHEDULERS, scheduler.CancelTaskRequest, scheduler.CancelTaskResponse)
+RETRY_TASK = Method(_SCHEDULERS, scheduler.RetryTaskRequest, scheduler.RetryTaskResponse)
+GET_TASK = Method(_SCHEDULERS, scheduler.GetTaskRequest, scheduler.GetTaskResponse)
 
-CREATE_RESOURCE = _of_resources(resource.CreateResourceRequest, resource.CreateResourceResponse)
-DELETE_RESOURCE = _of_resources(resource.DeleteResourceRequest, resource.DeleteResourceResponse)
-ACQUIRE = _of_resources(resource.AcquireRequest, resource.AcquireResponse)
-TRY_ACQUIRE = _of_resources(resource.TryAcquireRequest, resource.TryAcquireResponse)
-GET_CLAIM = _of_resources(resource.GetClaimRequest, resource.GetClaimResponse)
-RENEW = _of_resources(resource.RenewRequest, resource.RenewResponse)
-RELEASE = _of_resources(resource.ReleaseRequest, resource.ReleaseResponse)
-
-CLAIM_RUN = _of_jobs(job.ClaimRunRequest, job.ClaimRunResponse)
-RENEW_RUN = _of_jobs(job.RenewRunRequest, job.RenewRunResponse)
-FINISH_RUN = _of_jobs(job.FinishRunRequest, job.FinishRunResponse)
+CREATE_RESOURCE = Method(
+    _RESOURCES, resource.CreateResourceRequest, resource.CreateResourceResponse
+)
+DELETE_RESOURCE = Method(
+    _RESOURCES, resource.DeleteResourceRequest, resource.DeleteResourceResponse
+)
+ACQUIRE = Method(_RESOURCES, resource.AcquireRequest, resource.AcquireResponse)
+TRY_ACQUIRE = Method(_RESOURCES, resource.TryAcquireRequest, resource.TryAcquireResponse)
+GET_CLAIM = Method(_RESOURCES, resource.GetClaimRequest, resource.GetClaimResponse)
+RENEW = Method(_RESOURCES, resource.RenewRequest, resource.RenewResponse)
+RELEASE = Method(_RESOURCES, resource.ReleaseRequest, resource.ReleaseResponse)

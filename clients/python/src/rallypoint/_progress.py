@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 _BAR_WIDTH = 30
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Tasks so far. `str` shows it in a line, a notebook as a bar."""
 
     submitted: int
@@ -51,7 +48,7 @@ class Progress:
             '<div style="background:#8884;border-radius:3px">'
             f'<div style="width:{self.share * 100:.1f}%;background:{color};height:8px;'
             'border-radius:3px"></div></div>'
-            f"{html.escape(str(self))}</div>"
+            f"{self}</div>"
         )
 
     def line(self) -> str:

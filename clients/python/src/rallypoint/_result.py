@@ -1,7 +1,6 @@
 """What a task that succeeded has to say."""
 
 import datetime
-import json
 from typing import Any
 
 from rallypoint import _times
@@ -41,6 +40,8 @@ class Result:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The first rows, as JSON has them: as many as the option `rows` asked for."""
+        import json
+
         text = self._done.result.rows_json if self._rows_json is None else self._rows_json
         rows: list[dict[str, Any]] = json.loads(text) if text else []
         return rows

@@ -10,20 +10,25 @@ import logging
 import os
 import socket
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from rallypoint import _background, _methods, _times
+from rallypoint import _background, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._connection import Connection
 from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint._methods import Method
+from rallypoint._request_id import new_request_id
 from rallypoint._times import Seconds
 from rallypoint.errors import CallError, RallypointError, RunLost
 from rallypoint.v1 import job_pb2
 
 log = logging.getLogger("rallypoint")
+
+_CLAIM_RUN = Method("JobService", job_pb2.ClaimRunRequest, job_pb2.ClaimRunResponse)
+_RENEW_RUN = Method("JobService", job_pb2.RenewRunRequest, job_pb2.RenewRunResponse)
+_FINISH_RUN = Method("JobService", job_pb2.FinishRunRequest, job_pb2.FinishRunResponse)
 
 _FINAL = ("RUN_CLAIM_ENDED", "JOB_NOT_FOUND", "RUN_NOT_FOUND")
 _MAX_DETAIL_BYTES = 1000
@@ -127,7 +132,7 @@ class ClaimedRun:
         """Says it until it is answered: what is not known to be done would be done again."""
         while True:
             try:
-                return await self._connection.call(_methods.FINISH_RUN, request)
+                return await self._connection.call(_FINISH_RUN, request)
             except CallError as error:
                 if not error.is_retryable:
                     raise
@@ -136,7 +141,7 @@ class ClaimedRun:
 
     async def _renew(self, limit: float) -> None:
         request = job_pb2.RenewRunRequest(name=self.job, due=self._run.due, token=self.token)
-        await self._connection.call(_methods.RENEW_RUN, request, limit=limit)
+        await self._connection.call(_RENEW_RUN, request, limit=limit)
 
     async def _why(self, error: CallError) -> str | None:
         return error.message if error.reason in _FINAL else None
@@ -247,8 +252,8 @@ class claim_run:
         connection, since = client_of(self._client).connection(), time.monotonic()
         request = job_pb2.ClaimRunRequest()
         request.CopyFrom(self._request)
-        request.request_id = str(uuid.uuid4())
-        answer = await connection.call(_methods.CLAIM_RUN, request)
+        request.request_id = new_request_id()
+        answer = await connection.call(_CLAIM_RUN, request)
         if answer.HasField("claim"):
             run = ClaimedRun(connection, answer, since)
             log.info("%r is claimed", run)

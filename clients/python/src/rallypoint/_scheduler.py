@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from rallypoint._client import BaseClient
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
 from rallypoint._ledger import Ledger
+from rallypoint._request_id import new_request_id
 from rallypoint._settings import Settings, settings_message
 from rallypoint._submission import Entry, Submission
 from rallypoint._tasks import Task
@@ -73,7 +73,7 @@ class SchedulerCore:
             raise RallypointError("the scheduler is open already; make another one")
         self._connection = self._client.connection()
         if self._handle is None:
-            self._request.request_id = str(uuid.uuid4())
+            self._request.request_id = new_request_id()
             answer = await self._connection.call(_methods.GET_SCHEDULER, self._request)
             opened = answer.scheduler
         else:

@@ -3,13 +3,10 @@
 Any replica accepts any call, so it does not matter which.
 """
 
-import ipaddress
 import os
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -27,8 +24,7 @@ _MAX_MESSAGE_BYTES = 16 << 20
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class Tls:
+class Tls(NamedTuple):
     """Whom to trust at https:// addresses and who to be there: files in PEM.
 
     Without `ca` the public authorities are trusted. The files are read again when a connection
@@ -39,12 +35,10 @@ class Tls:
     cert: PathLike | None = None
     key: PathLike | None = None
 
-    def __post_init__(self) -> None:
+    def read(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Authorities, key and certificate. Raises ValueError when they cannot be used."""
         if (self.cert is None) != (self.key is None):
             raise ValueError("tls: a certificate needs its key; give both cert and key")
-
-    def read(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Authorities, key and certificate."""
         return _pem("ca", self.ca), _pem("key", self.key), _pem("cert", self.cert)
 
 
@@ -52,7 +46,8 @@ def _pem(name: str, path: PathLike | None) -> bytes | None:
     if path is None:
         return None
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
         raise ValueError(f"tls.{name}: {path} cannot be read: {error}") from None
     if b"-----BEGIN " not in content:
@@ -60,8 +55,7 @@ def _pem(name: str, path: PathLike | None) -> bytes | None:
     return content
 
 
-@dataclass(frozen=True)
-class _Address:
+class _Address(NamedTuple):
     """Where a server is, and how it is reached."""
 
     target: str
@@ -70,28 +64,24 @@ class _Address:
 
     def is_here(self) -> bool:
         """What is sent there stays on this machine."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _LOOPBACK.fullmatch(self.host) is not None
+
+
+_URL = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/:@?#\[\]]+)(?::(?P<port>\d{1,5}))?/?",
+    re.IGNORECASE,
+)
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]")
 
 
 def _address(text: str) -> _Address:
-    url = urlsplit(text if "://" in text else f"http://{text}")
-    if url.scheme not in ("http", "https"):
-        raise ValueError(f"server: {text!r}: write http:// or https://, or host:port")
-    try:
-        host, port = url.hostname, url.port
-    except ValueError as error:
-        raise ValueError(f"server: {text!r}: {error}") from None
-    if not host or url.path not in ("", "/") or url.query or url.username is not None:
+    url = _URL.fullmatch(text)
+    if url is None:
         raise ValueError(f"server: {text!r}: an address is like http://127.0.0.1:50051")
-    if port is None and url.scheme == "http":
-        raise ValueError(f"server: {text!r} has no port; the usual one is {text}:50051")
-    shown = f"[{host}]" if ":" in host else host
-    return _Address(f"{shown}:{port or 443}", host.lower(), url.scheme == "https")
+    host, is_tls = url["host"].lower(), (url["scheme"] or "").lower() == "https"
+    if url["port"] is None and not is_tls:
+        raise ValueError(f"server: {text!r} has no port; the usual one is 50051")
+    return _Address(f"{host}:{url['port'] or 443}", host, is_tls)
 
 
 class Channel:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 import threading
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -18,6 +17,7 @@ from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
 from rallypoint._ledger import Ledger
+from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, RallypointError, TaskCancelled
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
@@ -157,7 +157,7 @@ class Submission:
     async def _submit(self, batch: list[Entry]) -> None:
         request = scheduler_pb2.ExecAsyncRequest(
             handle=self.handle,
-            request_id=str(uuid.uuid4()),
+            request_id=new_request_id(),
             tasks=[message for _, message in batch],
         )
         try:

@@ -5,8 +5,7 @@ The comments in `proto/rallypoint/v1/task.proto` say more of each option.
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from rallypoint import _times
 from rallypoint._times import Seconds
@@ -21,8 +20,7 @@ Delivery: TypeAlias = Literal["at_least_once", "at_most_once", "exactly_once"]
 Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializable"]
 
 
-@dataclass(frozen=True)
-class Retry:
+class Retry(NamedTuple):
     """When a failed attempt is followed by another one. What is None has the service's default."""
 
     #: Attempts that reported an error or timed out, in all. Default 1: no retry.
@@ -41,8 +39,7 @@ class Retry:
     non_retryable: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A resource, and how it is used: see `exclusive` and `shared`."""
 
     name: str

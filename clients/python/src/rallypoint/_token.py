@@ -3,7 +3,6 @@
 import contextlib
 import os
 import time
-from pathlib import Path
 
 # For how long what was read counts. Whoever renews a token leaves more time than that.
 _READ_INTERVAL = 10.0
@@ -13,7 +12,7 @@ class Token:
     """A token, or a file whose first line is one."""
 
     def __init__(self, token: str | None, path: str | os.PathLike[str] | None) -> None:
-        self._path = Path(path) if path is not None else None
+        self._path = path
         self._read_at = time.monotonic()
         self._bearer = _bearer(token, "token") if token is not None else self._read()
 
@@ -31,10 +30,11 @@ class Token:
     def _read(self) -> str:
         assert self._path is not None
         try:
-            lines = self._path.read_text().splitlines()
+            with open(self._path, encoding="ascii") as file:
+                line = file.readline()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"token_file: {self._path} cannot be read: {error}") from None
-        return _bearer(lines[0] if lines else "", f"token_file: {self._path}")
+        return _bearer(line, f"token_file: {self._path}")
 
 
 def _bearer(token: str, name: str) -> str:

@@ -1,15 +1,16 @@
 """Values of Python in the text form that Postgres reads, as parameters of SQL."""
 
 import datetime
-import decimal
-import json
-import uuid
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from google.protobuf import struct_pb2
 
 from rallypoint.v1 import task_pb2
+
+if TYPE_CHECKING:
+    import decimal
+    import uuid
 
 #: What a parameter may be. Postgres infers the type that the statement needs.
 Param: TypeAlias = (
@@ -46,7 +47,7 @@ def as_text(param: Param) -> str:
         return str(param)
     if isinstance(param, bool):
         return "true" if param else "false"
-    if isinstance(param, (int, float, decimal.Decimal)):
+    if isinstance(param, (int, float)):
         # Of an enumeration the number.
         return format(param, "d") if isinstance(param, int) else str(param)
     if isinstance(param, (bytes, bytearray, memoryview)):
@@ -55,12 +56,18 @@ def as_text(param: Param) -> str:
         return param.isoformat()
     if isinstance(param, datetime.timedelta):
         return f"{param.days} days {param.seconds} seconds {param.microseconds} microseconds"
-    if isinstance(param, uuid.UUID):
-        return str(param)
     if isinstance(param, Mapping):
+        import json
+
         return json.dumps(param)
     if isinstance(param, (list, tuple)):
         return "{" + ",".join(_element(value) for value in param) + "}"
+    # Imported here, as json is: most programs do without, and start sooner.
+    import decimal
+    import uuid
+
+    if isinstance(param, (uuid.UUID, decimal.Decimal)):
+        return str(param)
     raise TypeError(f"a {type(param).__name__} is no value of SQL here; pass str(value)")
 
 
