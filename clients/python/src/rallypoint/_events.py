@@ -87,7 +87,7 @@ class Events:
         """Nothing more will be known of the tasks that are expected."""
         futures, self._futures = self._futures, {}
         for future in futures.values():
-            self._fail(future, error)
+            self._ledger.end(future, error)
 
     async def _follow(self) -> None:
         try:
@@ -129,7 +129,7 @@ class Events:
             self._fetches.add(fetch)
             fetch.add_done_callback(self._fetches.discard)
         else:
-            self._ledger.end(future, lambda: future._complete(done))
+            self._ledger.end(future, future.outcome(done))
 
     async def _fetch(self, future: TaskFuture, done: task_pb2.AsyncDone) -> None:
         """Gets the rows that were too large for the event."""
@@ -140,10 +140,7 @@ class Events:
                 view = await self._connection.call(_methods.GET_TASK, request)
             result = view.task.done.result
             full = Result(done, result.rows_json, result.truncated)
-            self._ledger.end(future, lambda: future.set_result(full))
+            self._ledger.end(future, full)
         except CallError as error:
             error.message = f"task {done.seq} succeeded; its rows cannot be read: {error.message}"
-            self._fail(future, error)
-
-    def _fail(self, future: TaskFuture, error: Exception) -> None:
-        self._ledger.end(future, lambda: future.set_exception(error))
+            self._ledger.end(future, error)

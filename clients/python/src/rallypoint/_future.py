@@ -100,26 +100,23 @@ class TaskFuture(concurrent.futures.Future[Result]):
     def _failure(self) -> BaseException | None:
         return super().exception(0)
 
-    def _complete(self, done: task_pb2.AsyncDone) -> None:
-        """The event of the task has come."""
+    def outcome(self, done: task_pb2.AsyncDone) -> Result | TaskError:
+        """What the event of the task says. For the other modules of this package."""
         kind = _ERRORS.get(done.outcome)
         if kind is None:
-            self.set_result(Result(done))
-            return
+            return Result(done)
         error = done.error
-        self.set_exception(
-            kind(
-                error.code,
-                error.message,
-                handle=self._submission.handle,
-                seq=done.seq,
-                attempt=done.attempt,
-                statement=self.statement,
-                detail=error.detail,
-                hint=error.hint,
-                context=error.context,
-                constraint=error.constraint,
-                position=error.position if error.HasField("position") else None,
-                notices=done.notices.splitlines(),
-            )
+        return kind(
+            error.code,
+            error.message,
+            handle=self._submission.handle,
+            seq=done.seq,
+            attempt=done.attempt,
+            statement=self.statement,
+            detail=error.detail,
+            hint=error.hint,
+            context=error.context,
+            constraint=error.constraint,
+            position=error.position if error.HasField("position") else None,
+            notices=done.notices.splitlines(),
         )

@@ -6,10 +6,10 @@ Tasks end on the background thread.
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 
 from rallypoint._future import TaskFuture
 from rallypoint._progress import Progress
+from rallypoint._result import Result
 from rallypoint.errors import TaskCancelled, TasksFailed
 
 # Failures that are kept for TasksFailed.
@@ -45,22 +45,25 @@ class Ledger:
             future for future in everything if future.order is not None and future.order <= order
         }
 
-    def end(self, future: TaskFuture, settle: Callable[[], None]) -> None:
-        """A task has ended: `settle` tells its future."""
-        if future.done():
-            return
-        settle()
+    def end(self, future: TaskFuture, outcome: Result | Exception) -> None:
+        """A task has ended, which its future is given."""
         with self._lock:
-            self._open.discard(future)
+            if future not in self._open:
+                return
+            self._open.remove(future)
             self._done += 1
-            if isinstance(future._failure(), TaskCancelled):
+            if isinstance(outcome, TaskCancelled):
                 self._cancelled += 1
-            elif future._failure() is not None:
+            elif isinstance(outcome, Exception):
                 self._failed += 1
                 if len(self._failures) < _MAX_FAILURES:
                     self._failures.append(future)
                 else:
                     self._left_out += 1
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
         for remaining, waiter in self._waiters:
             remaining.discard(future)
             if not remaining and not waiter.done():

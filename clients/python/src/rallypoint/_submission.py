@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rallypoint import _background, _methods
 from rallypoint._connection import Connection
@@ -196,13 +196,13 @@ class Submission:
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
-            self._ledger.end(future, _setter(future, error))
+            self._ledger.end(future, error)
 
     def _end_cancelled(self, future: TaskFuture) -> None:
         error = TaskCancelled(
             "CANCELLED", "cancelled before it was sent", statement=future.statement
         )
-        self._ledger.end(future, _setter(future, error))
+        self._ledger.end(future, error)
 
     def _cancel(self, future: TaskFuture) -> None:
         if future.seq and not future.done():
@@ -218,10 +218,6 @@ class Submission:
                 await self._connection.call(_methods.CANCEL_TASK, request)
         except CallError as error:
             log.warning("task %d of %s cannot be cancelled: %s", future.seq, self.handle, error)
-
-
-def _setter(future: TaskFuture, error: Exception) -> Callable[[], None]:
-    return lambda: future.set_exception(error)
 
 
 def _at_fault(error: CallError) -> dict[int, CallError]:
