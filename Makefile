@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs api-image setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs python python-test api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -20,6 +20,8 @@ help:
 	@echo 'make upgrade    this version and that of FROM=commit side by side, forth and back: MINUTES=n SEED=s'
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make stubs      of the API for Go, Java, Python and TypeScript, into target/stubs; nothing may warn'
+	@echo 'make python     the Python package, into clients/python/dist'
+	@echo 'make python-test  its lints, types and tests on a real server (RALLYPOINT_BIN=file, else a debug build)'
 	@echo 'make api-image  at a release: what callers may rely on from now on (docs/decisions/0125)'
 	@echo 'make calendar   due times of 30 zones in 5 years, beside an expansion in Python minute by minute'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
@@ -67,6 +69,13 @@ calendar: setup-test
 
 stubs:
 	@.ci/stubs $(TARGET)/stubs
+
+python:
+	@.ci/python build
+
+python-test: setup
+	$(if $(RALLYPOINT_BIN),,@cargo build --quiet --bin rallypoint)
+	@RALLYPOINT_BIN=$(or $(RALLYPOINT_BIN),$(abspath $(TARGET)/debug/rallypoint)) .ci/python test
 
 api-image:
 	@.ci/buf build --exclude-source-info -o proto/v1.binpb

@@ -1,7 +1,7 @@
 """A plugin for pytest that starts a real server, with a private Postgres, once a session.
 
-Fixtures: `rallypoint`, a client of it, and `rallypoint_server`, the server. The program is taken
-from the option `--rallypoint-bin`, else from RALLYPOINT_BIN, else from the PATH. More options of
+Fixtures: `rallypoint`, a client of it, and `rallypoint_server`, the server. The program is that of
+the option `--rallypoint-bin=FILE`, of RALLYPOINT_BIN, or on the PATH. More options of
 `rallypoint serve` stand in the ini value `rallypoint_serve`, one a line.
 
 This module imports the client only when a fixture is used, so tests without it pay nothing.
@@ -9,16 +9,12 @@ This module imports the client only when a fixture is used, so tests without it 
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +30,6 @@ START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
 _POLL_INTERVAL = 0.02
 _LISTENING = re.compile(r"listening on (https?://\S+)")
-_PR_SET_PDEATHSIG = 1
 _MEMORY = "/dev/shm"
 _ROOM_BYTES = 2 << 30
 
@@ -73,7 +68,6 @@ class RallypointServer:
                 stdout=log,
                 stderr=log,
                 env=environment,
-                preexec_fn=_die_with_parent if _lives_long() else None,
             )
         end = time.monotonic() + START_TIMEOUT
         while not self._is_ready():
@@ -164,18 +158,6 @@ def _in_memory() -> str | None:
     return _MEMORY if has_room and os.access(_MEMORY, os.W_OK | os.X_OK) else None
 
 
-def _lives_long() -> bool:
-    """Whether the kernel can say when pytest has ended: it says it of the thread that starts."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return sys.platform == "linux" and is_main
-
-
-def _die_with_parent() -> None:
-    """Lets the server end when pytest is killed."""
-    with contextlib.suppress(OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options."""
     group = parser.getgroup("rallypoint")
@@ -194,7 +176,7 @@ def rallypoint_program(request: pytest.FixtureRequest) -> str:
     found = shutil.which(named or "rallypoint")
     if found is None:
         what = f"{named} is no program" if named else "there is no rallypoint on the PATH"
-        pytest.fail(f"{what}: give --rallypoint-bin, or set RALLYPOINT_BIN", pytrace=False)
+        pytest.fail(f"{what}: give --rallypoint-bin=FILE, or set RALLYPOINT_BIN", pytrace=False)
     return found
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from rallypoint._waiting import wait_until_done
 from rallypoint.errors import RallypointError
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         )
     future = asyncio.run_coroutine_threadsafe(work, _background().loop)
     try:
+        wait_until_done(future)
         return future.result()
     except BaseException:
         future.cancel()  # Ctrl-C: nobody waits for it any more

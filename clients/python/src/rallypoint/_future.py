@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from rallypoint._result import Result
+from rallypoint._waiting import wait_until_done
 from rallypoint.errors import (
     TaskCancelled,
     TaskError,
@@ -57,12 +58,14 @@ class TaskFuture(concurrent.futures.Future[Result]):
     def result(self, timeout: float | None = None) -> Result:
         """Waits for the result, for so many seconds at most. Raises what the task ended with."""
         self._is_seen = True
-        return super().result(timeout)
+        wait_until_done(self, timeout)
+        return super().result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for the end; what the task ended with, unless it succeeded."""
         self._is_seen = True
-        return super().exception(timeout)
+        wait_until_done(self, timeout)
+        return super().exception()
 
     def cancel(self) -> bool:
         """Asks to cancel the task, also while it runs; False: it has ended.
@@ -98,7 +101,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
         return self.result()
 
     def _failure(self) -> BaseException | None:
-        return super().exception(0)
+        return super().exception()
 
     def outcome(self, done: task_pb2.AsyncDone) -> Result | TaskError:
         """What the event of the task says. For the other modules of this package."""

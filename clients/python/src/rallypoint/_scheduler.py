@@ -102,6 +102,7 @@ class SchedulerCore:
 
     async def synchronize(self, order: int | None, timeout: float | None) -> None:
         """Until what was submitted has ended; raises for failures that nobody has asked for."""
+        self.submission  # raises, before it is open  # noqa: B018
         futures = self.ledger.open(order)
         try:
             await asyncio.wait_for(self._ended(futures), timeout)

@@ -1,0 +1,70 @@
+"""What is shipped: the stubs, the version, what it depends on."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import rallypoint
+
+PACKAGE = Path(__file__).parent.parent
+
+
+def test_the_stubs_are_those_of_the_proto_files(tmp_path: Path) -> None:
+    subprocess.run([PACKAGE / "generate", tmp_path], check=True)
+    generated = {
+        path.relative_to(tmp_path): path.read_text()
+        for path in tmp_path.rglob("*.py*")
+        if path.suffix != ".pyc"
+    }
+    assert len(generated) > 16
+    source = PACKAGE / "src"
+    differ = [name for name, text in generated.items() if (source / name).read_text() != text]
+    assert differ == [], "run clients/python/generate"
+
+
+def test_it_has_the_version_of_the_server() -> None:
+    manifest = (PACKAGE.parent.parent / "Cargo.toml").read_text()
+    version = re.search(r'^version = "([^"]+)"', manifest, re.MULTILINE)
+    assert version is not None
+    assert rallypoint.__version__ == version[1] == importlib.metadata.version("rallypoint")
+
+
+def test_it_depends_on_two_packages() -> None:
+    required = importlib.metadata.requires("rallypoint") or []
+    assert [re.split(r"[<>=]", name)[0] for name in required] == ["grpcio", "protobuf"]
+
+
+def test_every_name_it_offers_is_there() -> None:
+    assert all(getattr(rallypoint, name) for name in rallypoint.__all__)
+    assert sorted(rallypoint.__all__) == sorted(set(rallypoint.__all__))
+
+
+def test_it_imports_nothing_that_can_wait() -> None:
+    code = "import sys, rallypoint; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    late = {
+        "json",
+        "uuid",
+        "decimal",
+        "html",
+        "random",
+        "ipaddress",
+        "pytest",
+        "IPython",
+        "rallypoint.v1.job_pb2",
+        "rallypoint._runs",
+        "rallypoint._locks",
+        "dataclasses",
+    }
+    assert late & set(ended.stdout.split()) == set()
+
+
+def test_files_and_functions_are_small() -> None:
+    sources = [*(PACKAGE / "src").rglob("*.py"), *(PACKAGE / "tests").glob("*.py")]
+    own = [path for path in sources if not path.name.endswith("_pb2.py")]
+    assert len(own) > 30
+    assert [path.name for path in own if len(path.read_text().splitlines()) > 400] == []
+    assert os.access(PACKAGE / "generate", os.X_OK)

@@ -1,0 +1,78 @@
+"""Whole programs: the example, Ctrl-C, a fork, one that ends without a word."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import Client
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+WAITS = """
+from rallypoint import Scheduler
+with Scheduler() as s:
+    future = s.submit("select pg_sleep(60)")
+    while not future.seq:
+        pass
+    print(s.handle, flush=True)
+    future.result()
+"""
+
+
+def start(server: RallypointServer, *arguments: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "RALLYPOINT_SERVER": server.url}
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_series_of_the_example(rallypoint_server: RallypointServer) -> None:
+    example = EXAMPLES / "series.py"
+    code = [line for line in example.read_text().split('"""')[2].splitlines() if line.strip()]
+    assert len(code) <= 10
+    begun = time.monotonic()
+    process = start(rallypoint_server, str(example), "0.02")
+    _, said = process.communicate(timeout=60)
+    took = time.monotonic() - begun
+    assert process.returncode == 0, said
+    assert "10/10 done" in said
+    assert took >= 0.02 * (10.1 + 9.2 + 8.3 + 7.4 + 6.5), "orders wait for each other"
+
+
+def test_ctrl_c_cancels_what_runs(rallypoint_server: RallypointServer) -> None:
+    process = start(rallypoint_server, "-c", WAITS)
+    assert process.stdout is not None
+    handle = process.stdout.readline().strip()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert "cancelled" in rallypoint_server.run("tasks", handle)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_client_from_before_a_fork_says_so(rallypoint: Client) -> None:
+    code = f"""
+import os, sys
+from rallypoint import Client, Scheduler, RallypointError
+client = Client({rallypoint.server!r})
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+try:
+    Scheduler(client).open()
+except RallypointError as error:
+    assert "make one in this one" in str(error)
+    with Scheduler({rallypoint.server!r}) as s:
+        assert s.submit("select 1").result(30).rows_affected == 1
+    os._exit(7)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 7, ended.stderr

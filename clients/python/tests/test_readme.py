@@ -1,0 +1,68 @@
+"""Every snippet of README.md, run as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import _client as client_module
+
+PACKAGE = Path(__file__).parent.parent
+README = (PACKAGE / "README.md").read_text()
+SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+PROGRAMS = [snippet for snippet in SNIPPETS if "def test_" not in snippet]
+TESTS = [snippet for snippet in SNIPPETS if "def test_" in snippet]
+JOBS = """
+[jobs.nightly]
+schedule = { cron = "0 0 1 1 *", time_zone = "UTC" }
+claimed = true
+"""
+
+
+@pytest.fixture
+def prepared(
+    rallypoint_server: RallypointServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the README takes for granted: a server that is started, and a job that has a run."""
+    monkeypatch.setenv("RALLYPOINT_SERVER", rallypoint_server.url)
+    monkeypatch.setattr(client_module, "_default", None)
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    rallypoint_server.run("jobs", "apply", "--file", str(tmp_path / "jobs.toml"))
+    rallypoint_server.run("jobs", "run", "nightly")
+
+
+def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    for snippet in PROGRAMS:
+        exec(compile(snippet, "README.md", "exec"), {"__name__": "readme"})
+        said.append(capsys.readouterr().out)
+    everything = "".join(said)
+    for expected in (
+        "[{'sum': 30}]",
+        "22012 division by zero",
+        "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]",
+        'column "nothing" does not exist',
+        "closing the books of",
+        "1000/1000 done",
+    ):
+        assert expected in everything
+    assert len(PROGRAMS) == 8
+
+
+def test_the_tests(
+    pytester: pytest.Pytester, rallypoint_program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (snippet,) = TESTS
+    pytester.makepyfile(snippet)
+    monkeypatch.setenv("RALLYPOINT_BIN", rallypoint_program)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+
+
+def test_commands_it_names_are_there() -> None:
+    makefile = (PACKAGE.parent.parent / "Makefile").read_text()
+    targets = re.findall(r"\bmake ([a-z-]+)", README)
+    assert targets
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+    links = re.findall(r"\]\(([^)#]+)", README)
+    assert [link for link in links if not (PACKAGE / link).exists()] == []

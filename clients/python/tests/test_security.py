@@ -1,0 +1,112 @@
+"""TLS, and tokens by which the server knows its callers."""
+
+import hashlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Face
+
+from pytest_rallypoint import RallypointServer
+from rallypoint import CallError, Client, Tls
+
+CONFIG = """
+[identity]
+token_file = "{folder}/tokens.toml"
+
+[[access]]
+identities = ["token:nightly"]
+namespaces = ["etl"]
+role = "submitter"
+
+[[access]]
+identities = ["token:viewer"]
+namespaces = ["*"]
+role = "reader"
+"""
+KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+def openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates, tokens, and the configuration of a server."""
+    folder = tmp_path_factory.mktemp("security")
+    for authority in ("ca", "stranger"):
+        names = ("-subj", f"/CN={authority}", "-keyout", f"{folder}/{authority}.key")
+        openssl("req", "-x509", *KEY, "-days", "2", *names, "-out", f"{folder}/{authority}.crt")
+    openssl(
+        "req", "-x509", *KEY, "-days", "2", "-subj", "/CN=rallypoint",
+        "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key",
+        "-addext", "basicConstraints=critical,CA:FALSE",
+        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-keyout", f"{folder}/server.key", "-out", f"{folder}/server.crt",
+    )  # fmt: skip
+    hashes = {
+        name: hashlib.sha256(f"{name}-secret".encode()).hexdigest()
+        for name in ("nightly", "viewer")
+    }
+    lines = [f'{name} = "sha256:{digest}"' for name, digest in hashes.items()]
+    (folder / "tokens.toml").write_text("\n".join(lines))
+    (folder / "tokens.toml").chmod(0o600)
+    (folder / "rallypoint.toml").write_text(CONFIG.format(folder=folder))
+    (folder / "token").write_text("nightly-secret\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secure(rallypoint_program: str, folder: Path) -> Iterator[RallypointServer]:
+    options = ["--listen-cert", f"{folder}/server.crt", "--listen-key", f"{folder}/server.key"]
+    options += ["--config", f"{folder}/rallypoint.toml"]
+    server = RallypointServer(rallypoint_program, options)
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+async def test_a_caller_with_a_token_comes_by_tls(
+    face: Face, secure: RallypointServer, folder: Path
+) -> None:
+    assert secure.url.startswith("https://")
+    tls = Tls(ca=folder / "ca.crt")
+    async with face.scheduler(Client(secure.url, tls=tls, token_file=folder / "token")) as s:
+        assert (await face.result(s.submit("select 1"))).rows_affected == 1
+        described = await s.describe()
+    assert (described.namespace, described.caller) == ("etl", "token:nightly")
+
+
+async def test_others_are_refused(face: Face, secure: RallypointServer, folder: Path) -> None:
+    tls = Tls(ca=folder / "ca.crt")
+
+    async def refused(client: Client) -> CallError:
+        with pytest.raises(CallError) as raised:
+            async with face.scheduler(client):
+                pass
+        return raised.value
+
+    assert (await refused(Client(secure.url, tls=tls))).reason == "IDENTITY_MISSING"
+    wrong = await refused(Client(secure.url, tls=tls, token="wrong"))
+    assert (wrong.code, wrong.reason) == ("UNAUTHENTICATED", "IDENTITY_INVALID")
+    reader = Client(secure.url, tls=tls, token="viewer-secret", namespace="etl")
+    assert (await refused(reader)).reason == "ROLE_MISSING"
+    strange = Client(secure.url, tls=Tls(ca=folder / "stranger.crt"), retry_timeout=0.2)
+    assert (await refused(strange)).code == "UNAVAILABLE"
+
+
+async def test_a_renewed_authority_is_read_again(
+    face: Face, secure: RallypointServer, folder: Path
+) -> None:
+    ca = folder / "present.crt"
+    ca.write_bytes((folder / "stranger.crt").read_bytes())
+    client = Client(secure.url, tls=Tls(ca=ca), token="nightly-secret", retry_timeout=0.2)
+    with pytest.raises(CallError):
+        async with face.scheduler(client):
+            pass
+    ca.write_bytes((folder / "ca.crt").read_bytes())
+    async with face.scheduler(client) as s:
+        await face.result(s.submit("select 1"))
