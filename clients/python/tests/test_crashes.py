@@ -92,6 +92,17 @@ async def test_a_server_that_stays_away_is_told(
     assert any("cannot be cancelled" in record.message for record in caplog.records)
 
 
+async def test_a_closed_client_is_of_no_use(face: Face, server: RallypointServer) -> None:
+    client = Client(server.url, retry_timeout=5)
+    with pytest.raises(CallError, match="the client is closed"):
+        async with face.scheduler(client) as s:
+            left = s.submit("select pg_sleep(60)")
+            while not left.seq:
+                await s.describe()
+            client.close()
+            raise await face.error(left)
+
+
 async def test_of_several_servers_the_next_one_is_used(face: Face, rallypoint: Client) -> None:
     async with face.scheduler(f"127.0.0.1:1,{rallypoint.server}") as s:
         assert (await face.result(s.submit("select 1"))).rows_affected == 1

@@ -79,7 +79,7 @@ async def test_an_error_of_the_block_counts_more(
 
 async def test_a_lock_outlives_its_lease(face: Face, rallypoint: Client) -> None:
     async with face.block(lock("orders", lease=1, client=rallypoint)) as hold:
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(1.7)
         hold.check()
 
 

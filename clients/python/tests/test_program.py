@@ -58,6 +58,13 @@ def test_ctrl_c_cancels_what_runs(rallypoint_server: RallypointServer) -> None:
     assert "cancelled" in rallypoint_server.run("tasks", handle)
 
 
+def test_a_program_may_end_without_a_word(rallypoint_server: RallypointServer) -> None:
+    code = "from rallypoint import Scheduler, lock; s = Scheduler().open(); s.submit('select 1')"
+    process = start(rallypoint_server, "-c", code)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (0, "")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_client_from_before_a_fork_says_so(rallypoint: Client) -> None:
     code = f"""

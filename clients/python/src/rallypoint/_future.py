@@ -8,9 +8,11 @@ import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from rallypoint import _background
 from rallypoint._result import Result
 from rallypoint._waiting import wait_until_done
 from rallypoint.errors import (
+    RallypointError,
     TaskCancelled,
     TaskError,
     TaskExhausted,
@@ -57,14 +59,12 @@ class TaskFuture(concurrent.futures.Future[Result]):
 
     def result(self, timeout: float | None = None) -> Result:
         """Waits for the result, for so many seconds at most. Raises what the task ended with."""
-        self._is_seen = True
-        wait_until_done(self, timeout)
+        self._wait(timeout)
         return super().result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for the end; what the task ended with, unless it succeeded."""
-        self._is_seen = True
-        wait_until_done(self, timeout)
+        self._wait(timeout)
         return super().exception()
 
     def cancel(self) -> bool:
@@ -99,6 +99,14 @@ class TaskFuture(concurrent.futures.Future[Result]):
             self.add_done_callback(told)
             yield from done
         return self.result()
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self.done() and _background.is_here():
+            raise RallypointError(
+                "a callback of a future must not wait: everything else waits for it"
+            )
+        wait_until_done(self, timeout)
+        self._is_seen = True
 
     def _failure(self) -> BaseException | None:
         return super().exception()

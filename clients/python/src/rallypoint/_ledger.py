@@ -69,6 +69,13 @@ class Ledger:
             if not remaining and not waiter.done():
                 waiter.set_result(None)
 
+    def leave(self, error: Exception) -> None:
+        """Nobody will hear of those that have not ended, which is no failure."""
+        with self._lock:
+            left, self._open = self._open, set()
+        for future in left:
+            future.set_exception(error)
+
     async def wait(self, futures: set[TaskFuture]) -> None:
         """Until all of them have ended."""
         if not (remaining := {future for future in futures if not future.done()}):

@@ -169,6 +169,8 @@ class SchedulerCore:
         if how == "wait":
             await self._ended(self.ledger.open())
         await self._events.stop()
+        text = f"the block was left, and the task goes on: see scheduler {self.handle}"
+        self.ledger.leave(RallypointError(text))
 
     async def abort(self, how: Exit) -> None:
         """Ends the use after an error of the program: what it submitted is cancelled.

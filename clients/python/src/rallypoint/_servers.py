@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from rallypoint._version import __version__
+from rallypoint.errors import CallError
 
 # After what silence a server is asked whether it is there, and how long it may take to answer.
 _KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 20_000, 10_000
@@ -148,6 +149,7 @@ class Servers:
         self._tls = tls
         self._channels: list[Channel] | None = None
         self._present = 0
+        self._is_closed = False
 
     def check_unreadable(self) -> None:
         """Raises ValueError when others could read what is sent to one of them."""
@@ -160,14 +162,16 @@ class Servers:
                 )
 
     def pick(self) -> tuple[int, Channel]:
-        """The server in use."""
+        """The server in use. Raises CallError when the client is closed."""
+        if self._is_closed:
+            raise CallError("CANCELLED", "the client is closed")
         if self._channels is None:
             self._channels = [self._channel(address) for address in self._addresses]
         return self._present, self._channels[self._present]
 
     def failed(self, index: int) -> bool:
         """Uses the next server, if it has not been left already. Whether there is another one."""
-        if self._channels is not None:
+        if self._channels is not None and not self._is_closed:
             self._channels[index].failed()
         if self._present == index:
             self._present = (index + 1) % len(self._addresses)
@@ -182,9 +186,9 @@ class Servers:
 
     def close(self) -> None:
         """Ends all calls."""
+        self._is_closed = True
         for channel in self._channels or ():
             channel.close()
-        self._channels = None
 
     def _channel(self, address: _Address) -> Channel:
         has_others = len(self._addresses) > 1
