@@ -56,12 +56,12 @@ async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:
 async def test_a_lock_that_was_lost_is_told(
     face: Face, rallypoint: Client, rallypoint_server: RallypointServer
 ) -> None:
-    told = threading.Event()
+    heard = threading.Event()
     with pytest.raises(HoldLost, match="has ended it: too long"):
         async with face.block(lock("orders", client=rallypoint)) as hold:
-            hold.when_lost(lambda _: told.set())
+            hold.when_lost(lambda _: heard.set())
             end_by_force(rallypoint_server, hold.claim, "too long")
-            assert await asyncio.to_thread(told.wait, 30)
+            assert await asyncio.to_thread(heard.wait, 30)
             with pytest.raises(HoldLost):
                 hold.check()
             assert "too long" in str(hold.lost)

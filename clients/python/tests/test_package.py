@@ -1,7 +1,7 @@
 """What is shipped: the stubs, the version, what it depends on."""
 
+import ast
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
@@ -62,9 +62,40 @@ def test_it_imports_nothing_that_can_wait() -> None:
     assert late & set(ended.stdout.split()) == set()
 
 
+def own_sources() -> list[Path]:
+    sources = (PACKAGE / "src").rglob("*.py")
+    return [path for path in sources if not path.name.endswith("_pb2.py")]
+
+
 def test_files_and_functions_are_small() -> None:
-    sources = [*(PACKAGE / "src").rglob("*.py"), *(PACKAGE / "tests").glob("*.py")]
-    own = [path for path in sources if not path.name.endswith("_pb2.py")]
-    assert len(own) > 30
-    assert [path.name for path in own if len(path.read_text().splitlines()) > 400] == []
-    assert os.access(PACKAGE / "generate", os.X_OK)
+    files = [*own_sources(), *(PACKAGE / "tests").glob("*.py")]
+    assert len(files) > 30
+    assert [path.name for path in files if len(path.read_text().splitlines()) > 400] == []
+    long = [
+        f"{path.name}: {node.name}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or 0) - node.lineno >= 60
+    ]
+    assert long == []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    own = {path.stem: path for path in own_sources() if path.stem != "__init__"}
+    imports: dict[str, set[str]] = {}
+    for name, path in own.items():
+        nodes = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+        ]
+        direct = {(node.module or "").rpartition(".")[2] for node in nodes}
+        named = {
+            alias.name for node in nodes if node.module == "rallypoint" for alias in node.names
+        }
+        imports[name] = (direct | named) & set(own)
+    while free := [name for name, needed in imports.items() if not needed & set(imports)]:
+        for name in free:
+            del imports[name]
+    assert imports == {}

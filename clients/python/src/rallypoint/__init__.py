@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rallypoint._client import AsyncClient, Client
 from rallypoint._faces import AsyncScheduler, Scheduler
+from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
 from rallypoint._progress import Progress
 from rallypoint._result import Result
@@ -33,7 +34,6 @@ from rallypoint.errors import (
     TaskError,
     TaskExhausted,
     TaskFailed,
-    TasksFailed,
     TaskTimedOut,
 )
 

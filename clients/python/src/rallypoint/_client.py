@@ -65,10 +65,10 @@ class BaseClient:
             "rallypoint-caller": caller,
             "rallypoint-namespace": namespace or environment("RALLYPOINT_NAMESPACE") or None,
         }
-        patience = _times.seconds(retry_timeout, "retry_timeout")
+        retry_seconds = _times.seconds(retry_timeout, "retry_timeout")
         self._servers = servers
         self._pid = os.getpid()
-        self._connection = Connection(servers, secret, _checked(metadata), patience)
+        self._connection = Connection(servers, secret, _checked(metadata), retry_seconds)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._servers.text!r})"

@@ -57,8 +57,8 @@ class Connection:
         if limit is None:
             return await self._repeated(method, request, self.retry_timeout)
         try:
-            patience = min(self.retry_timeout, limit)
-            return await asyncio.wait_for(self._repeated(method, request, patience), limit)
+            timeout = min(self.retry_timeout, limit)
+            return await asyncio.wait_for(self._repeated(method, request, timeout), limit)
         except TimeoutError:
             text = f"{method.name}: no answer within {limit:g} s"
             raise CallError("DEADLINE_EXCEEDED", text, is_unknown=True) from None

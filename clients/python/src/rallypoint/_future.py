@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rallypoint import _background
 from rallypoint._result import Result
@@ -21,15 +21,21 @@ from rallypoint.errors import (
 )
 from rallypoint.v1 import task_pb2
 
-if TYPE_CHECKING:
-    from rallypoint._submission import Submission
-
 _ERRORS: dict[int, type[TaskError]] = {
     task_pb2.OUTCOME_FAILED: TaskFailed,
     task_pb2.OUTCOME_TIMED_OUT: TaskTimedOut,
     task_pb2.OUTCOME_EXHAUSTED: TaskExhausted,
     task_pb2.OUTCOME_CANCELLED: TaskCancelled,
 }
+
+
+class Submitter(Protocol):
+    """Whoever has submitted a task."""
+
+    handle: str
+
+    def cancel(self, future: TaskFuture, /) -> None:
+        """Asks to cancel the task."""
 
 
 class TaskFuture(concurrent.futures.Future[Result]):
@@ -40,9 +46,9 @@ class TaskFuture(concurrent.futures.Future[Result]):
     everything else happens, so they must be short and must not wait.
     """
 
-    def __init__(self, submission: Submission, statement: str | None, order: int | None) -> None:
+    def __init__(self, submitter: Submitter, statement: str | None, order: int | None) -> None:
         super().__init__()
-        self._submission = submission
+        self._submitter = submitter
         #: What it runs; None: a no-op.
         self.statement = statement
         #: The order it was submitted in.
@@ -76,7 +82,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
             return False
         if not self._is_cancelling:
             self._is_cancelling = True
-            self._submission.cancel(self)
+            self._submitter.cancel(self)
         return True
 
     def cancelled(self) -> bool:
@@ -92,11 +98,11 @@ class TaskFuture(concurrent.futures.Future[Result]):
                 if not done.done():
                     done.set_result(None)
 
-            def told(_: object) -> None:
+            def wake_soon(_: object) -> None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                     loop.call_soon_threadsafe(wake)
 
-            self.add_done_callback(told)
+            self.add_done_callback(wake_soon)
             yield from done
         return self.result()
 
@@ -120,7 +126,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
         return kind(
             error.code,
             error.message,
-            handle=self._submission.handle,
+            handle=self._submitter.handle,
             seq=done.seq,
             attempt=done.attempt,
             statement=self.statement,

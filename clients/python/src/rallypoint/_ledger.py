@@ -7,10 +7,11 @@ import asyncio
 import threading
 import time
 
+from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
 from rallypoint._progress import Progress
 from rallypoint._result import Result
-from rallypoint.errors import TaskCancelled, TasksFailed
+from rallypoint.errors import TaskCancelled
 
 # Failures that are kept for TasksFailed.
 _MAX_FAILURES = 100

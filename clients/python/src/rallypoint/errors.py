@@ -1,13 +1,7 @@
 """What can go wrong, as exceptions. All of them are `RallypointError`."""
 
-from __future__ import annotations
-
 import concurrent.futures
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rallypoint._future import TaskFuture
 
 # What to do where the message of the service does not say it.
 _REMEDIES = {
@@ -166,23 +160,6 @@ class TaskExhausted(TaskError):
 
 class TaskCancelled(TaskError, concurrent.futures.CancelledError):
     """It was cancelled: by this program, by a failure before it, or by somebody else."""
-
-
-class TasksFailed(RallypointError):
-    """Tasks failed, and nobody has asked their futures about it."""
-
-    def __init__(self, failures: Sequence[TaskFuture], count: int) -> None:
-        super().__init__(failures, count)
-        #: The first of them, a hundred at most.
-        self.failures = tuple(failures)
-        #: How many there are.
-        self.count = count
-
-    def __str__(self) -> str:
-        errors = [future.exception() for future in self.failures[:3]]
-        more = [f"… and {self.count - len(errors)} more"] if self.count > len(errors) else []
-        what = "1 task failed" if self.count == 1 else f"{self.count} tasks failed"
-        return "\n".join([what, *(f"{error}" for error in errors), *more])
 
 
 class SchedulerHalted(RallypointError):
