@@ -21,6 +21,7 @@ pub mod hub;
 pub mod identity;
 #[doc(hidden)]
 pub mod journal;
+pub(crate) mod page;
 #[doc(hidden)]
 pub mod metrics;
 #[doc(hidden)]

@@ -9,6 +9,7 @@ mod deadline;
 mod errors;
 mod expiry;
 pub(crate) mod forwarding;
+mod gateway;
 mod job;
 mod message_budget;
 mod observed;
@@ -22,6 +23,7 @@ mod validate;
 
 pub(crate) use convert::{duration, slot_kind, timestamp};
 pub(crate) use forwarding::peer_service::request_poll;
+pub(crate) use gateway::Hosts;
 pub(crate) use server::{Config, MAX_CONNECTIONS, peer_routes, serve};
 pub(crate) use starting::serve_unready;
 pub(crate) use status::executions::StatusSource;

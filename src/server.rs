@@ -74,11 +74,11 @@ async fn run(
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
     let targets = config.targets(private)?;
-    let port = bind_peer_port(config.peer.clone()).await?;
+    let peer_port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
         name: config.replica_name.as_str().into(),
-        address: port.as_ref().map(|port| port.address().into()),
+        address: peer_port.as_ref().map(|port| port.address().into()),
     };
     let admin = Admin::default();
     let _admin = config.admin.clone().map(|port| {
@@ -87,8 +87,13 @@ async fn run(
     });
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
+    let hosts = match &config.authenticator {
+        Some(_) => rpc::Hosts::Any,
+        None => rpc::Hosts::Named(config.http_hosts.clone()),
+    };
     let open = || database_wait::open(&database, &replica, &capacity);
-    let opened = database_wait::wait(&listener, accept, shutdown.as_mut(), open).await?;
+    let port = (accept, hosts.clone());
+    let opened = database_wait::wait(&listener, port, shutdown.as_mut(), open).await?;
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
@@ -102,11 +107,12 @@ async fn run(
             running.replica.name.clone(),
         ),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
-        peers: port.as_ref().map(Port::peers),
+        peers: peer_port.as_ref().map(Port::peers),
         tls: config.tls.clone(),
         authenticator: config.authenticator.clone(),
         connections: Arc::new(Semaphore::new(rpc::MAX_CONNECTIONS)),
         metrics: admin.metrics.clone(),
+        hosts,
     };
     admin.started(running.scrape(&rpc));
     let watched = config.config_file.zip(hangups);
@@ -122,7 +128,7 @@ async fn run(
         hangups,
     });
     listening(listener.local_addr()?);
-    running.serve(listener, port, rpc, shutdown).await
+    running.serve(listener, peer_port, rpc, shutdown).await
 }
 
 /// Starts what coordinates and what runs tasks.

@@ -184,6 +184,7 @@ impl Host {
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
             session_idle: DEFAULT_SESSION_IDLE,
             trusted_namespace_metadata: false,
+            http_hosts: Vec::new(),
             limits: Limits::default(),
             admin: None,
             allow_unsafe_database: false,

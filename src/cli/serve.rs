@@ -234,6 +234,7 @@ impl Serve {
             body_bytes: (self.body_memory as usize) << 20,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
+            http_hosts: self.callers.http_hosts.clone(),
             limits: self.quotas.limits(),
             lease,
             shutdown_grace: Duration::from_secs(self.shutdown_grace),

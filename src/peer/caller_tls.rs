@@ -79,7 +79,8 @@ fn server_config(pems: &[Vec<u8>]) -> anyhow::Result<Arc<ServerConfig>> {
     };
     let config = builder.with_single_cert(chain, private_key(key)?);
     let mut config = config.context("the certificate and its key")?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    // curl and browsers may prefer the older one.
+    config.alpn_protocols = vec![ALPN.to_vec(), b"http/1.1".to_vec()];
     forget_sessions(&mut config);
     Ok(Arc::new(config))
 }

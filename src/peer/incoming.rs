@@ -1,4 +1,4 @@
-//! Accepts connections. Each must first show that somebody speaks HTTP/2 behind it (and on a port
+//! Accepts connections. Each must first show that somebody speaks HTTP behind it (and on a port
 //! with TLS, who), within a time limit and without holding a place of those that have: silent
 //! connections block nobody. When no file descriptor is free, the listener pauses instead of
 //! spinning.
@@ -26,17 +26,17 @@ use tonic::transport::server::Connected;
 
 /// Pause after an accept failed.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// How long a new connection may take until its first bytes of HTTP/2 have arrived.
+/// How long a new connection may take until its first bytes of HTTP have arrived.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that may be opening at a time; for another one the oldest is dropped.
 const MAX_OPENING: usize = 1_024;
-/// What a client of HTTP/2 sends first.
+/// What a client of HTTP/2 sends first. No request of HTTP/1 with a host is shorter.
 const PREFACE_BYTES: usize = 24;
 
 /// What a new connection has to begin with.
 #[derive(Clone)]
 pub enum Accept {
-    /// HTTP/2.
+    /// HTTP.
     Plain,
     /// TLS, by which a caller may say who it is.
     Callers(CallerTls),

@@ -4,6 +4,7 @@
 //! database's own messages is ever included.
 
 pub(super) mod access;
+pub(super) mod gateway;
 pub(super) mod job;
 mod limits;
 pub(crate) mod reason;

@@ -42,20 +42,24 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// gRPC puts five bytes before each message: a compression flag and the length.
 const PREFIX_BYTES: usize = 5;
 
+/// The room that all messages of a port share. Clones are the same room.
+#[derive(Clone, Default)]
+pub(super) struct Room(Arc<AtomicUsize>);
+
 /// Gives room to the messages of every call, or refuses the call.
 #[derive(Clone)]
 pub(super) struct MessageRoom<S> {
     inner: S,
-    used: Arc<AtomicUsize>,
+    room: Room,
     largest: usize,
 }
 
 impl<S> MessageRoom<S> {
     /// Messages of more than `largest` bytes get no room: `inner` refuses them by their length.
-    pub(super) fn new(inner: S, largest: usize) -> Self {
+    pub(super) fn new(inner: S, room: Room, largest: usize) -> Self {
         MessageRoom {
             inner,
-            used: Arc::default(),
+            room,
             largest,
         }
     }
@@ -76,20 +80,12 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let info = request.extensions().get::<ConnectionInfo>().cloned();
-        let of_connection = info.as_ref().map(|info| info.message_bytes.clone());
+        let place = Arc::new(Place::new(&self.room, info.as_ref()));
         if let Some(info) = info {
             // From here tonic knows the address of the caller.
             request.extensions_mut().insert(info.tcp);
         }
-        let place = Arc::new(Place {
-            used: self.used.clone(),
-            of_connection: of_connection.unwrap_or_default(),
-            held: AtomicUsize::new(0),
-        });
-        let largest = match access(request.uri().path()) {
-            Some(Access::Anybody) => self.largest.min(SMALL_BYTES),
-            _ => self.largest,
-        };
+        let largest = largest(request.uri().path(), self.largest);
         let messages = |body| Messages::new(body, place.clone(), largest);
         let request = request.map(|body| Body::new(messages(body)));
         let answer = self.inner.call(request);
@@ -102,8 +98,16 @@ where
     }
 }
 
+/// The largest message that has room, of the method at a path.
+pub(super) fn largest(path: &str, usual: usize) -> usize {
+    match access(path) {
+        Some(Access::Anybody) => usual.min(SMALL_BYTES),
+        _ => usual,
+    }
+}
+
 /// The room that the present message of one call holds.
-struct Place {
+pub(super) struct Place {
     /// Held by all calls.
     used: Arc<AtomicUsize>,
     /// Held by the calls of the same connection.
@@ -112,8 +116,18 @@ struct Place {
 }
 
 impl Place {
+    /// Holds nothing yet.
+    pub(super) fn new(room: &Room, connection: Option<&ConnectionInfo>) -> Place {
+        let of_connection = connection.map(|info| info.message_bytes.clone());
+        Place {
+            used: room.0.clone(),
+            of_connection: of_connection.unwrap_or_default(),
+            held: AtomicUsize::new(0),
+        }
+    }
+
     /// Gives back what the previous message held and takes `bytes`, if they are there.
-    fn take(&self, bytes: usize) -> bool {
+    pub(super) fn take(&self, bytes: usize) -> bool {
         self.give_back();
         if bytes <= SMALL_BYTES {
             return true;

@@ -8,8 +8,9 @@ use super::{
     deadline::Deadlines,
     errors,
     forwarding::{peer_service::Peering, route::Route},
+    gateway::{Gateway, Hosts, Settings},
     job::Jobs,
-    message_budget::{MessageRoom, SMALL_BYTES},
+    message_budget::{MessageRoom, Room, SMALL_BYTES},
     observed::{self, Observed},
     operator::Operators,
     resource::Resources,
@@ -77,6 +78,8 @@ pub(crate) struct Config {
     /// One for each connection that callers may have.
     pub connections: Arc<Semaphore>,
     pub metrics: Metrics,
+    /// Under which names the port may be reached over HTTP.
+    pub hosts: Hosts,
 }
 
 /// The services for other replicas. They have identified the caller and name it in the metadata,
@@ -192,8 +195,16 @@ pub(crate) async fn serve(
     let connections = connections(listener, config.connections.clone(), accept);
     let shut_down = stopping.clone();
     let authenticator = config.authenticator.clone();
+    let room = Room::default();
+    let gateway = Arc::new(Settings {
+        hosts: config.hosts.clone(),
+        room: room.clone(),
+        largest: MAX_REQUEST_BYTES,
+    });
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let served = transport()
+        .accept_http1(true)
+        .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(MapResponseLayer::new(move |response| {
             observed::count(&of_errors, response)
         }))
@@ -205,7 +216,9 @@ pub(crate) async fn serve(
         .layer(layer_fn(move |inner| {
             Authorization::new(inner, authenticator.clone())
         }))
-        .layer(layer_fn(|inner| MessageRoom::new(inner, MAX_REQUEST_BYTES)))
+        .layer(layer_fn(move |inner| {
+            MessageRoom::new(inner, room.clone(), MAX_REQUEST_BYTES)
+        }))
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections, async move {
             shutdown.await;

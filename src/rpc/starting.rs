@@ -4,7 +4,8 @@
 
 use super::{
     errors,
-    message_budget::{MessageRoom, SMALL_BYTES},
+    gateway::{Gateway, Hosts, Settings},
+    message_budget::{MessageRoom, Room, SMALL_BYTES},
     server,
     status::readiness,
 };
@@ -34,17 +35,25 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Answers until `over`.
 pub(crate) async fn serve_unready(
     listener: TcpListener,
-    accept: Accept,
+    (accept, hosts): (Accept, Hosts),
     over: CancellationToken,
 ) -> anyhow::Result<()> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let health = health.max_decoding_message_size(SMALL_BYTES);
     readiness::set_not_serving(&reporter).await;
     let permits = Arc::new(Semaphore::new(server::MAX_CONNECTIONS));
+    let room = Room::default();
+    let gateway = Arc::new(Settings {
+        hosts,
+        room: room.clone(),
+        largest: server::MAX_REQUEST_BYTES,
+    });
     let served = server::transport()
+        .accept_http1(true)
+        .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(layer_fn(Refuse))
-        .layer(layer_fn(|inner| {
-            MessageRoom::new(inner, server::MAX_REQUEST_BYTES)
+        .layer(layer_fn(move |inner| {
+            MessageRoom::new(inner, room.clone(), server::MAX_REQUEST_BYTES)
         }))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(

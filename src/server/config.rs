@@ -63,6 +63,9 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// Takes namespaces from the metadata of calls. Safe only behind a proxy that sets them.
     pub trusted_namespace_metadata: bool,
+    /// Names besides `localhost` and addresses by which a server that does not know callers is
+    /// reached over HTTP.
+    pub http_hosts: Vec<String>,
     /// Quotas of each namespace.
     pub limits: Limits,
     /// How long a session on the private Postgres's `app` may be idle.

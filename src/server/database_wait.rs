@@ -38,7 +38,7 @@ pub(super) async fn open(
 /// callers are answered on `listener` that the server is not ready.
 pub(super) async fn wait<T, F>(
     listener: &TcpListener,
-    accept: Accept,
+    port: (Accept, rpc::Hosts),
     mut shutdown: Pin<&mut (impl Future<Output = ()> + Send)>,
     attempt: impl Fn() -> F,
 ) -> anyhow::Result<Option<T>>
@@ -67,7 +67,7 @@ where
         }
     };
     let over = CancellationToken::new();
-    let answering = tokio::spawn(rpc::serve_unready(clone(listener)?, accept, over.clone()));
+    let answering = tokio::spawn(rpc::serve_unready(clone(listener)?, port, over.clone()));
     let opened = tokio::select! {
         opened = go_on(under_way.then_some(first), attempt) => opened.map(Some),
         () = shutdown => Ok(None),

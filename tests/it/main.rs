@@ -15,6 +15,7 @@ mod fairness;
 mod fences;
 mod guard;
 mod harness;
+mod http;
 mod jobs;
 mod journal;
 mod metrics;

@@ -64,6 +64,16 @@ pub(super) struct Listen {
     /// Listen off this machine although anybody there may then do anything, or read what is said
     #[arg(long, env = "RALLYPOINT_INSECURE", hide_env_values = true)]
     insecure: bool,
+    /// A name by which callers over HTTP (the page, curl) reach a server that does not know its
+    /// callers; may be repeated. localhost and addresses need none
+    #[arg(
+        long = "http-host",
+        env = "RALLYPOINT_HTTP_HOSTS",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        value_name = "NAME"
+    )]
+    pub(super) http_hosts: Vec<String>,
 }
 
 impl Listen {

@@ -75,6 +75,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         session_idle: DEFAULT_SESSION_IDLE,
         trusted_namespace_metadata: false,
+        http_hosts: Vec::new(),
         limits: Default::default(),
         allow_unsafe_database: true,
     }

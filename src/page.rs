@@ -1,0 +1,32 @@
+//! The page of the server: files that a browser loads, embedded in the program. They use the JSON
+//! gateway and nothing else. A debug build reads them from the source tree instead, so that a
+//! change shows at the next load.
+
+use bytes::Bytes;
+use rust_embed::{EmbeddedFile, RustEmbed};
+
+#[derive(RustEmbed)]
+#[folder = "src/page"]
+struct Files;
+
+/// A file of the page.
+pub(crate) struct PageFile {
+    /// Its media type.
+    pub kind: String,
+    pub content: Bytes,
+}
+
+/// What is served at a path; `None`: nothing is.
+pub(crate) fn file(path: &str) -> Option<PageFile> {
+    let name = match path.strip_prefix('/')? {
+        "" => "index.html",
+        name => name,
+    };
+    let EmbeddedFile { data, metadata } = Files::get(name)?;
+    let kind = match metadata.mimetype() {
+        text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
+        kind => kind.to_owned(),
+    };
+    let content = data.into_owned().into();
+    Some(PageFile { kind, content })
+}

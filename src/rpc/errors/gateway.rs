@@ -1,0 +1,43 @@
+//! Errors of requests over HTTP that become no call. None of them had an effect.
+
+use super::{info, plain, reason::Reason, violation};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+pub(in crate::rpc) fn origin_not_allowed() -> Status {
+    let message = "a page of another origin must not use this server";
+    plain(Code::PermissionDenied, Reason::OriginNotAllowed, message)
+}
+
+pub(in crate::rpc) fn host_not_allowed() -> Status {
+    let message = "this server does not know callers, and is not known by this name: reach it by \
+                   an address or as `localhost`, or start it with --http-host NAME";
+    plain(Code::PermissionDenied, Reason::OriginNotAllowed, message)
+}
+
+pub(in crate::rpc) fn http_invalid(message: &str) -> Status {
+    plain(Code::InvalidArgument, Reason::HttpRequestInvalid, message)
+}
+
+pub(in crate::rpc) fn no_such_path() -> Status {
+    let message = "there is nothing at this path: calls are POST \
+                   /rallypoint.v1.SchedulerService/GetScheduler and the like, see /openapi.json";
+    plain(Code::NotFound, Reason::HttpRequestInvalid, message)
+}
+
+/// The text is no JSON.
+pub(in crate::rpc) fn not_json(line: usize, column: usize) -> Status {
+    let message = format!("the request is not JSON: see line {line}, column {column}");
+    plain(Code::InvalidArgument, Reason::MessageMalformed, &message)
+}
+
+/// One field of the request is not as it must be.
+pub(in crate::rpc) fn field(field: &str, reason: Reason, message: String) -> Status {
+    let mut details = info(reason, &[("violations", "1".into())]);
+    details.set_bad_request([violation(field, reason, message.clone())]);
+    let message = match field {
+        "" => message,
+        field => format!("{field}: {message}"),
+    };
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}

@@ -1,0 +1,148 @@
+//! The gRPC call that an HTTP request asks for: the same path, the same metadata, and a message
+//! that is read as JSON only when somebody behind the gateway asks for it, who has looked at the
+//! caller first.
+
+use super::{
+    answer,
+    json_message::JsonMessage,
+    media::{GRPC, JSON},
+    messages,
+};
+use crate::{
+    identity::{Access, Role, access},
+    peer::ConnectionInfo,
+    rpc::{
+        errors,
+        message_budget::{Place, Room, largest},
+    },
+};
+use prost_reflect::MethodDescriptor;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{
+        HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+        header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, TE, TRANSFER_ENCODING},
+        request::Parts,
+    },
+};
+use url::form_urlencoded;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// The one parameter of a GET: the request message, as JSON.
+const MESSAGE: &str = "message";
+/// Of the protocol that is not spoken here.
+const FOREIGN: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    COOKIE,
+    LAST_EVENT_ID,
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("grpc-accept-encoding"),
+];
+
+/// A call, and what its answer becomes.
+pub(super) struct Called {
+    pub request: Request<Body>,
+    pub answer_in: MethodDescriptor,
+}
+
+/// The call that `request` asks for, or the answer to it.
+pub(super) fn of(
+    request: Request<Body>,
+    room: &Room,
+    most: usize,
+) -> Result<Called, Box<Response<Body>>> {
+    let refused = |status: Status| Box::new(answer::failure(&status));
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let Some(method) = messages::method(path).filter(|method| !method.is_client_streaming()) else {
+        return Err(refused(errors::gateway::no_such_path()));
+    };
+    let body = match parts.method {
+        Method::POST => {
+            check_kind(&parts.headers).map_err(refused)?;
+            body
+        }
+        Method::GET if is_look(path) => message_of(&parts.uri).map_err(refused)?,
+        _ => return Err(wrong_verb(path)),
+    };
+    let place = Place::new(room, parts.extensions.get::<ConnectionInfo>());
+    let message = JsonMessage {
+        kind: method.input(),
+        resume_token: last_event(&parts.headers),
+        place,
+        largest: largest(path, most),
+    };
+    Ok(Called {
+        request: Request::from_parts(into_grpc(parts), message.read(body)),
+        answer_in: method,
+    })
+}
+
+fn into_grpc(mut parts: Parts) -> Parts {
+    for name in FOREIGN {
+        parts.headers.remove(name);
+    }
+    let headers = &mut parts.headers;
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    parts.method = Method::POST;
+    parts.version = Version::HTTP_2;
+    parts
+}
+
+/// Browsers let a page of somebody else send other kinds without asking first.
+fn check_kind(headers: &HeaderMap) -> Result<(), Status> {
+    let kind = headers.get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let (kind, charset) = kind.split_once(';').unwrap_or((kind, "charset=utf-8"));
+    let is_json = kind.trim().eq_ignore_ascii_case(JSON);
+    if is_json && charset.trim().eq_ignore_ascii_case("charset=utf-8") {
+        return Ok(());
+    }
+    let message = match kind.starts_with(GRPC) {
+        true => "gRPC needs HTTP/2, of which this request is not",
+        false => "a call is sent with `content-type: application/json`",
+    };
+    Err(errors::gateway::http_invalid(message))
+}
+
+/// Whether a method only reads, so that it may be called with GET.
+fn is_look(path: &str) -> bool {
+    let needed = access(path);
+    matches!(needed, Some(Access::Anybody | Access::In(Role::Reader)))
+}
+
+/// The message of a GET; without one it is empty.
+fn message_of(uri: &Uri) -> Result<Body, Status> {
+    let query = uri.query().unwrap_or_default();
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    let text = match (parameters.next(), parameters.next()) {
+        (None, _) => String::new(),
+        (Some((name, text)), None) if name == MESSAGE => text.into_owned(),
+        _ => {
+            let message = "a GET has one parameter: `message`, the request as JSON";
+            return Err(errors::gateway::http_invalid(message));
+        }
+    };
+    Ok(Body::new(http_body_util::Full::from(text)))
+}
+
+fn wrong_verb(path: &str) -> Box<Response<Body>> {
+    let (allowed, message) = match is_look(path) {
+        true => ("GET, POST", "this method is called with POST or GET"),
+        false => ("POST", "this method is called with POST"),
+    };
+    let mut answer = answer::failure(&errors::gateway::http_invalid(message));
+    *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    let allowed = HeaderValue::from_static(allowed);
+    answer.headers_mut().insert(ALLOW, allowed);
+    Box::new(answer)
+}
+
+/// Where a stream is to go on, as browsers say it.
+fn last_event(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(LAST_EVENT_ID)?.to_str().ok()?;
+    (!id.is_empty()).then(|| id.to_owned())
+}

@@ -1,0 +1,43 @@
+//! The messages and methods of what the port serves, by their names: for a gateway that knows none
+//! of them by type.
+
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
+use rallypoint_client::api::DESCRIPTOR;
+use serde_json::Serializer;
+use std::sync::LazyLock;
+
+static MESSAGES: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let mut pool = DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making");
+    for more in [
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        // Errors and their details.
+        tonic_types::pb::FILE_DESCRIPTOR_SET,
+    ] {
+        pool.decode_file_descriptor_set(more)
+            .expect("descriptors of a library");
+    }
+    pool
+});
+
+pub(super) fn pool() -> &'static DescriptorPool {
+    &MESSAGES
+}
+
+/// The method at `/package.Service/Method`.
+pub(super) fn method(path: &str) -> Option<MethodDescriptor> {
+    let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+    let service = MESSAGES.get_service_by_name(service)?;
+    service.methods().find(|found| found.name() == method)
+}
+
+/// The JSON of a message: the one form that it has everywhere, names as in the proto files and
+/// numbers as numbers (`docs/decisions/0130`).
+pub(super) fn json(message: &DynamicMessage) -> Option<String> {
+    let options = SerializeOptions::new()
+        .use_proto_field_name(true)
+        .stringify_64_bit_integers(false)
+        .skip_default_fields(false);
+    let mut json = Serializer::new(Vec::new());
+    message.serialize_with_options(&mut json, &options).ok()?;
+    String::from_utf8(json.into_inner()).ok()
+}

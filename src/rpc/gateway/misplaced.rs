@@ -1,0 +1,143 @@
+//! What is wrong with a request in JSON: the field, by its path in the proto message, and what it
+//! needs. What the request says there is not repeated.
+
+use crate::rpc::errors::{self, reason::Reason};
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+use tonic::Status;
+
+/// Characters of a name that are repeated.
+const MAX_NAME: usize = 40;
+
+/// Why a text is no message of `kind`: what came of it at `path`.
+pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json::Error) -> Status {
+    if error.classify() != Category::Data {
+        return errors::gateway::not_json(error.line(), error.column());
+    }
+    let (mut name, place) = follow(kind, path);
+    let said = error.to_string();
+    if let Some(unknown) = quoted_after(&said, "unrecognized field name '") {
+        let separator = if name.is_empty() { "" } else { "." };
+        name = format!("{name}{separator}{}", shortened(unknown));
+        let message = "this server has no field of this name".to_owned();
+        return errors::gateway::field(&name, Reason::FieldUnknown, message);
+    }
+    if let Some(oneof) = quoted_after(&said, "multiple fields provided for oneof '") {
+        let message = format!("only one of {} can be set", members(&place, oneof));
+        return errors::gateway::field(&name, Reason::MessageMalformed, message);
+    }
+    let message = format!("{} is needed", needed(&place));
+    errors::gateway::field(&name, Reason::MessageMalformed, message)
+}
+
+/// Where in a message a path leads.
+enum Place {
+    Message(MessageDescriptor),
+    /// A field as a whole.
+    Field(FieldDescriptor),
+    /// An element of it, or the value of an entry.
+    Element(Kind),
+    Nowhere,
+}
+
+/// The path in the names of the proto files, and where it leads.
+fn follow(kind: &MessageDescriptor, path: &Path) -> (String, Place) {
+    let (mut name, mut place) = (String::new(), Place::Message(kind.clone()));
+    for segment in path {
+        let inner = match &place {
+            Place::Message(message) => Some(message.clone()),
+            Place::Field(field) if !field.is_list() && !field.is_map() => {
+                field.kind().as_message().cloned()
+            }
+            Place::Element(kind) => kind.as_message().cloned(),
+            _ => None,
+        };
+        place = match (segment, inner, place) {
+            (Segment::Map { key }, Some(message), _) => {
+                let field = message.get_field_by_json_name(key);
+                let Some(field) = field.or_else(|| message.get_field_by_name(key)) else {
+                    return (name, Place::Message(message));
+                };
+                if !name.is_empty() {
+                    name.push('.');
+                }
+                name.push_str(field.name());
+                Place::Field(field)
+            }
+            (Segment::Seq { index }, _, Place::Field(field)) => {
+                name.push_str(&format!("[{index}]"));
+                Place::Element(field.kind())
+            }
+            (Segment::Map { key }, _, Place::Field(field)) if field.is_map() => {
+                name.push_str(&format!("[{:?}]", shortened(key)));
+                let entry = field.kind();
+                let value = entry
+                    .as_message()
+                    .map(|entry| entry.map_entry_value_field());
+                value.map_or(Place::Nowhere, |value| Place::Element(value.kind()))
+            }
+            _ => Place::Nowhere,
+        };
+    }
+    (name, place)
+}
+
+/// What belongs at a place.
+fn needed(place: &Place) -> String {
+    match place {
+        Place::Message(_) => "an object".into(),
+        Place::Field(field) if field.is_map() => "an object".into(),
+        Place::Field(field) if field.is_list() => "a list".into(),
+        Place::Field(field) => needed_by(&field.kind()),
+        Place::Element(kind) => needed_by(kind),
+        Place::Nowhere => "another value".into(),
+    }
+}
+
+fn needed_by(kind: &Kind) -> String {
+    match kind {
+        Kind::String => "a text".into(),
+        Kind::Bytes => "a text in base64".into(),
+        Kind::Bool => "true or false".into(),
+        Kind::Double | Kind::Float => "a number".into(),
+        Kind::Enum(values) => {
+            let values = values.values().skip(1);
+            let names: Vec<String> = values.map(|value| value.name().to_owned()).collect();
+            format!("one of {}", names.join(", "))
+        }
+        Kind::Message(message) => match message.full_name() {
+            "google.protobuf.Duration" => "a duration in seconds like \"1.5s\"".into(),
+            "google.protobuf.Timestamp" => "a time like \"2026-12-01T08:00:00Z\"".into(),
+            "google.protobuf.FieldMask" => "a text like \"weight,labels\"".into(),
+            _ => "an object".into(),
+        },
+        _ => "a whole number in its range".into(),
+    }
+}
+
+/// The fields of which only one can be set.
+fn members(place: &Place, oneof: &str) -> String {
+    let message = match place {
+        Place::Message(message) => Some(message.clone()),
+        Place::Field(field) => field.kind().as_message().cloned(),
+        Place::Element(kind) => kind.as_message().cloned(),
+        Place::Nowhere => None,
+    };
+    let found = message.and_then(|message| message.oneofs().find(|found| found.name() == oneof));
+    let fields = found.map(|oneof| {
+        let names = oneof.fields().map(|field| format!("`{}`", field.name()));
+        names.collect::<Vec<_>>().join(", ")
+    });
+    fields.unwrap_or_default()
+}
+
+fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+    let (_, after) = text.split_once(before)?;
+    let (quoted, _) = after.rsplit_once('\'')?;
+    Some(quoted)
+}
+
+fn shortened(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME)]
+}
