@@ -227,6 +227,10 @@ pub struct CoreStatus {
     pub slots: Vec<(Work, u32, u32, u32)>,
     /// Submission time of the oldest task that may run.
     pub oldest_queued: Option<Time>,
+    /// Tasks that have ended in this core.
+    pub ended: i64,
+    /// Of them, those that failed.
+    pub failed: i64,
     /// Pauses of targets.
     pub pauses: Vec<PauseView>,
     /// Claims on resources.

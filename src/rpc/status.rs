@@ -253,6 +253,8 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         running: core.counts.running,
         retrying: core.counts.retrying,
         oldest_queued_at: core.oldest_queued.map(timestamp),
+        ended: core.ended,
+        failed: core.failed,
     });
     let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
         kind: Some(slot_kind(work)),

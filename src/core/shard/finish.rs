@@ -90,6 +90,7 @@ impl Shard {
         let outcome = ending.outcome;
         let work = &span.spec.work;
         turn.out.tally.count_ended(work, outcome, span.count);
+        self.totals.count_ended(outcome, span.count);
         self.jobs.note_outcome(turn, handle, outcome, span.count);
         let rows = push_done(turn, handle, done_no, ending.of(span), &copies);
         self.add_uncovered(handle, span.count, rows);

@@ -2,7 +2,7 @@
 //! many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, Waiting,
+    CoreStatus, Counts, Handle, Outcome, SchedulerState, Shard, Time, Waiting,
     fairness::slot_kinds::KindSlots, scheduler::Scheduler,
 };
 use std::collections::BTreeSet;
@@ -15,6 +15,9 @@ pub(crate) struct Totals {
     schedulers: i64,
     /// Schedulers with tasks that may start, by the submission of the oldest one.
     oldest: BTreeSet<(Time, Handle)>,
+    /// Tasks that have ended, and those of them that failed; for rates, and not in the digest.
+    ended: i64,
+    failed: i64,
 }
 
 impl Totals {
@@ -27,6 +30,14 @@ impl Totals {
             retrying,
         } = self.counts;
         (self.schedulers, blocked + queued + running + retrying)
+    }
+
+    /// Counts tasks that have ended alike.
+    pub(crate) fn count_ended(&mut self, outcome: Outcome, count: u32) {
+        self.ended += i64::from(count);
+        if outcome.is_failure() {
+            self.failed += i64::from(count);
+        }
     }
 
     /// Takes in what has changed about a scheduler.
@@ -70,6 +81,8 @@ impl Shard {
             lags: self.fair.slots.iter().map(lag).collect(),
             slots,
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
+            ended: self.totals.ended,
+            failed: self.totals.failed,
             pauses: self.pause_views(),
             claims: self.resources.counts(),
             jobs: self.jobs.counts(now, &self.limits),
