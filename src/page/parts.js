@@ -1,0 +1,84 @@
+// What views are made of.
+
+import { h } from "./dom.js";
+import { short, word } from "./format.js";
+
+const TONES = {
+  succeeded: "good", released: "", open: "run", running: "run", connecting: "run", held: "run",
+  failed: "bad", "timed out": "bad", exhausted: "bad", lost: "bad", missed: "bad", halted: "bad", away: "bad",
+  blocked: "wait", retrying: "wait", paused: "wait", waiting: "wait", queued: "wait", skipped: "", cancelled: "",
+};
+
+export const badge = (text, tone) => (text ? h("span.badge", { class: tone ?? TONES[text] ?? "" }, text) : null);
+
+export function card(title, note, end, ...content) {
+  return h("section.card", { "aria-label": title }, h("header", {}, h("h2", {}, title),
+    note ? h("span.quiet", {}, note) : null, end ? h("span.end", {}, end) : null), ...content);
+}
+
+export function figure(name, value, note, more = null, wide = false) {
+  return h("div.figure", { class: wide ? "wide" : "" }, h("dt", {}, name),
+    h("dd", {}, value, note ? h("div.note", {}, note) : null, more));
+}
+
+export const figures = (...all) => h("dl.figures", {}, ...all);
+
+/** What stands where a list would: that there is nothing, and what to do. */
+export const empty = (...text) => h("div.empty", {}, ...text.map((one) => (typeof one === "string" ? h("p", {}, one) : one)));
+
+export const command = (text) => h("pre", { tabindex: "0", "aria-label": "Command" }, text);
+
+/** columns: { name, cell(row), num, tight, wide }. */
+export function table(name, columns, rows, key) {
+  const kind = (column) => [column.num && "num", column.tight && "tight", column.wide && "wide", column.name === "" && "end"].filter(Boolean).join(" ");
+  return h("div.scroll", {}, h("table.stack", { "aria-label": name },
+    h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kind(column) },
+      column.name || h("span", { "aria-label": "Actions" }))))),
+    h("tbody", {}, rows.map((row) => h("tr", { "data-key": key?.(row) },
+      columns.map((column) => { const content = column.cell(row);
+        return h("td", { class: `${kind(column)}${content === "–" ? " none" : ""}`, "data-label": column.name }, h("div.cell", {}, content)); }))))));
+}
+
+export const facts = (pairs) => h("dl.facts", {}, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+  .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+
+/** parts: [{ part, tone, title }]; `whole` is the full width. */
+export function bar(parts, whole, label, tall = false) {
+  const width = (part) => (whole > 0 ? Math.min(100, (part / whole) * 100) : 0);
+  return h("div.bar", { class: tall ? "tall" : "", role: "img", "aria-label": label, title: label },
+    parts.filter((one) => one.part > 0).map((one) => h("i", { class: one.tone ?? "", "width%": width(one.part), title: one.title })));
+}
+
+/** A line through `values`, oldest first. */
+export function spark(values, label) {
+  const top = Math.max(...values, 1), step = 100 / Math.max(values.length - 1, 1);
+  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(31 - (value / top) * 28).toFixed(1)}`);
+  return h("svg", { class: "spark", viewBox: "0 0 100 32", preserveAspectRatio: "none", role: "img", "aria-label": label },
+    points.length > 1 ? [h("path", { class: "area", d: `M0,32L${points.join("L")}L100,32Z` }), h("path", { d: `M${points.join("L")}` })] : null);
+}
+
+export const schedulerLink = (handle, name) => h("a", { href: `#/schedulers/${handle}` },
+  name ? name : h("span.mono", { title: handle }, short(handle)));
+
+export const taskLink = (handle, seq, text) => h("a", { href: `#/schedulers/${handle}/tasks/${seq}` }, text ?? `task ${seq}`);
+
+export const kindName = (kind) => kind?.sql_target ?? (kind?.noop ? "no-op" : "?");
+
+/** State of a task, or how it ended. */
+export function taskBadge(task) {
+  return task.state === "TASK_STATE_DONE" ? badge(word(task.done?.outcome, "OUTCOME")) : badge(word(task.state, "TASK_STATE"));
+}
+
+export function schedulerBadges(one) {
+  const state = word(one.state, "SCHEDULER_STATE");
+  return [badge(state), one.paused ? badge("paused") : null, one.halt ? badge("halted") : null];
+}
+
+/** Tasks of a scheduler as a bar. */
+export function progress(one, tall) {
+  const label = `${one.done} of ${one.submitted} tasks ended, ${one.running} running, ${one.queued} queued, ${one.blocked} blocked, ${one.retrying} retrying`;
+  return bar([{ part: one.done, tone: "good" }, { part: one.running }, { part: one.retrying, tone: "wait" },
+    { part: one.queued + one.blocked, tone: "idle" }], one.submitted, label, tall);
+}
+
+export const nameOf = (one) => one.settings?.display_name || one.name || "";

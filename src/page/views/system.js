@@ -1,0 +1,82 @@
+// Replicas, targets, executors, the journal: what the service itself is made of.
+
+import { h } from "../dom.js";
+import { action } from "../dialog.js";
+import { ago, clock, millis, moment, number, span } from "../format.js";
+import { badge, bar, card, empty, facts, kindName, schedulerLink, table, taskLink } from "../parts.js";
+
+export function system(view) {
+  const seen = { status: null, executions: [] };
+  const draw = () => { if (seen.status) view.show(...page(view, seen)); };
+  view.follow("StatusService/WatchExecutions", { interval: "1s" }, (message) => { seen.executions = message.executions; draw(); });
+  view.every(2000, async () => { seen.status = await view.call("StatusService/GetStatus"); draw(); });
+}
+
+function page(view, { status, executions }) {
+  return [
+    h("div.head", {}, h("div", {}, h("h1", {}, "System"), h("p.quiet.small", {}, `Rallypoint ${status.version}`))),
+    status.unreachable.length ? h("p.notice.bad", { role: "alert" }, `No answer from: ${status.unreachable.join(", ")}.`) : null,
+    targets(view, status), fences(view, status), h("div.two", {}, replicas(status), journal(status)), executors(executions), unreadable(status),
+  ];
+}
+
+function targets(view, { targets: all, paused_targets: paused }) {
+  const pauseOf = (name) => paused.find(({ pause }) => pause.target === name);
+  const everywhere = pauseOf("");
+  const reason = { name: "reason", label: "Why", required: true };
+  const mode = { name: "mode", label: "What runs", options: [["PAUSE_MODE_DRAIN", "goes on to its end"], ["PAUSE_MODE_CANCEL_RUNNING", "is stopped, and runs again afterwards"]] };
+  const pause = (name) => (pauseOf(name)
+    ? action(view, { name: "Resume", title: `Resume ${name}?`, text: "Tasks on it start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { target: name, ...values }) })
+    : action(view, { name: "Pause", title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.call("OperatorService/PauseTarget", { target: name, ...values }) }));
+  const columns = [
+    { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
+    { name: "State", tight: true, cell: (one) => [one.available ? badge("there", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
+    { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
+    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
+  ];
+  if (!view.reader) columns.push({ name: "", cell: (one) => pause(one.name) });
+  return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", text: "Tasks start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
+    everywhere ? h("p.notice", {}, `All targets are paused by ${everywhere.pause.paused_by}: ${everywhere.pause.reason}`) : null,
+    all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));
+}
+
+function fences(view, { pending_fences: all }) {
+  if (!all.length) return null;
+  const columns = [{ name: "Target", cell: (one) => one.target }, { name: "Replica", cell: (one) => one.replica }, { name: "pid", num: true, cell: (one) => h("span.pid", {}, `${one.backend_pid}`) },
+    { name: "Since", tight: true, cell: (one) => ago(moment(one.since)) }, { name: "Why", wide: true, cell: (one) => one.why }];
+  if (!view.reader) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, title: "Declare these sessions dead?", text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
+    fields: [{ name: "reason", label: "Why this is known", required: true }], run: ({ reason }) => view.call("OperatorService/DeclareDead", { target: one.target, replica: one.replica, reason }) }) });
+  return card("Sessions whose end cannot be shown", "their tasks wait", null, table("Sessions", columns, all, (one) => `${one.target} ${one.backend_pid}`));
+}
+
+function replicas({ replicas: all }) {
+  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : null] }, { name: "Epoch", num: true, cell: (one) => (one.owner ? number(one.epoch) : "–") },
+    { name: "Started", tight: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, cell: (one) => ago(moment(one.seen_at)) }];
+  return card("Replicas", "", null, table("Replicas", columns, all, (one) => one.name));
+}
+
+function journal({ journal: one }) {
+  const because = { REASON_DUE: "nothing: the next round drops it", REASON_CHECKPOINT: "a checkpoint needs its rows", REASON_UNFINISHED: "an unfinished task of that day", REASON_READER: "a session reads it in a long transaction" };
+  const pin = one.pin && [because[one.pin.reason], one.pin.handle ? [", ", schedulerLink(one.pin.handle)] : null, one.pin.backend_pid ? [", process ", h("span.pid", {}, `${one.pin.backend_pid}`), ` (${one.pin.application})`] : null];
+  return card("Journal", "", null, facts([["State", one.available ? badge("there", "good") : badge("away")], ["Error", one.error], ["Last batch", `${number(one.batch_no)}, ${span(millis(one.last_durable_age))} ago`],
+    ["Kept for", `${one.retention_days} days`], ["Oldest day", one.oldest_day], ["Kept longer by", pin]]));
+}
+
+function executors(executions) {
+  const groups = new Map();
+  for (const run of executions) {
+    const key = `${run.replica} · ${kindName(run.kind)}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(run);
+  }
+  const rows = [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
+  const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy.length }], one.slots.length, `${one.busy.length} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy.length} of ${one.slots.length} busy`)] },
+    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq)]) : h("span.quiet", {}, "nothing")) }];
+  return card("Executors", "", null, rows.length ? table("Executors", columns, rows, (one) => one.name) : empty("No executor has reported its slots yet."));
+}
+
+function unreadable({ unreadable_schedulers: all, unreadable: count }) {
+  if (!all.length) return null;
+  const columns = [{ name: "Scheduler", cell: (one) => h("span.mono", {}, one.handle) }, { name: "Namespace", cell: (one) => one.namespace }, { name: "Why", wide: true, cell: (one) => one.why }];
+  return card("Schedulers that cannot be read", `${number(count)}: their rows are kept`, null, table("Unreadable", columns, all));
+}
