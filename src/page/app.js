@@ -2,7 +2,7 @@
 
 import { ApiError, call, follow } from "./api.js";
 import { h, show } from "./dom.js";
-import { signIn, identity } from "./session.js";
+import { may, recognise, signIn, whoami } from "./session.js";
 import { overview } from "./views/overview.js";
 import { schedulers } from "./views/schedulers.js";
 import { scheduler } from "./views/scheduler.js";
@@ -45,7 +45,7 @@ function said(state, text) {
 function viewOf(path, query, params) {
   const { signal } = leave;
   const view = {
-    query, params, signal, reader: identity.reader,
+    query, params, signal, may,
     call: (method, message) => call(method, message, signal),
     show: (...children) => { if (!signal.aborted) show(content, ...children); },
     /** Changes parameters of the address, without another view. */
@@ -87,7 +87,7 @@ function viewOf(path, query, params) {
 
 function trouble(error, signal) {
   if (signal.aborted || error.name === "AbortError") return;
-  if (error instanceof ApiError && error.code === 16) return signIn(content, route);
+  if (error instanceof ApiError && error.code === 16) { leave.abort(); return signIn(content, route); }
   if (!(error instanceof ApiError)) console.error(error);
   const missing = error.code === 5 || error.code === 3;
   if (missing) show(content, h("section.card", {}, h("h1", {}, "Nothing here"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/" }, "To the overview"))));
@@ -102,6 +102,7 @@ function route() {
   const found = ROUTES.map(([pattern, view, title]) => ({ match: path.match(pattern), view, title })).find((one) => one.match);
   const first = `#/${path.split("/")[1]}`;
   show(document.getElementById("nav"), NAVIGATION.map(([href, name]) => h("a", { href, "aria-current": href === first ? "page" : null }, name)));
+  show(document.getElementById("who"), whoami());
   document.title = `${found?.title ?? "Nothing here"} · Rallypoint`;
   if (!found) return trouble(new ApiError({ code: 5, message: "There is no such view." }, 404), leave.signal);
   const params = Object.fromEntries(Object.entries(found.match.groups ?? {}).map(([key, value]) => [key, decodeURIComponent(value)]));
@@ -110,10 +111,12 @@ function route() {
 }
 
 window.addEventListener("hashchange", () => { route(); content.focus({ preventScroll: true }); window.scrollTo(0, 0); });
+// An address behind the `#` is a view here, and no place in the page.
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   const [href] = NAVIGATION[Number(event.key) - 1] ?? [];
   if (href) location.hash = href.slice(1);
   if (event.key === "/") { document.querySelector("main .filters :is(input, select)")?.focus(); event.preventDefault(); }
 });
-route();
+recognise().catch(() => true).then((known) => (known ? route() : signIn(content, route)));

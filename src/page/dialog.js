@@ -30,9 +30,9 @@ export async function sayFailed(what, error) {
   await ask({ title: what, text: error.message, confirm: "All right" });
 }
 
-/** A button that asks first, then does it and has the view read again. */
-export function action(view, { name, title, text, confirm, danger, fields, main, run }) {
-  if (view.reader) return null;
+/** A button that asks first, then does it and has the view read again; for those who have the role. */
+export function action(view, { name, title, text, confirm, danger, fields, main, run, needs = "submitter", everywhere = false }) {
+  if (!view.may(needs, everywhere)) return null;
   return h("button", { type: "button", class: [danger && "danger", main && "main"].filter(Boolean).join(" "), onclick: async () => {
     const values = await ask({ title: title ?? `${name}?`, text, confirm: confirm ?? name, danger, fields });
     if (!values) return;

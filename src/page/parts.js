@@ -30,13 +30,13 @@ export const command = (text) => h("pre", { tabindex: "0", "aria-label": "Comman
 
 /** columns: { name, cell(row), num, tight, wide }. */
 export function table(name, columns, rows, key) {
-  const kind = (column) => [column.num && "num", column.tight && "tight", column.wide && "wide", column.name === "" && "end"].filter(Boolean).join(" ");
+  const kind = (column) => [column.num && "num", column.tight && "tight", column.wide && "wide", column.name === "" && "end", column.named && "named"].filter(Boolean).join(" ");
   return h("div.scroll", {}, h("table.stack", { "aria-label": name },
     h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kind(column) },
-      column.name || h("span", { "aria-label": "Actions" }))))),
+      column.name || h("span.unseen", {}, "Actions"))))),
     h("tbody", {}, rows.map((row) => h("tr", { "data-key": key?.(row) },
       columns.map((column) => { const content = column.cell(row);
-        return h("td", { class: `${kind(column)}${content === "–" ? " none" : ""}`, "data-label": column.name }, h("div.cell", {}, content)); }))))));
+        return h("td", { class: `${kind(column)}${content === "–" || content === null ? " none" : ""}`, "data-label": column.name }, h("div.cell", {}, content)); }))))));
 }
 
 export const facts = (pairs) => h("dl.facts", {}, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")

@@ -1,13 +1,67 @@
 // Who looks at the page, on a server that knows its callers.
 
+import { call, session } from "./api.js";
 import { h, show } from "./dom.js";
 
-/** reader: may look and do nothing; the page shows no buttons then. */
-export const identity = { reader: false };
+const ROLES = ["", "reader", "submitter", "operator", "admin"];
+const NAMESPACE = "rallypoint-namespace";
+
+/** Who it is: nobody yet. */
+export const identity = { knows_callers: false, name: "", namespace: "", role: "", everywhere: "" };
+
+/** Whether who looks has a role, in the namespace or in all of them. */
+export function may(role, everywhere = false) {
+  return ROLES.indexOf(everywhere ? identity.everywhere : identity.role) >= ROLES.indexOf(role);
+}
+
+async function ask(method, message, namespace) {
+  const named = namespace ? { "rallypoint-namespace": namespace } : {};
+  const response = await fetch("/session", { method, headers: { "content-type": "application/json", "rallypoint-page": "1", ...named }, body: message && JSON.stringify(message) });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.message || "the server does not answer");
+  return answer;
+}
+
+/** Finds out who looks. */
+export async function recognise() {
+  session.namespace = localStorage.getItem(NAMESPACE) ?? "";
+  Object.assign(identity, await ask("GET", undefined, session.namespace));
+  return !identity.knows_callers || (identity.name !== "" && identity.role !== "");
+}
+
+export async function signOut() {
+  await ask("DELETE");
+  localStorage.removeItem(NAMESPACE);
+  location.reload();
+}
 
 /** Asks for a token, then goes on with `then`. */
 export function signIn(content, then) {
+  const fault = h("p.notice.bad", { role: "alert", hidden: true });
+  const submit = async (event) => {
+    event.preventDefault();
+    const { token, namespace } = Object.fromEntries(new FormData(event.target));
+    try {
+      Object.assign(identity, await ask("POST", { token }, namespace.trim()));
+      session.namespace = namespace.trim();
+      localStorage.setItem(NAMESPACE, session.namespace);
+      // The door has the last word: it says which namespaces there are for this caller.
+      await call("StatusService/GetStatus");
+      then();
+    } catch (error) {
+      fault.hidden = false;
+      fault.textContent = error.message;
+    }
+  };
   show(content, h("section.card.sign-in", {}, h("h1", {}, "Sign in"),
-    h("p", {}, "This server knows its callers."), h("p.quiet", {}, "Signing in from the page is not possible yet: use rallypoint or curl with a token."),
-    h("div.actions", {}, h("button", { type: "button", onclick: then }, "Try again"))));
+    h("p.quiet", {}, "This server knows its callers. The token is kept by the browser where no script can read it, and sent to this server alone."), fault,
+    h("form.stack-form", { onsubmit: submit }, h("label", {}, "Token", h("input", { name: "token", type: "password", autocomplete: "current-password", required: true, autofocus: true })),
+      h("label", {}, "Namespace, if you have several", h("input", { name: "namespace", autocomplete: "off", value: session.namespace })),
+      h("div.actions", {}, h("button.main", { type: "submit" }, "Sign in")))));
+}
+
+/** Who it is, and how to leave. */
+export function whoami() {
+  if (!identity.knows_callers || !identity.name) return null;
+  return h("span.who", {}, `${identity.name} · ${identity.namespace}, ${identity.role}`, " ", h("button.link", { type: "button", onclick: signOut }, "Sign out"));
 }

@@ -14,12 +14,13 @@ mod messages;
 mod misplaced;
 mod openapi;
 mod same_site;
+mod session;
 mod translation;
 
 pub(crate) use same_site::Hosts;
 
 use super::message_budget::Room;
-use crate::page;
+use crate::{identity::Authenticator, page};
 use call::Called;
 use futures_util::future::{BoxFuture, Either, FutureExt, ready};
 use http_body_util::Full;
@@ -54,6 +55,10 @@ pub(super) struct Settings {
     pub room: Room,
     /// The most bytes of a request.
     pub largest: usize,
+    /// Knows callers, for the page; `None`: everybody may do everything.
+    pub authenticator: Option<Authenticator>,
+    /// Callers come by TLS.
+    pub by_tls: bool,
 }
 
 impl<S> Gateway<S> {
@@ -79,6 +84,11 @@ where
         if is_grpc(&request) {
             return Either::Left(self.inner.call(request));
         }
+        if request.uri().path() == session::PATH {
+            let settings = self.settings.clone();
+            let answer = async move { Ok(guarded(of_session(request, &settings).await)) };
+            return Either::Right(answer.boxed());
+        }
         let answer = match called(request, &self.settings) {
             Ok(Called { request, answer_in }) => {
                 let answered = self.inner.call(request);
@@ -99,6 +109,13 @@ fn is_grpc(request: &Request<Body>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     request.version() == Version::HTTP_2 && kind.starts_with(GRPC)
+}
+
+async fn of_session(request: Request<Body>, settings: &Settings) -> Response<Body> {
+    match same_site::check(&request, &settings.hosts) {
+        Ok(()) => session::answer(request, settings).await,
+        Err(status) => answer::failure(&status),
+    }
 }
 
 /// The gRPC call that a request asks for, or the answer to one that asks for none.

@@ -200,6 +200,8 @@ pub(crate) async fn serve(
         hosts: config.hosts.clone(),
         room: room.clone(),
         largest: MAX_REQUEST_BYTES,
+        authenticator: config.authenticator.clone(),
+        by_tls: config.tls.is_some(),
     });
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let served = transport()

@@ -47,6 +47,9 @@ pub(crate) async fn serve_unready(
         hosts,
         room: room.clone(),
         largest: server::MAX_REQUEST_BYTES,
+        // Who calls is known once calls can be answered.
+        authenticator: None,
+        by_tls: false,
     });
     let served = server::transport()
         .accept_http1(true)

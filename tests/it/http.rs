@@ -3,11 +3,46 @@
 
 mod documented;
 mod refusals;
+mod session;
 mod streams;
 
 use crate::harness::standalone::Standalone;
 use serde_json::Value;
-use std::process::Command;
+use sha2::{Digest, Sha256};
+use std::{fs, path::Path, process::Command};
+use tempfile::TempDir;
+
+const JSON: &str = "content-type: application/json";
+
+/// A server that knows its callers by `reader-token` and `operator-token`.
+pub(crate) struct Knowing {
+    pub(crate) server: Standalone,
+    _folder: TempDir,
+}
+
+impl Knowing {
+    pub(crate) fn start() -> Knowing {
+        let folder = TempDir::new().expect("a directory");
+        let (mut tokens, mut rules) = (String::new(), String::new());
+        for role in ["reader", "operator"] {
+            let hash = Sha256::digest(format!("{role}-token"));
+            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            tokens.push_str(&format!("{role} = \"sha256:{hash}\"\n"));
+            rules.push_str(&format!(
+                "[[access]]\nidentities = [\"token:{role}\"]\nnamespaces = [\"default\"]\n\
+                 role = \"{role}\"\n"
+            ));
+        }
+        let config = folder.path().join("rallypoint.toml");
+        fs::write(folder.path().join("tokens.toml"), tokens).expect("written");
+        let text = format!("[identity]\ntoken_file = \"tokens.toml\"\n{rules}");
+        fs::write(&config, text).expect("written");
+        Knowing {
+            server: Standalone::with(&[Path::new("--config"), &config]),
+            _folder: folder,
+        }
+    }
+}
 
 /// What curl got.
 struct Answer {
@@ -50,7 +85,7 @@ fn curl(arguments: &[&str]) -> Answer {
 /// Calls a method.
 fn call(server: &Standalone, method: &str, message: &str) -> Answer {
     let url = format!("{}/rallypoint.v1.{method}", server.url);
-    curl(&["-H", "content-type: application/json", &url, "-d", message])
+    curl(&["-H", JSON, &url, "-d", message])
 }
 
 fn opened(server: &Standalone) -> String {

@@ -20,6 +20,7 @@ mod jobs;
 mod journal;
 mod metrics;
 mod overload;
+mod page;
 mod peers;
 mod private_postgres;
 mod promises;

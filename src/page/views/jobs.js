@@ -33,14 +33,14 @@ function draw(view, rows, more, counts, last) {
   const columns = [
     { name: "Job", cell: (job) => h("a", { href: jobHref(job.name) }, job.name) },
     { name: "Due", cell: (job) => h("code", {}, schedule(job.settings?.schedule)) },
-    { name: "Next", tight: true, cell: (job) => (job.paused ? badge("paused") : job.next_due ? h("span", { title: clock(moment(job.next_due)) }, ago(moment(job.next_due))) : "–") },
+    { name: "Next", tight: true, named: true, cell: (job) => (job.paused ? badge("paused") : job.next_due ? h("span", { title: clock(moment(job.next_due)) }, ago(moment(job.next_due))) : "–") },
     { name: "Last runs", tight: true, cell: (job) => (last.get(job.name)?.length ? marks(last.get(job.name)) : h("span.quiet", {}, "none yet")) },
     { name: "Last", tight: true, cell: (job) => { const run = last.get(job.name)?.[0]; return run ? [badge(word(run.state, "RUN_STATE"), job.failures ? "bad" : undefined)] : null; } },
-    { name: "Changed by", cell: (job) => job.changed_by },
+    { name: "Changed by", named: true, cell: (job) => job.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Jobs")), h("div.actions", {}, agent.stopped
-    ? action(view, { name: "Start the agent", main: true, text: "Jobs of all namespaces are fired again. Due times since the stop go by each job's misfire rule.", run: () => view.call("JobService/StartAgent") })
-    : action(view, { name: "Stop the agent", danger: true, text: "No job of any namespace is fired until it is started again.",
+    ? action(view, { name: "Start the agent", main: true, needs: "operator", everywhere: true, text: "Jobs of all namespaces are fired again. Due times since the stop go by each job's misfire rule.", run: () => view.call("JobService/StartAgent") })
+    : action(view, { name: "Stop the agent", danger: true, needs: "operator", everywhere: true, text: "No job of any namespace is fired until it is started again.",
       fields: [{ name: "reason", label: "Why", required: true }, { name: "mode", label: "Runs that go on", options: [["STOP_MODE_DRAIN", "let them go on"], ["STOP_MODE_CANCEL_RUNNING", "cancel them"]] }],
       run: ({ reason, mode }) => view.call("JobService/StopAgent", { reason, mode }) }))),
   agent.stopped ? h("p.notice", {}, `The agent is stopped by ${agent.changed_by}: ${agent.reason || "no reason given"}. No job is fired.`) : null,

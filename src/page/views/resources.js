@@ -23,7 +23,7 @@ function draw(view, { resources: rows, next_page_token: next }) {
     { name: "Waiting", num: true, cell: (one) => number(one.waiting + one.waiting_tasks) },
     { name: "Usual hold", num: true, cell: (one) => span(millis(one.usual_hold)) || "–" },
     { name: "Rate", tight: true, cell: (one) => (one.settings.refill ? `${number(one.settings.refill.permits)} each ${span(millis(one.settings.refill.period))}` : "–") },
-    { name: "Changed by", cell: (one) => one.changed_by },
+    { name: "Changed by", named: true, cell: (one) => one.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Resources"))), card("All resources", "by name", null, rows.length ? table("Resources", columns, rows, (one) => one.name)
     : empty("No resource is defined in this namespace. A lock, and a command that runs while it is held:", command("rallypoint resource create orders --capacity 1\nrallypoint lock orders -- ./import")),

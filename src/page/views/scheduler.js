@@ -15,12 +15,14 @@ export function scheduler(view) {
   view.every(1000, async () => {
     seen.one = (await view.call("SchedulerService/DescribeScheduler", { handle })).scheduler;
     const active = seen.one.running + seen.one.queued + seen.one.retrying > 0;
-    if (dirty || active || view.query.toString() !== seen.read) {
+    // The address may change while this is read.
+    const asked = view.query.toString();
+    if (dirty || active || asked !== seen.read) {
       dirty = false;
       reads += 1;
       seen.tasks = await recent(view, handle);
       seen.list = await taskList.read(view, handle);
-      seen.read = view.query.toString();
+      seen.read = asked;
     }
     draw();
     if (reads === 1) {

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
-import { ago, clock, millis, moment, number, span } from "../format.js";
+import { ago, clock, millis, moment, number, short, span } from "../format.js";
 import { badge, bar, card, empty, facts, kindName, schedulerLink, table, taskLink } from "../parts.js";
 
 export function system(view) {
@@ -26,16 +26,16 @@ function targets(view, { targets: all, paused_targets: paused }) {
   const reason = { name: "reason", label: "Why", required: true };
   const mode = { name: "mode", label: "What runs", options: [["PAUSE_MODE_DRAIN", "goes on to its end"], ["PAUSE_MODE_CANCEL_RUNNING", "is stopped, and runs again afterwards"]] };
   const pause = (name) => (pauseOf(name)
-    ? action(view, { name: "Resume", title: `Resume ${name}?`, text: "Tasks on it start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { target: name, ...values }) })
-    : action(view, { name: "Pause", title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.call("OperatorService/PauseTarget", { target: name, ...values }) }));
+    ? action(view, { name: "Resume", needs: "operator", everywhere: true, title: `Resume ${name}?`, text: "Tasks on it start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { target: name, ...values }) })
+    : action(view, { name: "Pause", needs: "operator", everywhere: true, title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.call("OperatorService/PauseTarget", { target: name, ...values }) }));
   const columns = [
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
     { name: "State", tight: true, cell: (one) => [one.available ? badge("there", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
     { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
-  if (!view.reader) columns.push({ name: "", cell: (one) => pause(one.name) });
-  return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", text: "Tasks start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
+  if (view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
+  return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
     everywhere ? h("p.notice", {}, `All targets are paused by ${everywhere.pause.paused_by}: ${everywhere.pause.reason}`) : null,
     all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));
 }
@@ -44,14 +44,14 @@ function fences(view, { pending_fences: all }) {
   if (!all.length) return null;
   const columns = [{ name: "Target", cell: (one) => one.target }, { name: "Replica", cell: (one) => one.replica }, { name: "pid", num: true, cell: (one) => h("span.pid", {}, `${one.backend_pid}`) },
     { name: "Since", tight: true, cell: (one) => ago(moment(one.since)) }, { name: "Why", wide: true, cell: (one) => one.why }];
-  if (!view.reader) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, title: "Declare these sessions dead?", text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
+  if (view.may("admin", true)) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, needs: "admin", everywhere: true, title: "Declare these sessions dead?", text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
     fields: [{ name: "reason", label: "Why this is known", required: true }], run: ({ reason }) => view.call("OperatorService/DeclareDead", { target: one.target, replica: one.replica, reason }) }) });
   return card("Sessions whose end cannot be shown", "their tasks wait", null, table("Sessions", columns, all, (one) => `${one.target} ${one.backend_pid}`));
 }
 
 function replicas({ replicas: all }) {
   const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : null] }, { name: "Epoch", num: true, cell: (one) => (one.owner ? number(one.epoch) : "–") },
-    { name: "Started", tight: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, cell: (one) => ago(moment(one.seen_at)) }];
+    { name: "Started", tight: true, named: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, named: true, cell: (one) => ago(moment(one.seen_at)) }];
   return card("Replicas", "", null, table("Replicas", columns, all, (one) => one.name));
 }
 
@@ -71,7 +71,7 @@ function executors(executions) {
   }
   const rows = [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
   const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy.length }], one.slots.length, `${one.busy.length} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy.length} of ${one.slots.length} busy`)] },
-    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq)]) : h("span.quiet", {}, "nothing")) }];
+    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq, `${short(run.handle)} / ${run.seq}`)]) : h("span.quiet", {}, "nothing")) }];
   return card("Executors", "", null, rows.length ? table("Executors", columns, rows, (one) => one.name) : empty("No executor has reported its slots yet."));
 }
 

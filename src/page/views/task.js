@@ -73,7 +73,7 @@ function result(done) {
   let rows = [];
   try { rows = text ? JSON.parse(text) : []; } catch { /* cut off: shown as text below */ }
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  const columns = names.map((name) => ({ name, cell: (row) => (row[name] === null ? h("span.quiet", {}, "null") : typeof row[name] === "object" ? JSON.stringify(row[name]) : String(row[name])) }));
+  const columns = names.map((name) => ({ name, named: true, cell: (row) => (row[name] === null ? h("span.quiet", {}, "null") : typeof row[name] === "object" ? JSON.stringify(row[name]) : String(row[name])) }));
   return card("Result", `${number(affected)} row${affected === 1 ? "" : "s"}${truncated ? ", not all are stored" : ""}`, null,
     rows.length ? table("Rows", columns, rows.slice(0, 200)) : text ? h("pre", { tabindex: "0" }, text) : h("p.quiet", {}, done.rows_omitted ? "The rows are too large to be shown here." : "No rows are stored. To have some, submit with result_rows."));
 }

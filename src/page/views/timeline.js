@@ -89,15 +89,15 @@ function counts(band) {
 }
 
 function picture(band, { x, lines, from, barriers }) {
-  const height = Math.max(band.rows * LANE + 8, 40);
+  const height = Math.max(band.rows * LANE + 8, 52);
   const top = (height - band.rows * LANE) / 2;
   const failed = band.bars.filter((bar) => bar.tone === "bad").length;
   const label = `Order ${band.order}: ${counts(band)}${failed ? `, ${failed} failed` : ""}`;
-  return h("svg", { viewBox: `0 0 1000 ${height}`, height, preserveAspectRatio: "none", role: "img", "aria-label": label },
+  return h("svg", { viewBox: `0 0 1000 ${height}`, height, preserveAspectRatio: "none", role: "group", "aria-label": label },
     lines.map((at) => h("line", { class: "tick", x1: x(from + at), x2: x(from + at), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })),
     band.bars.map((bar) => svgLink({ href: `#/schedulers/${bar.task.id.handle}/tasks/${bar.task.id.seq}`, tabindex: "-1" },
-      h("rect", { class: bar.tone, x: x(bar.from), y: top + bar.lane * LANE + 1, width: Math.max(x(bar.to) - x(bar.from), 2), height: LANE - 2 },
-        h("title", {}, `task ${bar.task.id.seq}, ${bar.said}, ${span(bar.to - bar.from)}: ${bar.name}`)))),
+      h("title", {}, `task ${bar.task.id.seq}, ${bar.said}, ${span(bar.to - bar.from)}: ${bar.name}`),
+      h("rect", { class: bar.tone, x: x(bar.from), y: top + bar.lane * LANE + 1, width: Math.max(x(bar.to) - x(bar.from), 2), height: LANE - 2 }))),
     barriers.map((at) => h("line", { class: at === band.ends ? "barrier" : "tick", x1: Math.min(x(at), 999), x2: Math.min(x(at), 999), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })));
 }
 

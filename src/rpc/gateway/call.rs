@@ -6,7 +6,7 @@ use super::{
     answer,
     json_message::JsonMessage,
     media::{GRPC, JSON},
-    messages,
+    messages, session,
 };
 use crate::{
     identity::{Access, Role, access},
@@ -81,6 +81,7 @@ pub(super) fn of(
 }
 
 fn into_grpc(mut parts: Parts) -> Parts {
+    session::authorize(&mut parts.headers);
     for name in FOREIGN {
         parts.headers.remove(name);
     }

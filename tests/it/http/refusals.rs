@@ -1,11 +1,8 @@
 //! What is refused over HTTP, and how that is said.
 
-use super::{call, curl, opened};
+use super::{JSON, Knowing, call, curl, opened};
 use crate::harness::standalone::{Standalone, folder};
-use sha2::{Digest, Sha256};
 use std::fs;
-
-const JSON: &str = "content-type: application/json";
 
 #[test]
 fn pages_of_others_get_nothing() {
@@ -176,39 +173,20 @@ fn wrong_requests_are_told_what_is_wrong() {
 
 #[test]
 fn the_door_of_grpc_stands_before_calls_in_json_and_nothing_of_a_refused_one_is_read() {
-    let folder = folder();
-    fs::create_dir(&folder).expect("a directory");
-    let hash = Sha256::digest(b"a-readers-token");
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    fs::write(
-        folder.join("tokens.toml"),
-        format!("dashboard = \"sha256:{hash}\"\n"),
-    )
-    .expect("written");
-    let config = folder.join("rallypoint.toml");
-    let rules = "[identity]\ntoken_file = \"tokens.toml\"\n[[access]]\nidentities = [\"token:dashboard\"]\n\
-                 namespaces = [\"default\"]\nrole = \"reader\"\n";
-    fs::write(&config, rules).expect("written");
-    let server = Standalone::with(&[std::path::Path::new("--config"), &config]);
+    let Knowing { server, .. } = &Knowing::start();
     // Not even whether it is JSON.
     for message in ["{}", "no JSON"] {
-        let stranger = call(&server, "SchedulerService/ListSchedulers", message);
-        assert_eq!(
-            (stranger.code, stranger.reason().as_str()),
-            (401, "IDENTITY_MISSING")
-        );
+        let stranger = call(server, "SchedulerService/ListSchedulers", message);
+        let (code, reason) = (stranger.code, stranger.reason());
+        assert_eq!((code, reason.as_str()), (401, "IDENTITY_MISSING"));
     }
-    let token = "authorization: Bearer a-readers-token";
+    let token = "authorization: Bearer reader-token";
     let as_reader = |method: &str| {
         let url = format!("{}/rallypoint.v1.{method}", server.url);
         curl(&["-H", JSON, "-H", token, &url, "-d", "{}"])
     };
     assert_eq!(as_reader("SchedulerService/ListSchedulers").code, 200);
     let refused = as_reader("SchedulerService/GetScheduler");
-    assert_eq!(
-        (refused.code, refused.reason().as_str()),
-        (403, "ROLE_MISSING")
-    );
-    drop(server);
-    fs::remove_dir_all(&folder).expect("removed");
+    let (code, reason) = (refused.code, refused.reason());
+    assert_eq!((code, reason.as_str()), (403, "ROLE_MISSING"));
 }

@@ -1,0 +1,217 @@
+//! Who looks at the page, on a server that knows its callers: a token that was given once is kept
+//! in a cookie that scripts cannot read and other sites do not send. The server keeps nothing.
+//!
+//! The cookie stands for `authorization` only in a request with the header of the page, which a
+//! foreign page cannot send without asking first, and is never told it may (see `same_site`). It is
+//! checked with every call, at the door of all calls.
+
+use super::{Settings, answer, media::json};
+use crate::{
+    core::Namespace,
+    identity::{Authenticator, Credentials, Refusal, Role},
+    peer::ConnectionInfo,
+    rpc::{auth::NAMESPACE, errors},
+};
+use http_body_util::{BodyExt, Limited};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde_json::json;
+use std::fmt::Write;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{
+        Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+        header::{AUTHORIZATION, COOKIE, SET_COOKIE},
+    },
+};
+
+/// Where the page asks who it is, signs in and signs out.
+pub(super) const PATH: &str = "/session";
+const NAME: &str = "rallypoint-token";
+/// The page sends it with everything.
+const PAGE: HeaderName = HeaderName::from_static("rallypoint-page");
+/// No token is longer, nor what carries it.
+const MAX_BYTES: usize = 16 << 10;
+/// The browser forgets a token after so long; a token may end before.
+const KEPT_SECONDS: u32 = 30 * 86_400;
+
+/// Presents the token of the page, where a call presents none.
+pub(super) fn authorize(headers: &mut HeaderMap) {
+    if headers.contains_key(AUTHORIZATION) || !headers.contains_key(PAGE) {
+        return;
+    }
+    if let Some(mut value) = token(headers).and_then(|token| bearer(&token)) {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("Bearer {token}")).ok()
+}
+
+/// The one that the cookie holds.
+fn token(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter();
+    let cookies = lines.filter_map(|line| line.to_str().ok());
+    let mut cookies = cookies.flat_map(|line| line.split(';'));
+    let found = cookies.find_map(|cookie| cookie.trim().strip_prefix(NAME)?.strip_prefix('='))?;
+    let token = percent_decode_str(found).decode_utf8().ok()?;
+    (!token.is_empty()).then(|| token.into_owned())
+}
+
+/// Answers a request at [`PATH`].
+pub(super) async fn answer(request: Request<Body>, settings: &Settings) -> Response<Body> {
+    let (mut parts, body) = request.into_parts();
+    let answered = match (&parts.method, parts.headers.contains_key(PAGE)) {
+        (&Method::GET, _) => {
+            authorize(&mut parts.headers);
+            shown(&parts.headers, &parts.extensions, settings)
+        }
+        (&Method::POST, true) => {
+            signed_in(&mut parts.headers, &parts.extensions, body, settings).await
+        }
+        (&Method::DELETE, true) => Ok(signed_out(settings)),
+        _ => Err(errors::gateway::http_invalid(
+            "this path is for the page of the server: call methods with a token instead",
+        )),
+    };
+    answered.unwrap_or_else(|status| answer::failure(&status))
+}
+
+/// Who the caller is and what it may do; nobody, when it presents nothing that is valid.
+fn shown(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    settings: &Settings,
+) -> Result<Response<Body>, Status> {
+    let who = match &settings.authenticator {
+        None => {
+            json!({"knows_callers": false, "name": "", "namespace": "", "role": "admin", "everywhere": "admin"})
+        }
+        Some(authenticator) => known(authenticator, headers, extensions)?,
+    };
+    Ok(json(StatusCode::OK, who.to_string().into()))
+}
+
+fn known(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<serde_json::Value, Status> {
+    let info = extensions.get::<ConnectionInfo>();
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let identity = match authenticator.identify(Credentials {
+        authorization: text(AUTHORIZATION.as_str()),
+        certificate: info.and_then(|info| info.certified.as_deref()),
+    }) {
+        Ok(identity) => Some(identity),
+        Err(Refusal::KeysUnavailable) => return Err(errors::access::keys_unavailable()),
+        Err(Refusal::Missing | Refusal::Invalid(_)) => None,
+    };
+    let said = |role: Option<Role>| role.map(Role::as_str).unwrap_or_default();
+    let named = text(NAMESPACE).and_then(Namespace::named);
+    let namespace = identity
+        .as_ref()
+        .and_then(|identity| named.or_else(|| identity.usual_namespace()));
+    let role = identity
+        .as_ref()
+        .zip(namespace.as_ref())
+        .and_then(|(identity, namespace)| identity.role_in(namespace));
+    Ok(json!({
+        "knows_callers": true,
+        "name": identity.as_ref().map(|identity| &*identity.name).unwrap_or_default(),
+        "namespace": namespace.as_ref().map(|namespace| &*namespace.0).unwrap_or_default(),
+        "role": said(role),
+        "everywhere": said(identity.as_ref().and_then(|identity| identity.role_everywhere())),
+    }))
+}
+
+/// Keeps a token that is valid in the browser.
+async fn signed_in(
+    headers: &mut HeaderMap,
+    extensions: &Extensions,
+    body: Body,
+    settings: &Settings,
+) -> Result<Response<Body>, Status> {
+    let malformed = || errors::gateway::http_invalid("a token is needed: {\"token\": \"…\"}");
+    let body = Limited::new(body, MAX_BYTES).collect().await;
+    let text = body.map_err(|_| malformed())?.to_bytes();
+    let sent: serde_json::Value = serde_json::from_slice(&text).map_err(|_| malformed())?;
+    let token = sent["token"]
+        .as_str()
+        .map(str::trim)
+        .ok_or_else(malformed)?;
+    let value = bearer(token)
+        .filter(|_| !token.is_empty())
+        .ok_or_else(malformed)?;
+    headers.insert(AUTHORIZATION, value);
+    let who = match &settings.authenticator {
+        Some(authenticator) => known(authenticator, headers, extensions)?,
+        None => {
+            return Err(errors::gateway::http_invalid(
+                "this server does not know callers",
+            ));
+        }
+    };
+    if who["name"] == "" {
+        return Err(errors::access::identity_invalid());
+    }
+    let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
+    let mut response = json(StatusCode::OK, who.to_string().into());
+    set(&mut response, &token, KEPT_SECONDS, settings);
+    Ok(response)
+}
+
+fn signed_out(settings: &Settings) -> Response<Body> {
+    let mut response = json(StatusCode::OK, b"{}".to_vec());
+    set(&mut response, "", 0, settings);
+    response
+}
+
+fn set(response: &mut Response<Body>, token: &str, seconds: u32, settings: &Settings) {
+    let mut cookie =
+        format!("{NAME}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict");
+    if settings.by_tls {
+        // A string takes whatever is written.
+        let _ = write!(cookie, "; Secure");
+    }
+    if let Ok(mut value) = HeaderValue::from_str(&cookie) {
+        value.set_sensitive(true);
+        response.headers_mut().insert(SET_COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authorized(headers: &[(&'static str, &str)]) -> Option<String> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        authorize(&mut map);
+        let value = map.get(AUTHORIZATION)?;
+        Some(value.to_str().expect("text").to_owned())
+    }
+
+    #[test]
+    fn the_cookie_counts_only_for_the_page_and_never_against_a_token() {
+        let cookie = ("cookie", "a=1; rallypoint-token=s%3Bcret; b=2");
+        let page = ("rallypoint-page", "1");
+        assert_eq!(
+            authorized(&[cookie, page]).as_deref(),
+            Some("Bearer s;cret")
+        );
+        assert_eq!(authorized(&[cookie]), None);
+        assert_eq!(authorized(&[page]), None);
+        assert_eq!(authorized(&[page, ("cookie", "rallypoint-token=")]), None);
+        assert_eq!(authorized(&[page, ("cookie", "rallypoint-token2=x")]), None);
+        let own = ("authorization", "Bearer own");
+        assert_eq!(
+            authorized(&[cookie, page, own]).as_deref(),
+            Some("Bearer own")
+        );
+    }
+}

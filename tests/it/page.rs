@@ -1,0 +1,44 @@
+//! The page of the server, in a real browser: `tests/browser/page.js`.
+
+use crate::{harness::standalone::Standalone, http::Knowing};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// The browser, and the folder of Node's modules that drive it.
+fn installed() -> (String, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/browser");
+    let output = Command::new(script).stderr(Stdio::inherit()).output();
+    let said = String::from_utf8(output.expect("a shell").stdout).expect("text");
+    let lines = said.trim().split_once('\n');
+    let (browser, modules) = lines.expect("a browser cannot be installed: run `make setup-test`");
+    (browser.to_owned(), modules.to_owned())
+}
+
+fn run(script: &str, url: &str) {
+    let (browser, modules) = installed();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    let output = Command::new("node")
+        .arg(folder.join(script))
+        .args([url, &browser])
+        .env("NODE_PATH", modules)
+        .output()
+        .expect("node runs");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
+#[test]
+fn every_view_opens_filters_drills_and_acts_in_a_browser() {
+    run("page.js", &Standalone::start().url);
+}
+
+#[test]
+fn a_reader_signs_in_and_sees_no_buttons() {
+    run("sign_in.js", &Knowing::start().server.url);
+}
