@@ -47,6 +47,8 @@ function viewOf(path, query, params) {
   const view = {
     query, params, signal, may,
     call: (method, message) => call(method, message, signal),
+    /** As `call`, for what is done: it goes on when the view is left. */
+    act: (method, message) => call(method, message),
     show: (...children) => { if (!signal.aborted) show(content, ...children); },
     /** Changes parameters of the address, without another view. */
     set: (changes) => {

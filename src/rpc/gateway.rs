@@ -15,12 +15,13 @@ mod misplaced;
 mod openapi;
 mod same_site;
 mod session;
+mod settings;
 mod translation;
 
 pub(crate) use same_site::Hosts;
+pub(super) use settings::Settings;
 
-use super::message_budget::Room;
-use crate::{identity::Authenticator, page};
+use crate::page;
 use call::Called;
 use futures_util::future::{BoxFuture, Either, FutureExt, ready};
 use http_body_util::Full;
@@ -45,20 +46,6 @@ const OPENAPI: &str = "/openapi.json";
 pub(super) struct Gateway<S> {
     inner: S,
     settings: Arc<Settings>,
-}
-
-/// What a gateway has to know.
-pub(super) struct Settings {
-    /// Under which names it may be reached.
-    pub hosts: Hosts,
-    /// Where messages take their room while they arrive.
-    pub room: Room,
-    /// The most bytes of a request.
-    pub largest: usize,
-    /// Knows callers, for the page; `None`: everybody may do everything.
-    pub authenticator: Option<Authenticator>,
-    /// Callers come by TLS.
-    pub by_tls: bool,
 }
 
 impl<S> Gateway<S> {

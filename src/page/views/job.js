@@ -23,9 +23,9 @@ function page(view, one, { runs, next_page_token: next }, due) {
     h("div.head", {}, h("div", {}, h("p.crumbs", {}, h("a", { href: "#/jobs" }, "Jobs")), h("div.title", {}, h("h1", {}, name), paused ? badge("paused") : null, one.failures ? badge(`failed ${one.failures} ×`, "bad") : null),
       h("p.quiet.small", {}, h("code", {}, schedule(settings.schedule)), one.next_due ? ` · next ${ago(moment(one.next_due))}` : "")),
     h("div.actions", {},
-      settings.claims ? null : action(view, { name: "Run now", main: true, text: "A run begins now, also if the job is paused. It waits for its turn if the job's overlap rule says so.", run: () => view.call("JobService/RunJob", { name, request_id: uuid() }) }),
-      paused ? action(view, { name: "Resume", needs: "operator", text: "It goes on with the next due time.", run: () => view.call("JobService/ResumeJob", { name }) })
-        : action(view, { name: "Pause", needs: "operator", text: "Nothing more of it starts: due times are skipped. What runs goes on.", fields: [{ name: "reason", label: "Why", required: true }], run: ({ reason }) => view.call("JobService/PauseJob", { name, reason }) }))),
+      settings.claims ? null : action(view, { name: "Run now", main: true, text: "A run begins now, also if the job is paused. It waits for its turn if the job's overlap rule says so.", run: () => view.act("JobService/RunJob", { name, request_id: uuid() }) }),
+      paused ? action(view, { name: "Resume", needs: "operator", text: "It goes on with the next due time.", run: () => view.act("JobService/ResumeJob", { name }) })
+        : action(view, { name: "Pause", needs: "operator", text: "Nothing more of it starts: due times are skipped. What runs goes on.", fields: [{ name: "reason", label: "Why", required: true }], run: ({ reason }) => view.act("JobService/PauseJob", { name, reason }) }))),
     paused ? h("p.notice", {}, `Paused ${ago(moment(paused.since))}${paused.by ? ` by ${paused.by}` : " by the service, after repeated failures"}${paused.reason ? `: ${paused.reason}` : ""}.`) : null,
     h("div.two", {}, card("Next due", settings.schedule?.time_zone || "UTC", null, due.length ? h("ul.list", {}, due.map((time) => h("li", {}, h("span.quiet", {}, ago(moment(time.due))), h("span", {}, time.local?.replace("T", " ") || clock(moment(time.due)),
       time.closes ? h("span.sub", {}, `window until ${clock(moment(time.closes))}`) : null)))) : empty(settings.schedule?.after ? `It follows ${settings.schedule.after}.` : "Nothing is due any more.")),
@@ -53,7 +53,7 @@ function fates(view, name, runs) {
     { name: "Lasted", num: true, cell: (run) => (run.started_at ? span((moment(run.ended_at) ?? Date.now()) - moment(run.started_at)) : "–") },
     { name: "Scheduler", cell: (run) => (run.handle ? schedulerLink(run.handle) : "–") },
   ];
-  if (view.may("submitter")) columns.push({ name: "", cell: (run) => (over(run) ? null : action(view, { name: "Cancel run", danger: true, text: "What is left of it is cancelled.", run: () => view.call("JobService/CancelRun", { name, due: run.due }) })) });
+  if (view.may("submitter")) columns.push({ name: "", cell: (run) => (over(run) ? null : action(view, { name: "Cancel run", danger: true, text: "What is left of it is cancelled.", run: () => view.act("JobService/CancelRun", { name, due: run.due }) })) });
   return table("Due times", columns, runs, (run) => run.due);
 }
 

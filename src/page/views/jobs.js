@@ -39,10 +39,10 @@ function draw(view, rows, more, counts, last) {
     { name: "Changed by", named: true, cell: (job) => job.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Jobs")), h("div.actions", {}, agent.stopped
-    ? action(view, { name: "Start the agent", main: true, needs: "operator", everywhere: true, text: "Jobs of all namespaces are fired again. Due times since the stop go by each job's misfire rule.", run: () => view.call("JobService/StartAgent") })
+    ? action(view, { name: "Start the agent", main: true, needs: "operator", everywhere: true, text: "Jobs of all namespaces are fired again. Due times since the stop go by each job's misfire rule.", run: () => view.act("JobService/StartAgent") })
     : action(view, { name: "Stop the agent", danger: true, needs: "operator", everywhere: true, text: "No job of any namespace is fired until it is started again.",
       fields: [{ name: "reason", label: "Why", required: true }, { name: "mode", label: "Runs that go on", options: [["STOP_MODE_DRAIN", "let them go on"], ["STOP_MODE_CANCEL_RUNNING", "cancel them"]] }],
-      run: ({ reason, mode }) => view.call("JobService/StopAgent", { reason, mode }) }))),
+      run: ({ reason, mode }) => view.act("JobService/StopAgent", { reason, mode }) }))),
   agent.stopped ? h("p.notice", {}, `The agent is stopped by ${agent.changed_by}: ${agent.reason || "no reason given"}. No job is fired.`) : null,
   rows.length ? figures(figure("Jobs", number(counts?.jobs ?? rows.length)), figure("Running", number(agent.running)), figure("Waiting", number(counts?.waiting), "for their turn or another attempt"),
     figure("Failing", number(counts?.failing), "last run failed"), figure("Late", number(counts?.late), "due, and not run yet"), figure("Next due", counts?.next_due ? ago(moment(counts.next_due)) : "–")) : null,

@@ -27,7 +27,7 @@ function uses(claim, name) {
 function page(view, { resource: one, holds, queue, waiting_tasks: tasks = [], deleted }) {
   const { settings } = one;
   const force = { name: "Actions", cell: (claim) => action(view, { name: "Force release", danger: true, needs: "operator", title: "End this claim?", text: "Its owner does not know, and may go on as if it held the resource. Others get it after the lock delay. This is kept with your name and the reason.",
-    fields: [{ name: "reason", label: "Why", required: true }], run: ({ reason }) => view.call("ResourceService/ForceRelease", { claim: claim.claim, reason }) }) };
+    fields: [{ name: "reason", label: "Why", required: true }], run: ({ reason }) => view.act("ResourceService/ForceRelease", { claim: claim.claim, reason }) }) };
   const actions = !view.may("operator") ? [] : [{ ...force, name: "" }];
   const held = [
     { name: "Holder", cell: who }, { name: "Use", cell: (claim) => uses(claim, one.name) }, { name: "Token", num: true, cell: (claim) => h("span.mono", {}, `${claim.token}`) },

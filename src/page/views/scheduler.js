@@ -35,7 +35,7 @@ export function scheduler(view) {
 
 function page(view, { one, tasks, list }) {
   const { handle } = one;
-  const run = (method, more = {}) => () => view.call(`SchedulerService/${method}`, { handle, ...more });
+  const run = (method, more = {}) => () => view.act(`SchedulerService/${method}`, { handle, ...more });
   const title = nameOf(one);
   const open = one.state === "SCHEDULER_STATE_OPEN";
   const ended = one.state === "SCHEDULER_STATE_RELEASED";
@@ -80,7 +80,7 @@ const retryFailed = (view, handle) => async () => {
   const message = { handle, request_id: uuid() };
   let token = "";
   do {
-    const page = await view.call("SchedulerService/RetryFailed", { ...message, page_token: token });
+    const page = await view.act("SchedulerService/RetryFailed", { ...message, page_token: token });
     token = page.next_page_token;
     message.request_id = uuid();
   } while (token);
@@ -90,7 +90,7 @@ const cancelWaiting = (view, handle) => async () => {
   const states = ["TASK_STATE_QUEUED", "TASK_STATE_BLOCKED", "TASK_STATE_RETRYING"];
   let token = "";
   do {
-    const page = await view.call("SchedulerService/CancelTasks", { handle, filter: { states }, page_token: token });
+    const page = await view.act("SchedulerService/CancelTasks", { handle, filter: { states }, page_token: token });
     token = page.next_page_token;
   } while (token);
 };

@@ -26,8 +26,8 @@ function targets(view, { targets: all, paused_targets: paused }) {
   const reason = { name: "reason", label: "Why", required: true };
   const mode = { name: "mode", label: "What runs", options: [["PAUSE_MODE_DRAIN", "goes on to its end"], ["PAUSE_MODE_CANCEL_RUNNING", "is stopped, and runs again afterwards"]] };
   const pause = (name) => (pauseOf(name)
-    ? action(view, { name: "Resume", needs: "operator", everywhere: true, title: `Resume ${name}?`, text: "Tasks on it start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { target: name, ...values }) })
-    : action(view, { name: "Pause", needs: "operator", everywhere: true, title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.call("OperatorService/PauseTarget", { target: name, ...values }) }));
+    ? action(view, { name: "Resume", needs: "operator", everywhere: true, title: `Resume ${name}?`, text: "Tasks on it start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { target: name, ...values }) })
+    : action(view, { name: "Pause", needs: "operator", everywhere: true, title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.act("OperatorService/PauseTarget", { target: name, ...values }) }));
   const columns = [
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
     { name: "State", tight: true, cell: (one) => [one.available ? badge("there", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
@@ -35,7 +35,7 @@ function targets(view, { targets: all, paused_targets: paused }) {
     { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
   if (view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
-  return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.call("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
+  return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
     everywhere ? h("p.notice", {}, `All targets are paused by ${everywhere.pause.paused_by}: ${everywhere.pause.reason}`) : null,
     all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));
 }
@@ -45,7 +45,7 @@ function fences(view, { pending_fences: all }) {
   const columns = [{ name: "Target", cell: (one) => one.target }, { name: "Replica", cell: (one) => one.replica }, { name: "pid", num: true, cell: (one) => h("span.pid", {}, `${one.backend_pid}`) },
     { name: "Since", tight: true, cell: (one) => ago(moment(one.since)) }, { name: "Why", wide: true, cell: (one) => one.why }];
   if (view.may("admin", true)) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, needs: "admin", everywhere: true, title: "Declare these sessions dead?", text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
-    fields: [{ name: "reason", label: "Why this is known", required: true }], run: ({ reason }) => view.call("OperatorService/DeclareDead", { target: one.target, replica: one.replica, reason }) }) });
+    fields: [{ name: "reason", label: "Why this is known", required: true }], run: ({ reason }) => view.act("OperatorService/DeclareDead", { target: one.target, replica: one.replica, reason }) }) });
   return card("Sessions whose end cannot be shown", "their tasks wait", null, table("Sessions", columns, all, (one) => `${one.target} ${one.backend_pid}`));
 }
 

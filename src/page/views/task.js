@@ -31,7 +31,7 @@ function page(view, { task: one, explained, attempts, scheduler }) {
     h("div.head", {}, h("div", {}, h("p.crumbs", {}, h("a", { href: "#/schedulers" }, "Schedulers"), " / ", h("a", { href: `#/schedulers/${id.handle}` }, nameOf(scheduler) || id.handle)),
       h("div.title", {}, h("h1", {}, `Task ${number(id.seq)}`), taskBadge(one)), h("p.quiet.small", {}, summary(one))),
     h("div.actions", {},
-      done ? null : action(view, { name: "Cancel task", danger: true, text: one.state === "TASK_STATE_RUNNING" ? "Its statement is stopped on the target, as by pg_cancel_backend." : "It ends as cancelled and never starts.", run: () => view.call("SchedulerService/CancelTask", { id }) }),
+      done ? null : action(view, { name: "Cancel task", danger: true, text: one.state === "TASK_STATE_RUNNING" ? "Its statement is stopped on the target, as by pg_cancel_backend." : "It ends as cancelled and never starts.", run: () => view.act("SchedulerService/CancelTask", { id }) }),
       failed && !one.retried_as && scheduler.state === "SCHEDULER_STATE_OPEN" ? retry(view, one) : null)),
     one.retried_as ? h("p.notice", {}, "It was retried as ", taskLink(id.handle, one.retried_as), ".") : null,
     one.retry_of ? h("p.quiet", {}, "It is a retry of ", taskLink(id.handle, one.retry_of), ".") : null,
@@ -54,7 +54,7 @@ function retry(view, one) {
   const fields = one.task.sql ? [{ name: "statement", label: "Statement", area: true, value: one.task.sql.statement }] : [];
   return action(view, { name: "Retry", main: true, title: "Retry this task?", text: "A copy is submitted under a new number. Whatever the task did before it ended, the copy does again.", fields, run: async ({ statement }) => {
     const changed = one.task.sql && statement !== one.task.sql.statement;
-    const { seq } = await view.call("SchedulerService/RetryTask", changed ? { id: one.id, sql: { statement } } : { id: one.id });
+    const { seq } = await view.act("SchedulerService/RetryTask", changed ? { id: one.id, sql: { statement } } : { id: one.id });
     location.hash = `#/schedulers/${one.id.handle}/tasks/${seq}`;
   } });
 }

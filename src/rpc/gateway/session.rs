@@ -5,7 +5,7 @@
 //! foreign page cannot send without asking first, and is never told it may (see `same_site`). It is
 //! checked with every call, at the door of all calls.
 
-use super::{Settings, answer, media::json};
+use super::{answer, media::json, settings::Settings};
 use crate::{
     core::Namespace,
     identity::{Authenticator, Credentials, Refusal, Role},

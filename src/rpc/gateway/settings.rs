@@ -1,0 +1,18 @@
+//! What the parts of the gateway have to know of the server.
+
+use super::same_site::Hosts;
+use crate::{identity::Authenticator, rpc::message_budget::Room};
+
+/// What a gateway has to know.
+pub(in crate::rpc) struct Settings {
+    /// Under which names it may be reached.
+    pub hosts: Hosts,
+    /// Where messages take their room while they arrive.
+    pub room: Room,
+    /// The most bytes of a request.
+    pub largest: usize,
+    /// Knows callers, for the page; `None`: everybody may do everything.
+    pub authenticator: Option<Authenticator>,
+    /// Callers come by TLS.
+    pub by_tls: bool,
+}
