@@ -21,9 +21,9 @@ pub mod hub;
 pub mod identity;
 #[doc(hidden)]
 pub mod journal;
-pub(crate) mod page;
 #[doc(hidden)]
 pub mod metrics;
+pub(crate) mod page;
 #[doc(hidden)]
 pub mod peer;
 #[doc(hidden)]

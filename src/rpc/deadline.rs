@@ -20,7 +20,7 @@ use tonic::{
 };
 use tower::Service;
 
-const TIMEOUT: &str = "grpc-timeout";
+pub(super) const TIMEOUT: &str = "grpc-timeout";
 /// The most digits that the protocol allows.
 const MAX_DIGITS: usize = 8;
 
@@ -70,7 +70,7 @@ async fn within(deadline: Instant, answer: impl Future<Output = Answer>) -> Answ
 }
 
 /// The time that the caller leaves for the call; `None` also for what the protocol does not allow.
-fn timeout(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let is_number = (1..=MAX_DIGITS).contains(&digits.len())

@@ -9,6 +9,7 @@ mod answer;
 mod call;
 mod event_stream;
 mod json_message;
+mod json_shape;
 mod media;
 mod messages;
 mod misplaced;
@@ -77,11 +78,15 @@ where
             return Either::Right(answer.boxed());
         }
         let answer = match called(request, &self.settings) {
-            Ok(Called { request, answer_in }) => {
+            Ok(Called {
+                request,
+                answer_in,
+                deadline,
+            }) => {
                 let answered = self.inner.call(request);
                 async move {
                     let Ok(answered) = answered.await;
-                    answer::of(answered, answer_in).await
+                    answer::of(answered, answer_in, deadline).await
                 }
                 .boxed()
             }
@@ -108,8 +113,13 @@ async fn of_session(request: Request<Body>, settings: &Settings) -> Response<Bod
 /// The gRPC call that a request asks for, or the answer to one that asks for none.
 fn called(request: Request<Body>, settings: &Settings) -> Result<Called, Box<Response<Body>>> {
     let refused = |status| Box::new(answer::failure(&status));
-    same_site::check(&request, &settings.hosts).map_err(refused)?;
-    if let Some(document) = document(&request) {
+    let document = document(&request);
+    let checked = match document {
+        Some(_) => same_site::check_document(&request, &settings.hosts),
+        None => same_site::check(&request, &settings.hosts),
+    };
+    checked.map_err(refused)?;
+    if let Some(document) = document {
         return Err(Box::new(document));
     }
     call::of(request, &settings.room, settings.largest)

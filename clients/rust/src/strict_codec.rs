@@ -23,6 +23,10 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making"));
 
+/// The most fields of a request, those of its parts not counted: each may become as large as a task,
+/// of two bytes. A call takes 10 000 tasks.
+const MAX_FIELDS: usize = 100_000;
+
 /// Encodes a `T`, decodes an `R`, whose fields must all be known if it is a request.
 pub struct StrictCodec<T, R>(PhantomData<fn(T) -> R>);
 
@@ -60,11 +64,15 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<R>, Status> {
         let bytes = buffer.copy_to_bytes(buffer.remaining());
+        let is_request = R::NAME.ends_with("Request");
+        if is_request && has_many_fields(bytes.clone()) {
+            return Err(too_large());
+        }
         let message = R::decode(bytes.clone());
         let message = message.map_err(|error| Status::internal(error.to_string()))?;
         // Nearly every encoder writes what this one would; what others write is looked at field by
         // field.
-        if R::NAME.ends_with("Request")
+        if is_request
             && message.encoded_len() != bytes.len()
             && let Some(message) = MESSAGES.get_message_by_name(&R::full_name())
             && let Some(field) = unknown_field(&message, bytes, "")
@@ -73,6 +81,34 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
         }
         Ok(Some(message))
     }
+}
+
+/// Whether there are so many that the message is not to be decoded.
+fn has_many_fields(mut bytes: Bytes) -> bool {
+    let mut fields = 0;
+    while bytes.has_remaining() && fields <= MAX_FIELDS {
+        // What cannot be skipped cannot be decoded.
+        let skipped = decode_key(&mut bytes).and_then(|(number, wire)| {
+            skip_field(wire, number, &mut bytes, DecodeContext::default())
+        });
+        if skipped.is_err() {
+            return false;
+        }
+        fields += 1;
+    }
+    fields > MAX_FIELDS
+}
+
+fn too_large() -> Status {
+    let reason = ErrorReason::CallTooLarge.as_str_name();
+    let mut details = ErrorDetails::new();
+    let metadata = HashMap::from([
+        ("effect".to_owned(), "none".to_owned()),
+        ("limit_fields".to_owned(), MAX_FIELDS.to_string()),
+    ]);
+    details.set_error_info(reason, "rallypoint", metadata);
+    let message = format!("a call has at most {MAX_FIELDS} fields; make several calls");
+    Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
 /// The path of the first field that the message does not have, with its number in the place of a
@@ -141,6 +177,15 @@ mod tests {
     fn unknown(bytes: Vec<u8>) -> Option<String> {
         let message = MESSAGES.get_message_by_name(&ExecAsyncRequest::full_name());
         unknown_field(&message.expect("it is ours"), bytes.into(), "")
+    }
+
+    #[test]
+    fn a_request_of_very_many_parts_is_not_decoded() {
+        assert!(!has_many_fields(call().encode_to_vec().into()));
+        // Empty tasks.
+        let tasks = |count| Bytes::from([0x1a, 0].repeat(count));
+        assert!(!has_many_fields(tasks(MAX_FIELDS)));
+        assert!(has_many_fields(tasks(MAX_FIELDS + 1)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use bytes::Buf;
 use http_body_util::BodyExt;
 use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::{
     Code, Status,
     body::Body,
@@ -23,8 +24,12 @@ use tonic_types::StatusExt;
 const HEALTH: &str = "grpc.health.v1.Health.Check";
 const SERVING: &[u8] = br#"{"status":"SERVING"}"#;
 
-/// The answer of `method`.
-pub(super) async fn of(answered: Response<Body>, method: MethodDescriptor) -> Response<Body> {
+/// The answer of `method`; of a stream until the deadline.
+pub(super) async fn of(
+    answered: Response<Body>,
+    method: MethodDescriptor,
+    deadline: Option<Instant>,
+) -> Response<Body> {
     // An error that is known before the first message.
     if let Some(status) = Status::from_header_map(answered.headers())
         && status.code() != Code::Ok
@@ -32,7 +37,7 @@ pub(super) async fn of(answered: Response<Body>, method: MethodDescriptor) -> Re
         return failure(&status);
     }
     if method.is_server_streaming() {
-        return event_stream::of(answered.into_body(), method.output());
+        return event_stream::of(answered.into_body(), method.output(), deadline);
     }
     match single(answered.into_body(), method.output()).await {
         // Probes look at nothing else.

@@ -12,17 +12,21 @@ use crate::{
     identity::{Access, Role, access},
     peer::ConnectionInfo,
     rpc::{
+        deadline::{TIMEOUT, timeout},
         errors,
         message_budget::{Place, Room, largest},
     },
 };
 use prost_reflect::MethodDescriptor;
+use tokio::time::Instant;
 use tonic::{
     Status,
     body::Body,
     codegen::http::{
         HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-        header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, TE, TRANSFER_ENCODING},
+        header::{
+            ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, TE, TRANSFER_ENCODING,
+        },
         request::Parts,
     },
 };
@@ -45,6 +49,8 @@ const FOREIGN: [HeaderName; 6] = [
 pub(super) struct Called {
     pub request: Request<Body>,
     pub answer_in: MethodDescriptor,
+    /// Until when a stream may last.
+    pub deadline: Option<Instant>,
 }
 
 /// The call that `request` asks for, or the answer to it.
@@ -67,16 +73,18 @@ pub(super) fn of(
         Method::GET if is_look(path) => message_of(&parts.uri).map_err(refused)?,
         _ => return Err(wrong_verb(path)),
     };
+    let deadline = deadline(&parts.headers).map_err(refused)?;
     let place = Place::new(room, parts.extensions.get::<ConnectionInfo>());
     let message = JsonMessage {
         kind: method.input(),
-        resume_token: last_event(&parts.headers),
+        resume_token: last_event(&parts.headers).map_err(refused)?,
         place,
         largest: largest(path, most),
     };
     Ok(Called {
         request: Request::from_parts(into_grpc(parts), message.read(body)),
         answer_in: method,
+        deadline,
     })
 }
 
@@ -97,14 +105,21 @@ fn into_grpc(mut parts: Parts) -> Parts {
 fn check_kind(headers: &HeaderMap) -> Result<(), Status> {
     let kind = headers.get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let (kind, charset) = kind.split_once(';').unwrap_or((kind, "charset=utf-8"));
-    let is_json = kind.trim().eq_ignore_ascii_case(JSON);
-    if is_json && charset.trim().eq_ignore_ascii_case("charset=utf-8") {
-        return Ok(());
-    }
-    let message = match kind.starts_with(GRPC) {
-        true => "gRPC needs HTTP/2, of which this request is not",
-        false => "a call is sent with `content-type: application/json`",
+    let mut parts = kind.split(';').map(str::trim);
+    let is_json = parts
+        .next()
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(JSON));
+    let mut charsets = parts.filter_map(|part| part.split_once('='));
+    let is_other_charset = charsets.any(|(name, value)| {
+        let value = value.trim_matches('"');
+        name.eq_ignore_ascii_case("charset") && !value.eq_ignore_ascii_case("utf-8")
+    });
+    let is_packed = headers.contains_key(CONTENT_ENCODING);
+    let message = match (is_json, is_other_charset || is_packed) {
+        (true, false) => return Ok(()),
+        (true, true) => "a call is sent as it is, in UTF-8: no other charset, no content-encoding",
+        _ if kind.starts_with(GRPC) => "gRPC needs HTTP/2, of which this request is not",
+        _ => "a call is sent with `content-type: application/json`",
     };
     Err(errors::gateway::http_invalid(message))
 }
@@ -143,7 +158,24 @@ fn wrong_verb(path: &str) -> Box<Response<Body>> {
 }
 
 /// Where a stream is to go on, as browsers say it.
-fn last_event(headers: &HeaderMap) -> Option<String> {
-    let id = headers.get(LAST_EVENT_ID)?.to_str().ok()?;
-    (!id.is_empty()).then(|| id.to_owned())
+fn last_event(headers: &HeaderMap) -> Result<Option<String>, Status> {
+    let mut ids = headers.get_all(LAST_EVENT_ID).iter();
+    let id = match (ids.next(), ids.next()) {
+        (None, _) => return Ok(None),
+        (Some(id), None) => id.to_str().ok(),
+        (Some(_), Some(_)) => None,
+    };
+    let message = "`last-event-id` is the id of one event, as it was sent";
+    let id = id.ok_or_else(|| errors::gateway::http_invalid(message))?;
+    Ok((!id.is_empty()).then(|| id.to_owned()))
+}
+
+/// When the caller will not wait any longer. gRPC clients see to that of a stream by themselves.
+fn deadline(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
+    if !headers.contains_key(TIMEOUT) {
+        return Ok(None);
+    }
+    let message = "`grpc-timeout` is up to 8 digits and a unit: H, M, S, m (ms), u or n";
+    let left = timeout(headers).ok_or_else(|| errors::gateway::http_invalid(message))?;
+    Ok(Instant::now().checked_add(left))
 }

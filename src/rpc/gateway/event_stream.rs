@@ -3,13 +3,14 @@
 //! the `google.rpc.Status` of the call. A comment now and then shows a silent stream to be alive.
 
 use super::translation::{PREFIX_BYTES, Translated, status_json, translated};
+use crate::rpc::errors;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use prost_reflect::MessageDescriptor;
 use std::{convert::Infallible, time::Duration};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tonic::{
     Status,
     body::Body,
@@ -19,11 +20,12 @@ use tonic::{
 /// Between two signs of life.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// The messages of `body`, which are of this kind.
-pub(super) fn of(body: Body, kind: MessageDescriptor) -> Response<Body> {
+/// The messages of `body`, which are of this kind, until the deadline.
+pub(super) fn of(body: Body, kind: MessageDescriptor, deadline: Option<Instant>) -> Response<Body> {
     let events = Events {
         body: Some(body),
         kind,
+        deadline,
         unread: BytesMut::new(),
         has_begun: false,
     };
@@ -43,6 +45,7 @@ struct Events {
     /// `None`: it has ended, and that has been said.
     body: Option<Body>,
     kind: MessageDescriptor,
+    deadline: Option<Instant>,
     /// Of messages that have not been said.
     unread: BytesMut,
     /// The reader knows that the stream is there.
@@ -65,8 +68,13 @@ impl Events {
                 });
             }
             let read = self.body.as_mut()?.frame();
-            let Ok(frame) = timeout(KEEPALIVE, read).await else {
-                return Some(": \n\n".into());
+            let alive = Instant::now() + KEEPALIVE;
+            let until = self.deadline.map_or(alive, |deadline| deadline.min(alive));
+            let Ok(frame) = timeout_at(until, read).await else {
+                return Some(match until < alive {
+                    true => self.end(&errors::deadline_exceeded()),
+                    false => ": \n\n".into(),
+                });
             };
             let frame = match frame {
                 None => return Some(self.end(&Status::unknown("the stream broke"))),

@@ -2,19 +2,21 @@
 //! is an error. It becomes one gRPC frame. Nothing is read before the frame is asked for, and what
 //! has arrived by then has room like any message.
 
-use super::{misplaced, translation::RESUME_TOKEN};
+use super::{json_shape, misplaced, translation::RESUME_TOKEN};
 use crate::rpc::{errors, message_budget::Place};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use prost::Message;
-use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
+use prost_reflect::{DynamicMessage, FieldDescriptor, MessageDescriptor, Value};
 use std::pin::Pin;
 use tonic::{Status, body::Body};
 
 /// Longer texts are read aside, so that nobody waits behind them.
 const LONG_BYTES: usize = 64 << 10;
+/// What a value takes as a part of a message, besides its text.
+const VALUE_BYTES: usize = 350;
 
 /// How the text of a call is read.
 pub(super) struct JsonMessage {
@@ -35,14 +37,22 @@ impl JsonMessage {
 
     async fn frame(self, text: Body) -> Result<Bytes, Status> {
         let text = collect(text, &self.place, self.largest).await?;
-        let JsonMessage {
-            kind, resume_token, ..
-        } = self;
         if text.len() <= LONG_BYTES {
-            return frame(&kind, resume_token, &text);
+            return self.framed(&text);
         }
-        let aside = tokio::task::spawn_blocking(move || frame(&kind, resume_token, &text));
+        // It keeps its room until it is done, also if nobody waits for it any more.
+        let aside = tokio::task::spawn_blocking(move || self.framed(&text));
         aside.await.map_err(|_| errors::message_malformed())?
+    }
+}
+
+impl JsonMessage {
+    fn framed(&self, text: &[u8]) -> Result<Bytes, Status> {
+        let values = json_shape::values(text)?.unwrap_or_default();
+        if !self.place.take(2 * text.len() + values * VALUE_BYTES) {
+            return Err(errors::no_message_room());
+        }
+        frame(&self.kind, self.resume_token.clone(), text)
     }
 }
 
@@ -91,6 +101,9 @@ fn frame(
 }
 
 fn read(kind: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Status> {
+    if masks(kind).next().is_some() {
+        return read_with_masks(kind, text);
+    }
     let mut json = serde_json::Deserializer::from_slice(text);
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
@@ -100,6 +113,47 @@ fn read(kind: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Status>
         Ok(()) => Ok(message),
         Err(error) => Err(errors::gateway::not_json(error.line(), error.column())),
     }
+}
+
+/// The same of a message with field masks, in which names may stand as in the proto files, too:
+/// protobuf's mapping knows them in camel case alone.
+fn read_with_masks(kind: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Status> {
+    let value = serde_json::from_slice(text);
+    let mut value: serde_json::Value =
+        value.map_err(|error| errors::gateway::not_json(error.line(), error.column()))?;
+    for field in masks(kind) {
+        for name in [field.name(), field.json_name()] {
+            if let Some(serde_json::Value::String(mask)) = value.get_mut(name) {
+                *mask = in_camel_case(mask);
+            }
+        }
+    }
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    let message = DynamicMessage::deserialize(kind.clone(), tracked);
+    message.map_err(|error| misplaced::refusal(kind, &track.path(), &error))
+}
+
+/// The fields of a message that are field masks.
+fn masks(kind: &MessageDescriptor) -> impl Iterator<Item = FieldDescriptor> {
+    kind.fields().filter(|field| {
+        let inner = field.kind();
+        let inner = inner.as_message().map(|inner| inner.full_name().to_owned());
+        inner.as_deref() == Some("google.protobuf.FieldMask")
+    })
+}
+
+fn in_camel_case(name: &str) -> String {
+    let mut after_underscore = false;
+    let letters = name.chars().filter_map(|letter| {
+        let was_after = std::mem::replace(&mut after_underscore, letter == '_');
+        match (letter, was_after) {
+            ('_', _) => None,
+            (_, true) => Some(letter.to_ascii_uppercase()),
+            (_, false) => Some(letter),
+        }
+    });
+    letters.collect()
 }
 
 #[cfg(test)]
@@ -214,6 +268,21 @@ mod tests {
             );
             assert!(found.2.contains(says), "{text}: {}", found.2);
             assert!(!found.2.contains("secret"), "{}", found.2);
+        }
+    }
+
+    #[test]
+    fn fields_of_a_mask_are_named_in_either_way() {
+        let method = messages::method("/rallypoint.v1.SchedulerService/UpdateScheduler");
+        let kind = method.expect("a method").input();
+        for mask in ["display_name,weight", "displayName,weight"] {
+            let text = format!(r#"{{"handle": "h", "update_mask": "{mask}"}}"#);
+            let message = read(&kind, text.as_bytes())
+                .expect("it is read")
+                .encode_to_vec();
+            let message = api::UpdateSchedulerRequest::decode(&message[..]);
+            let mask = message.expect("the same message").update_mask;
+            assert_eq!(mask.expect("a mask").paths, ["display_name", "weight"]);
         }
     }
 

@@ -138,6 +138,6 @@ fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     Some(quoted)
 }
 
-fn shortened(name: &str) -> &str {
+pub(super) fn shortened(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME)]
 }

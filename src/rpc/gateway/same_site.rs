@@ -16,7 +16,7 @@ use tonic::{
 };
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Names by which requests over HTTP may reach the server.
 #[derive(Clone, Debug)]
@@ -29,7 +29,26 @@ pub(crate) enum Hosts {
 
 /// Refuses what a page of another origin sends.
 pub(super) fn check(request: &Request<Body>, hosts: &Hosts) -> Result<(), Status> {
-    let headers = request.headers();
+    let host = reached(request, hosts)?;
+    let site = request.headers().get(SEC_FETCH_SITE);
+    let is_foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
+    if is_foreign || !origin_is(request.headers(), &host) {
+        return Err(errors::gateway::origin_not_allowed());
+    }
+    Ok(())
+}
+
+/// The same for what is only shown: a link of another page may lead to it, in a window of its own.
+pub(super) fn check_document(request: &Request<Body>, hosts: &Hosts) -> Result<(), Status> {
+    let kind = request.headers().get(SEC_FETCH_DEST);
+    match kind.is_some_and(|kind| kind == "document") && request.method() == Method::GET {
+        true => reached(request, hosts).map(drop),
+        false => check(request, hosts),
+    }
+}
+
+/// The name under which the server was reached, which must be one of its own.
+fn reached(request: &Request<Body>, hosts: &Hosts) -> Result<Authority, Status> {
     let Some(host) = host(request) else {
         return Err(errors::gateway::host_not_allowed());
     };
@@ -38,17 +57,7 @@ pub(super) fn check(request: &Request<Body>, hosts: &Hosts) -> Result<(), Status
     {
         return Err(errors::gateway::host_not_allowed());
     }
-    let is_navigation = request.method() == Method::GET
-        && headers
-            .get(SEC_FETCH_MODE)
-            .is_some_and(|mode| mode == "navigate");
-    let is_foreign = headers
-        .get(SEC_FETCH_SITE)
-        .is_some_and(|site| site != "same-origin" && site != "none");
-    if (is_foreign && !is_navigation) || !origin_is(headers, &host) {
-        return Err(errors::gateway::origin_not_allowed());
-    }
-    Ok(())
+    Ok(host)
 }
 
 /// The one name and port that the caller used.
@@ -160,5 +169,20 @@ mod tests {
         assert!(!site("cross-site", "no-cors") && !site("same-site", "cors"));
         // A form of another page.
         assert!(!site("cross-site", "navigate"));
+    }
+
+    #[test]
+    fn a_link_of_another_page_leads_to_documents_alone() {
+        let request = |kind: &str| {
+            let request = Request::get("/a.B/C")
+                .header("host", "localhost")
+                .header("sec-fetch-site", "cross-site")
+                .header("sec-fetch-mode", "navigate")
+                .header("sec-fetch-dest", kind);
+            request.body(Body::empty()).expect("a request")
+        };
+        assert!(check_document(&request("document"), &Hosts::Any).is_ok());
+        assert!(check_document(&request("iframe"), &Hosts::Any).is_err());
+        assert!(check(&request("document"), &Hosts::Any).is_err());
     }
 }
