@@ -95,6 +95,8 @@ def test_what_is_wrong_is_named(make: Callable[[], Any], kind: type[Exception], 
 
 def test_a_scheduler_that_is_not_open_says_so() -> None:
     s = Scheduler(NOWHERE)
+    assert repr(s) == "<Scheduler (not open), 0/0 done, 0.0 s>"
+    assert repr(lock("a", shared("b"), client=NOWHERE)) == "lock('a', 'b')"
     for use in (lambda: s.submit("select 1"), lambda: s.map("select 1", []), s.synchronize):
         with pytest.raises(RallypointError, match="use it in a `with` block"):
             use()

@@ -13,23 +13,22 @@ README = (PACKAGE / "README.md").read_text()
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 PROGRAMS = [snippet for snippet in SNIPPETS if "def test_" not in snippet]
 TESTS = [snippet for snippet in SNIPPETS if "def test_" in snippet]
-JOBS = """
-[jobs.nightly]
-schedule = { cron = "0 0 1 1 *", time_zone = "UTC" }
-claimed = true
-"""
+(JOBS,) = re.findall(r"^```toml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^rallypoint (jobs .*?)(?: +#.*)?$", README, re.MULTILINE)
 
 
 @pytest.fixture
 def prepared(
     rallypoint_server: RallypointServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the README takes for granted: a server that is started, and a job that has a run."""
+    """A server is there, and what the README does at the command line is done."""
     monkeypatch.setenv("RALLYPOINT_SERVER", rallypoint_server.url)
     monkeypatch.setattr(client_module, "_default", None)
-    (tmp_path / "jobs.toml").write_text(JOBS)
-    rallypoint_server.run("jobs", "apply", "--file", str(tmp_path / "jobs.toml"))
-    rallypoint_server.run("jobs", "run", "nightly")
+    monkeypatch.chdir(tmp_path)
+    Path("jobs.toml").write_text(JOBS)
+    assert len(COMMANDS) == 2
+    for command in COMMANDS:
+        rallypoint_server.run(*command.split())
 
 
 def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> None:

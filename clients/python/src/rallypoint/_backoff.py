@@ -1,10 +1,15 @@
 """When to call again: after doubling delays, no sooner than the server asks, until a deadline."""
 
 import asyncio
+import logging
 import os
 
 from rallypoint.errors import CallError
 
+log = logging.getLogger("rallypoint")
+
+# After so long people want to know what it waits for.
+_SILENCE = 2.0
 _INITIAL_DELAY = 0.05
 _MAX_DELAY = 2.0
 # While the shard changes owners, which is quick.
@@ -17,6 +22,7 @@ class Backoff:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._deadline: float | None = None
+        self._is_said = False
         self._delay = _INITIAL_DELAY
 
     async def wait(self, error: CallError, *, at_once: bool = False) -> None:
@@ -34,5 +40,8 @@ class Backoff:
             self._deadline = now + self._timeout
         if not (error.is_retryable or at_once) or now + wait > self._deadline:
             raise error
+        if not self._is_said and now > self._deadline - self._timeout + _SILENCE:
+            self._is_said = True
+            log.warning("no answer yet; calling for %g s in all: %s", self._timeout, error)
         self._delay = min(self._delay * 2, _MAX_DELAY)
         await asyncio.sleep(wait)

@@ -65,6 +65,9 @@ class _SchedulerFace:
         self._on_exit: Exit = on_exit or ("wait" if reuse or handle is not None else "drain")
         self._core = SchedulerCore(client_of(client), settings, name, reuse, handle)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._core.name}, {self.progress}>"
+
     @property
     def handle(self) -> str:
         """The handle, by which the command line and other programs find the scheduler."""

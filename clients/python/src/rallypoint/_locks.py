@@ -82,6 +82,10 @@ class _Claiming:
         self._client = client_of(client)
         self._hold: Hold | None = None
 
+    def __repr__(self) -> str:
+        names = ", ".join(repr(use.name) for use in self._uses)
+        return f"{type(self).__name__}({names})"
+
     async def _enter(self, owner: str) -> Hold | None:
         raise NotImplementedError
 

@@ -54,6 +54,11 @@ class SchedulerCore:
         self._submission: Submission | None = None
 
     @property
+    def name(self) -> str:
+        """For people: its handle, its name, or that it is not open."""
+        return self._handle or self._request.name or "(not open)"
+
+    @property
     def handle(self) -> str:
         """The handle of the service. Raises RallypointError before it is open."""
         if self._submission is None or self._handle is None:
