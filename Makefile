@@ -73,7 +73,7 @@ stubs:
 python:
 	@.ci/python build
 
-python-test: setup
+python-test: setup-test
 	$(if $(RALLYPOINT_BIN),,@cargo build --quiet --bin rallypoint)
 	@RALLYPOINT_BIN=$(or $(RALLYPOINT_BIN),$(abspath $(TARGET)/debug/rallypoint)) .ci/python test
 

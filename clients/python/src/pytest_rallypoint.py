@@ -9,6 +9,7 @@ This module imports the client only when a fixture is used, so tests without it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
-_POLL_INTERVAL = 0.02
+_GRACE = 0.5
+_POLL_INTERVAL = 0.05
 _LISTENING = re.compile(r"listening on (https?://\S+)")
 _MEMORY = "/dev/shm"
 _ROOM_BYTES = 2 << 30
@@ -87,6 +89,12 @@ class RallypointServer:
 
     def remove(self) -> None:
         """Stops it, and removes what it has stored."""
+        process = self._process
+        if process is not None and self.is_running:
+            process.send_signal(signal.SIGTERM)
+            # A second signal: what runs is not waited for.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -100,6 +108,11 @@ class RallypointServer:
         if ended.returncode != 0:
             raise RuntimeError(f"`{' '.join(command)}` failed:\n{ended.stdout}{ended.stderr}")
         return ended.stdout
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def target_url(self) -> str:

@@ -15,9 +15,8 @@ from rallypoint import CallError, Client, lock, sql
 TASKS = 3_000
 
 
-@pytest.fixture
-def server(rallypoint_program: str) -> Iterator[RallypointServer]:
-    """A server that a test may kill."""
+@pytest.fixture(scope="module")
+def victim(rallypoint_program: str) -> Iterator[RallypointServer]:
     server = RallypointServer(rallypoint_program)
     try:
         yield server.start()
@@ -25,25 +24,32 @@ def server(rallypoint_program: str) -> Iterator[RallypointServer]:
         server.remove()
 
 
+@pytest.fixture
+def server(victim: RallypointServer) -> RallypointServer:
+    """A server that a test may kill."""
+    return victim if victim.is_running else victim.start()
+
+
 async def test_a_kill_of_the_server_is_not_seen(face: Face, server: RallypointServer) -> None:
     """Tasks are submitted and their results read while it is killed twice (kill -9)."""
     text = "insert into once values ($1) returning id"
     with psycopg.connect(server.target_url, autocommit=True) as connection:
-        connection.execute("create table once (id int)")
+        connection.execute("drop table if exists once; create table once (id int)")
         server.run("prepare-target", "--login", "app", "--url", server.admin_url)
-    kills: list[float] = []
-
-    def kill() -> None:
-        for wait in (0.2, 0.5):
-            time.sleep(wait)
-            server.kill()
-            kills.append(time.monotonic())
-            server.start()
-
-    killer = threading.Thread(target=kill)
+    kills: list[int] = []
     async with face.scheduler(Client(server.url)) as s:
-        spec = sql(text, delivery="exactly_once")
+
+        def kill() -> None:
+            for ended in (TASKS // 10, TASKS // 2):
+                while s.progress.done < ended:
+                    time.sleep(0.001)
+                server.kill()
+                kills.append(s.progress.done)
+                server.start()
+
+        killer = threading.Thread(target=kill)
         killer.start()
+        spec = sql(text, delivery="exactly_once")
         futures = []
         for first in range(0, TASKS, 10):
             futures += await s.map(spec, range(first, first + 10))
@@ -52,6 +58,7 @@ async def test_a_kill_of_the_server_is_not_seen(face: Face, server: RallypointSe
         killer.join()
         results = [await face.result(future) for future in futures]
     assert len(kills) == 2
+    assert max(kills) < TASKS, "there was work left to do"
     assert [result.rows_affected for result in results] == [1] * TASKS
     assert sorted(future.seq for future in futures) == list(range(1, TASKS + 1))
     with psycopg.connect(server.target_url) as connection:
@@ -62,7 +69,7 @@ async def test_a_kill_of_the_server_is_not_seen(face: Face, server: RallypointSe
 async def test_a_lock_survives_a_kill(face: Face, server: RallypointServer) -> None:
     client = Client(server.url)
     client.create_resource("orders")
-    async with face.block(lock("orders", lease=10, client=client)) as hold:
+    async with face.block(lock("orders", lease=30, client=client)) as hold:
         server.kill()
         server.start()
         hold.check()

@@ -67,9 +67,9 @@ def test_a_program_may_end_without_a_word(rallypoint_server: RallypointServer) -
 
 def test_a_program_that_finds_no_server_says_so_soon() -> None:
     code = "from rallypoint import Client, Scheduler\n"
-    code += "Scheduler(Client('127.0.0.1:1', retry_timeout=4)).open()"
+    code += "Scheduler(Client('127.0.0.1:1', retry_timeout=5)).open()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "no answer yet; calling for 4 s in all: UNAVAILABLE" in ended.stderr
+    assert "no answer yet; calling for 5 s in all: UNAVAILABLE" in ended.stderr
     assert ended.stderr.rstrip().endswith("Is the server running, and is this its address?")
 
 

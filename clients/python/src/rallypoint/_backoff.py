@@ -40,7 +40,7 @@ class Backoff:
             self._deadline = now + self._timeout
         if not (error.is_retryable or at_once) or now + wait > self._deadline:
             raise error
-        if not self._is_said and now > self._deadline - self._timeout + _SILENCE:
+        if not self._is_said and now + wait > self._deadline - self._timeout + _SILENCE:
             self._is_said = True
             log.warning("no answer yet; calling for %g s in all: %s", self._timeout, error)
         self._delay = min(self._delay * 2, _MAX_DELAY)
