@@ -4,7 +4,9 @@ import asyncio
 import concurrent.futures
 import datetime
 import decimal
+import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -362,6 +364,20 @@ async def test_the_same_future_for_threads_and_asyncio(rallypoint: Client) -> No
     with Scheduler(rallypoint) as s:
         future = s.submit("select pg_sleep(0.1)")
         assert (await future) is await asyncio.to_thread(future.result, 30)
+
+
+async def test_slow_items_of_a_map_do_not_wait_for_each_other(
+    face: Face, rallypoint: Client, database: Database, table: str
+) -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        time.sleep(0.1)
+        yield 2
+        while database.execute("select count(*) from seen").fetchone() != (2,):
+            time.sleep(0.01)
+
+    async with face.scheduler(rallypoint) as s:
+        assert len(await s.map("insert into seen values ($1)", items())) == 2
 
 
 async def test_many_tasks(face: Face, rallypoint: Client) -> None:

@@ -21,6 +21,11 @@ namespaces = ["etl"]
 role = "submitter"
 
 [[access]]
+identities = ["cert:robot"]
+namespaces = ["robots"]
+role = "submitter"
+
+[[access]]
 identities = ["token:viewer"]
 namespaces = ["*"]
 role = "reader"
@@ -39,13 +44,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for authority in ("ca", "stranger"):
         names = ("-subj", f"/CN={authority}", "-keyout", f"{folder}/{authority}.key")
         openssl("req", "-x509", *KEY, "-days", "2", *names, "-out", f"{folder}/{authority}.crt")
-    openssl(
-        "req", "-x509", *KEY, "-days", "2", "-subj", "/CN=rallypoint",
-        "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key",
-        "-addext", "basicConstraints=critical,CA:FALSE",
-        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-keyout", f"{folder}/server.key", "-out", f"{folder}/server.crt",
-    )  # fmt: skip
+    for name, alternatives in (("server", "DNS:localhost,IP:127.0.0.1"), ("robot", "DNS:robot")):
+        openssl(
+            "req", "-x509", *KEY, "-days", "2", "-subj", f"/CN={name}",
+            "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key",
+            "-addext", "basicConstraints=critical,CA:FALSE",
+            "-addext", f"subjectAltName={alternatives}",
+            "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.crt",
+        )  # fmt: skip
     hashes = {
         name: hashlib.sha256(f"{name}-secret".encode()).hexdigest()
         for name in ("nightly", "viewer")
@@ -61,6 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def secure(rallypoint_program: str, folder: Path) -> Iterator[RallypointServer]:
     options = ["--listen-cert", f"{folder}/server.crt", "--listen-key", f"{folder}/server.key"]
+    options += ["--listen-client-ca", f"{folder}/ca.crt"]
     options += ["--config", f"{folder}/rallypoint.toml"]
     server = RallypointServer(rallypoint_program, options)
     try:
@@ -78,6 +85,15 @@ async def test_a_caller_with_a_token_comes_by_tls(
         assert (await face.result(s.submit("select 1"))).rows_affected == 1
         described = await s.describe()
     assert (described.namespace, described.caller) == ("etl", "token:nightly")
+
+
+async def test_a_caller_with_a_certificate(
+    face: Face, secure: RallypointServer, folder: Path
+) -> None:
+    tls = Tls(folder / "ca.crt", folder / "robot.crt", folder / "robot.key")
+    async with face.scheduler(Client(secure.url, tls=tls)) as s:
+        described = await s.describe()
+    assert (described.namespace, described.caller) == ("robots", "cert:robot")
 
 
 async def test_others_are_refused(face: Face, secure: RallypointServer, folder: Path) -> None:

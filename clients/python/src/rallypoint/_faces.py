@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -25,6 +25,8 @@ log = logging.getLogger("rallypoint")
 
 # Tasks of `map` that are handed over together.
 _CHUNK = 2_000
+# Those of slow items are not kept waiting for others.
+_CHUNK_SECONDS = 0.05
 
 
 class _SchedulerFace:
@@ -98,8 +100,15 @@ class _SchedulerFace:
     ) -> Iterator[list[Entry]]:
         order = check_order(order)
         order = present_order(self) if order is None else order
-        entries = self._core.entries(as_task(task), params, order)
-        return iter(lambda: list(itertools.islice(entries, _CHUNK)), [])
+        chunk: list[Entry] = []
+        begun = time.monotonic()
+        for entry in self._core.entries(as_task(task), params, order):
+            chunk.append(entry)
+            if len(chunk) == _CHUNK or time.monotonic() - begun > _CHUNK_SECONDS:
+                yield chunk
+                chunk, begun = [], time.monotonic()
+        if chunk:
+            yield chunk
 
     def _put(self, task: Task | str, order: int | None) -> tuple[TaskFuture, bool]:
         order = check_order(order)

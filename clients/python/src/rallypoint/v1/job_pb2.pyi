@@ -508,7 +508,10 @@ class RunClaims(_message.Message):
     """How programs outside the service do the runs of a job. `overlap` says how many
     runs may be claimed at a time; `rerun` whether a run that its claimant reports as
     failed is offered again; after `max_runtime` a claim ends. A run may be claimed
-    until its window closes, or the next one is due where there is no window.
+    until its window closes, or the next one is due where there is no window; for a
+    week where runs wait for each other (QUEUE_ONE, QUEUE_ALL), none is due any more,
+    or it is of a backfill. One that follows another job may be until the next one
+    does. Then it is MISSED.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -516,9 +519,9 @@ class RunClaims(_message.Message):
     TARGET_FIELD_NUMBER: _builtins.int
     target: _builtins.str
     """A target on which claimants do the work of a run in one transaction, with
-    `select rallypoint.finish_run(job, due, token)` in it (docs/schedules.md). When a
-    claim ends in another way than by success, the service asks this target what
-    became of the work. Empty: none.
+    `select rallypoint.finish_run(job, due, token, namespace)` in it
+    (docs/schedules.md). When a claim ends in another way than by success, the
+    service asks this target what became of the work. Empty: none.
     """
     def __init__(
         self,
@@ -1794,12 +1797,15 @@ class ClaimRunResponse(_message.Message):
     LEASE_UNTIL_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
     warning: _builtins.str
     """What the claimant should know: less is left of the window than `max_runtime`, so
     that nobody else may be in time if this claim is lost. Empty: nothing.
     """
     repeated: _builtins.bool
     """An earlier call under the same request id made the claim."""
+    namespace: _builtins.str
+    """The namespace of the job, which `rallypoint.finish_run` takes behind the token."""
     @_builtins.property
     def claim(self) -> Global___RunClaim:
         """The claim. Absent: nothing may be claimed now."""
@@ -1827,10 +1833,11 @@ class ClaimRunResponse(_message.Message):
         lease_until: _timestamp_pb2.Timestamp | None = ...,
         warning: _builtins.str = ...,
         repeated: _builtins.bool = ...,
+        namespace: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "repeated", b"repeated", "run", b"run", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "namespace", b"namespace", "repeated", b"repeated", "run", b"run", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
