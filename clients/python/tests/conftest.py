@@ -77,9 +77,6 @@ class Face:
             return error
         raise AssertionError(f"it succeeded: {result}")
 
-    def run(self, test: Coroutine[Any, Any, None]) -> None:
-        asyncio.run(asyncio.wait_for(test, TIMEOUT))
-
 
 @pytest.fixture(params=["sync", "async"])
 def face(request: pytest.FixtureRequest) -> Face:

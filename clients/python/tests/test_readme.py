@@ -1,6 +1,8 @@
 """Every snippet of README.md, run as it stands."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,15 @@ def test_the_tests(
     pytester.makepyfile(snippet)
     monkeypatch.setenv("RALLYPOINT_BIN", rallypoint_program)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+
+
+def test_the_types(tmp_path: Path) -> None:
+    """Those of the package as it is installed."""
+    for number, snippet in enumerate(SNIPPETS):
+        (tmp_path / f"snippet{number}.py").write_text(snippet)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "."]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_commands_it_names_are_there() -> None:

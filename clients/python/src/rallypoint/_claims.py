@@ -20,7 +20,7 @@ log = logging.getLogger("rallypoint")
 
 # How long a hold may take to say how it has ended.
 _END_TIMEOUT = 0.5
-# Seconds between looks whether a claim that waits is to be renewed.
+# Reasons with which a renewal says that the hold is over.
 _FINAL = ("CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH")
 _ENDS = {
     resource_pb2.CLAIM_END_RELEASED: "it was released",

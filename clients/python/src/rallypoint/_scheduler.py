@@ -61,13 +61,15 @@ class SchedulerCore:
     @property
     def handle(self) -> str:
         """The handle of the service. Raises RallypointError before it is open."""
-        if self._submission is None or self._handle is None:
-            raise RallypointError("the scheduler is not open; use it in a `with` block, or open()")
-        return self._handle
+        return self.require_open().handle
 
     @property
     def submission(self) -> Submission:
         """Where tasks are submitted. Raises RallypointError before it is open."""
+        return self.require_open()
+
+    def require_open(self) -> Submission:
+        """Raises RallypointError before it is open."""
         if self._submission is None:
             raise RallypointError("the scheduler is not open; use it in a `with` block, or open()")
         return self._submission
@@ -98,7 +100,7 @@ class SchedulerCore:
 
     def entries(self, task: Task, items: Iterable[object], order: int | None) -> Iterator[Entry]:
         """One of each item: see `Task.messages`."""
-        self.submission  # raises, before an item is taken  # noqa: B018
+        self.require_open()  # before an item is taken
         return ((self._future(task, message), message) for message in task.messages(items, order))
 
     def _future(self, task: Task, message: task_pb2.Task) -> TaskFuture:
@@ -107,7 +109,7 @@ class SchedulerCore:
 
     async def synchronize(self, order: int | None, timeout: float | None) -> None:
         """Until what was submitted has ended; raises for failures that nobody has asked for."""
-        self.submission  # raises, before it is open  # noqa: B018
+        self.require_open()
         futures = self.ledger.open(order)
         try:
             await asyncio.wait_for(self._ended(futures), timeout)
