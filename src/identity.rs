@@ -16,7 +16,7 @@ mod tokens;
 pub use authenticator::{Authenticator, Credentials, Refusal, Sources};
 pub use jwt::{Algorithm, JwtSettings};
 pub use keys::{JwkSet, KeySource};
-pub use methods::{Access, METHODS, STREAMS, access};
+pub use methods::{Access, Audited, METHODS, STREAMS, WAITING, access, audited};
 pub use role::Role;
 pub use rules::{Identity, Namespaces, Rule};
 pub use tokens::Tokens;

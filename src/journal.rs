@@ -8,6 +8,7 @@
 //! never touch the writer.
 
 mod append;
+mod audit;
 mod bounded_connection;
 mod connect;
 mod connection_limits;
@@ -23,6 +24,7 @@ pub(crate) mod read;
 pub(crate) mod rows;
 
 pub use append::{Batch, Commit, Writer, statements};
+pub use audit::AuditEntry;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
 pub use maintenance::{Maintenance, calendar::Calendar};

@@ -11,13 +11,15 @@ mod connect_probe;
 mod connection;
 mod incoming;
 mod renewed;
+mod strangers;
 mod tls;
 
-pub use caller_tls::{CallerTls, CallerTlsFiles};
+pub use caller_tls::{CallerTls, CallerTlsFiles, Certified, not_after};
 pub use channels::Peers;
 pub(crate) use connect_probe::refuses;
 pub use connection::{Connection, ConnectionInfo};
 pub use incoming::{Accept, connections};
+pub use strangers::{Stranger, Strangers};
 pub use tls::{Tls, TlsFiles};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -106,7 +108,7 @@ impl Port {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_routes(routes)
-            .serve_with_incoming(connections(self.listener, permits, accept));
+            .serve_with_incoming(connections(self.listener, permits, accept, None));
         let renewed = async {
             match self.tls {
                 Some(tls) => tls.keep_reading().await,

@@ -2,6 +2,7 @@
 //! response. It never decides anything and keeps no state of its own; every limit of the transport
 //! is set in `server`.
 
+mod audit;
 mod auth;
 mod authorization;
 mod convert;
@@ -21,6 +22,7 @@ mod starting;
 mod status;
 mod validate;
 
+pub(crate) use audit::Audit;
 pub(crate) use convert::{duration, slot_kind, timestamp};
 pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use gateway::Hosts;

@@ -31,7 +31,7 @@ use crate::{
     metrics::Metrics,
     peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
-    rpc,
+    rpc::{self, Audit},
 };
 use admin::Admin;
 use anyhow::Context;
@@ -39,7 +39,7 @@ use reload::Reload;
 use scrape::Scrape;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, signal::unix::Signal, sync::Semaphore};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
 
@@ -81,10 +81,7 @@ async fn run(
         address: peer_port.as_ref().map(|port| port.address().into()),
     };
     let admin = Admin::default();
-    let _admin = config.admin.clone().map(|port| {
-        let served = tokio::spawn(admin.clone().serve(port));
-        AbortOnDropHandle::new(served)
-    });
+    let _admin = config.admin.clone().map(|port| admin.clone().start(port));
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
     let hosts = match &config.authenticator {
@@ -111,6 +108,7 @@ async fn run(
         tls: config.tls.clone(),
         authenticator: config.authenticator.clone(),
         connections: Arc::new(Semaphore::new(rpc::MAX_CONNECTIONS)),
+        audit: running.audit(),
         metrics: admin.metrics.clone(),
         hosts,
     };
@@ -218,12 +216,20 @@ impl Running {
             shutdown.await;
             shutdown::leave(coordinator, executor, sessions, peers.as_ref(), *grace).await;
         };
+        let audit = rpc.audit.clone();
         rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
+        audit.flush().await;
         shutdown::retire(executor, sessions, *grace).await;
         coordinator.drain(shutdown::DRAIN_TIMEOUT).await;
         coordinator.hand_over().await;
         stopping.cancel();
         Ok(())
+    }
+
+    fn audit(&self) -> Audit {
+        let (coordinator, name) = (&self.coordinator, self.replica.name.clone());
+        let reader = coordinator.journal().reader();
+        Audit::start(reader, coordinator.clock().clone(), name)
     }
 
     /// Where a scrape reads levels.

@@ -126,7 +126,9 @@ impl MaintenanceTask {
         let claims = self.maintenance.drop_ended_claims(calendar).await;
         let runs = self.maintenance.drop_old_job_runs(calendar).await;
         let run_claims = self.maintenance.drop_old_run_claims(calendar).await;
+        let audit = self.maintenance.drop_audit_days(calendar).await;
         let steps = [
+            done("old days of the audit were not dropped", audit),
             done("checkpoints were not renewed", checkpoints),
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),

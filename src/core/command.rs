@@ -15,6 +15,15 @@ pub struct Caller {
     pub name: Arc<str>,
 }
 
+/// Whether a name is an identity that was proven: other callers name themselves.
+pub fn is_identity(name: &str) -> bool {
+    let kind = name.split_once(':').map(|(kind, _)| kind);
+    kind.is_some_and(|kind| IDENTITIES.contains(&kind))
+}
+
+/// What identities begin with, before a colon.
+pub const IDENTITIES: [&str; 3] = ["token", "jwt", "cert"];
+
 /// Something asked of the core. Commands are decided in the order in which they arrive.
 #[derive(Clone, Debug)]
 pub enum Command {

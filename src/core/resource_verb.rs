@@ -235,6 +235,8 @@ pub enum ResourceReject {
     WrongToken,
     /// A task holds it, and gives it back when its attempt is over.
     ClaimOfTask(TaskId),
+    /// Another identity has made it.
+    ClaimOfAnother,
     /// The claim has ended.
     ClaimEnded(Box<ClaimState>),
 }

@@ -202,6 +202,7 @@ impl Resources {
     ) -> Result<ResourceReply, Reject> {
         let claim = self.claim_of(caller, no)?;
         claim.check_not_of_task()?;
+        claim.check_is_of(caller)?;
         claim.check_open()?;
         if let Proof::Token(token) = proof {
             claim.check_token(token)?;

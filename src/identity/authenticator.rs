@@ -11,7 +11,16 @@ use super::{
 use crate::core::Namespace;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Map;
-use std::{fmt, future::pending, ops::RangeInclusive, sync::Arc, time::SystemTime};
+use std::{
+    fmt,
+    future::pending,
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
 use tokio::{sync::watch, time::sleep};
 
 /// The longest name of a caller, with its prefix.
@@ -33,6 +42,7 @@ pub struct Sources {
 pub struct Authenticator {
     latest: watch::Sender<Arc<Sources>>,
     keys: Keys,
+    changes: Arc<AtomicU64>,
 }
 
 /// What a caller presents.
@@ -40,8 +50,8 @@ pub struct Authenticator {
 pub struct Credentials<'a> {
     /// The value of `authorization`.
     pub authorization: Option<&'a str>,
-    /// The name in the certificate of the connection.
-    pub certificate: Option<&'a str>,
+    /// The name in the certificate of the connection, and until when that is valid.
+    pub certificate: Option<(&'a str, SystemTime)>,
 }
 
 /// Why nobody knows the caller.
@@ -63,6 +73,7 @@ impl Authenticator {
         Authenticator {
             latest: watch::Sender::new(Arc::new(sources)),
             keys,
+            changes: Arc::default(),
         }
     }
 
@@ -74,7 +85,13 @@ impl Authenticator {
             self.keys.set(new);
         }
         self.latest.send_replace(Arc::new(sources));
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.keys.want();
+    }
+
+    /// How often its sources were replaced.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Keeps the keys of JWTs fresh, for ever.
@@ -95,7 +112,7 @@ impl Authenticator {
     pub async fn revoked(
         &self,
         authorization: Option<SecretString>,
-        certificate: Option<Arc<str>>,
+        certificate: Option<(Arc<str>, SystemTime)>,
         needed: Access,
         namespace: &Namespace,
     ) {
@@ -103,7 +120,7 @@ impl Authenticator {
         loop {
             let identity = self.identify(Credentials {
                 authorization: authorization.as_ref().map(|text| text.expose_secret()),
-                certificate: certificate.as_deref(),
+                certificate: certificate.as_ref().map(|(name, ends)| (&**name, *ends)),
             });
             let Some(identity) = identity.ok().filter(|one| one.may(needed, namespace)) else {
                 return;
@@ -131,9 +148,12 @@ impl Authenticator {
         let sources = self.latest();
         match (credentials.authorization, credentials.certificate) {
             (Some(authorization), _) => self.by_token(&sources, authorization),
-            (None, Some(name)) => {
+            (None, Some((name, ends))) => {
+                if ends <= SystemTime::now() {
+                    return Err(Refusal::Invalid("its certificate has expired".into()));
+                }
                 let name = named("cert", name)?;
-                Ok(Identity::new(name, &Map::new(), &sources.rules, None))
+                Ok(Identity::new(name, &Map::new(), &sources.rules, Some(ends)))
             }
             (None, None) => Err(Refusal::Missing),
         }

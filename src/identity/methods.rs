@@ -119,6 +119,48 @@ pub const STREAMS: &[&str] = &[
     "/rallypoint.v1.ResourceService/Acquire",
 ];
 
+/// Methods whose calls may wait for tasks, for any time.
+pub const WAITING: &[&str] = &["/rallypoint.v1.SchedulerService/ReleaseScheduler"];
+
+/// How calls of a method are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audited {
+    /// Before they are answered: what operators do.
+    BeforeTheAnswer,
+    /// A moment later: what callers do to what is their own.
+    Later,
+    /// Only those that are refused: the row of what was made says who made it.
+    IfRefused,
+}
+
+/// Methods that callers make all the time, and that the log or the rows of claims tell of.
+const FREQUENT: &[&str] = &[
+    "ExecAsync",
+    "Acquire",
+    "TryAcquire",
+    "Renew",
+    "Release",
+    "ClaimRun",
+    "RenewRun",
+    "FinishRun",
+];
+
+/// Service and method of a path, and how its calls are written down; `None`: they are not.
+pub fn audited(path: &str) -> Option<(&'static str, &'static str, Audited)> {
+    let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+    let (service, methods) = METHODS.iter().find(|(name, _)| *name == service)?;
+    let (method, access) = methods.iter().find(|(name, _)| *name == method)?;
+    let rule = match access {
+        Anybody | Known | In(Reader) | Everywhere(Reader) => return None,
+        In(Operator | Admin) | Everywhere(_) => Audited::BeforeTheAnswer,
+        In(Submitter) if FREQUENT.contains(method) => return None,
+        In(Submitter) if *method == "GetScheduler" => Audited::IfRefused,
+        In(Submitter) => Audited::Later,
+    };
+    let service = service.rsplit('.').next().unwrap_or(service);
+    Some((service, method, rule))
+}
+
 /// What the method at a path (`/package.Service/Method`) needs; `None`: there is no such method.
 pub fn access(path: &str) -> Option<Access> {
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;

@@ -68,6 +68,18 @@ pub(super) fn date(day: Day) -> Result<civil::Date, JournalError> {
         .map_err(|_| JournalError::corrupt(format!("day {}", day.0)))
 }
 
+/// The day a partition of `table` is named after.
+pub(super) fn day_of(table: &str, name: &str) -> Option<Day> {
+    let date: civil::Date = name
+        .strip_prefix(table)?
+        .strip_prefix('_')?
+        .replace('_', "-")
+        .parse()
+        .ok()?;
+    let epoch = civil::date(1970, 1, 1);
+    Some(Day(date.since(epoch).ok()?.get_days()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! clock says (`calendar.rs`), and nothing is deleted row by row from a hot table. Every step may
 //! fail, because of an open reader or another replica at the same work, and be tried again later.
 
+mod audit_days;
 pub(crate) mod batches;
 pub(crate) mod calendar;
 pub(crate) mod days;

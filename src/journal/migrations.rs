@@ -106,6 +106,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "job_claims",
         include_str!("../../migrations/0029_job_claims.sql"),
     ),
+    (31, "audit", include_str!("../../migrations/0031_audit.sql")),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -289,7 +290,8 @@ mod tests {
                 "8835a3ec32ddffb5",
                 "fe36490d2de1310d",
                 "27589923d2263d18",
-                "c2955d2900967f88"
+                "c2955d2900967f88",
+                "42fc54bfba578dfc"
             ]
         );
     }

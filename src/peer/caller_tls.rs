@@ -9,8 +9,14 @@ use super::{
     tls::{ALPN, authorities, forget_sessions},
 };
 use anyhow::Context;
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio_rustls::rustls::{ServerConfig, pki_types::CertificateDer, server::WebPkiClientVerifier};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// PEM files.
 #[derive(Clone, Debug)]
@@ -85,9 +91,40 @@ fn server_config(pems: &[Vec<u8>]) -> anyhow::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
+/// What the certificate of a caller says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certified {
+    /// The name of its owner.
+    pub name: Arc<str>,
+    /// Until when it is valid.
+    pub not_after: SystemTime,
+}
+
+impl Certified {
+    /// Of a certificate whose signature was checked. `None`: it names nobody.
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<Certified> {
+        Some(Certified {
+            name: certified_name(certificate)?,
+            not_after: not_after(certificate)?,
+        })
+    }
+}
+
+/// Until when a certificate is valid.
+pub fn not_after(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let seconds = certificate
+        .validity()
+        .not_after
+        .timestamp()
+        .try_into()
+        .ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
 /// The name that a certificate gives its owner: its one URI (as SPIFFE has it), else its first DNS
 /// name. `None`: it has neither, or several URIs, of which none can be preferred.
-pub(super) fn certified_name(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
+fn certified_name(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let mut uris = certificate.valid_uri_names();
     match (uris.next(), uris.next()) {
@@ -129,6 +166,18 @@ mod tests {
         }
         let certificate = params.self_signed(&key).expect("a certificate");
         certified_name(certificate.der()).map(|name| name.to_string())
+    }
+
+    #[test]
+    fn what_a_certificate_says_of_its_end_is_known() {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec!["etl.example".to_owned()]).expect("names");
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let certified = Certified::of(certificate.der()).expect("it names somebody");
+        let ends = certified.not_after.duration_since(SystemTime::UNIX_EPOCH);
+        assert_eq!(ends.expect("later").as_secs(), 1_893_456_000);
+        assert_eq!(&*certified.name, "etl.example");
     }
 
     #[test]

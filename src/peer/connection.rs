@@ -1,6 +1,10 @@
 //! An open connection: a stream whose first bytes have been read already, its place among those
 //! allowed, and what the calls on it share.
 
+use super::{
+    caller_tls::Certified,
+    strangers::{FIRST_CALL_TIMEOUT, Stranger},
+};
 use bytes::{Buf, Bytes};
 use std::{
     fmt, io,
@@ -11,6 +15,7 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::OwnedSemaphorePermit,
+    time::{Sleep, sleep},
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
@@ -25,6 +30,8 @@ pub struct Connection {
     /// Read already, and not yet by the server.
     first: Bytes,
     info: ConnectionInfo,
+    /// When it ends if it is still a stranger's.
+    deadline: Option<Pin<Box<Sleep>>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -33,8 +40,11 @@ pub struct Connection {
 pub struct ConnectionInfo {
     /// The addresses of both sides.
     pub tcp: TcpConnectInfo,
-    /// The name that the certificate of the other side gives it.
-    pub certified: Option<Arc<str>>,
+    /// What the certificate of the other side says.
+    pub certified: Option<Certified>,
+    /// It is a stranger's until a call on it is known to come from somebody; `None`: nobody has to
+    /// say who calls.
+    pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages of all its calls hold.
     pub message_bytes: Arc<AtomicUsize>,
 }
@@ -46,12 +56,28 @@ impl Connection {
         first: Bytes,
         permit: OwnedSemaphorePermit,
     ) -> Connection {
+        let stranger = info.stranger.as_ref();
         Connection {
+            deadline: stranger.map(|_| Box::pin(sleep(FIRST_CALL_TIMEOUT))),
             stream,
             first,
             info,
             _permit: permit,
         }
+    }
+}
+
+impl Connection {
+    /// Whether it has been a stranger's for too long.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = &mut self.deadline else {
+            return false;
+        };
+        if self.info.stranger.as_ref().is_none_or(|one| one.is_known()) {
+            self.deadline = None;
+            return false;
+        }
+        deadline.as_mut().poll(cx).is_ready()
     }
 }
 
@@ -75,6 +101,10 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_over(cx) {
+            let error = "nobody has said in time who calls";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
+        }
         if self.first.is_empty() {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
@@ -112,5 +142,50 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::strangers::Strangers, *};
+    use tokio::{
+        io::{AsyncReadExt, duplex},
+        sync::Semaphore,
+    };
+
+    async fn connection(stranger: Arc<Stranger>) -> (Connection, tokio::io::DuplexStream) {
+        let (ours, theirs) = duplex(64);
+        let info = ConnectionInfo {
+            tcp: TcpConnectInfo {
+                local_addr: None,
+                remote_addr: None,
+            },
+            certified: None,
+            stranger: Some(stranger),
+            message_bytes: Arc::default(),
+        };
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await;
+        let permit = permit.expect("a place");
+        (
+            Connection::new(Box::new(ours), info, Bytes::new(), permit),
+            theirs,
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_stays_for_a_while_and_a_caller_for_as_long_as_it_likes() {
+        let admit = || {
+            Strangers::default()
+                .admit([192, 0, 2, 7].into())
+                .expect("room")
+        };
+        let (mut silent, _theirs) = connection(admit()).await;
+        let ended = silent.read_u8().await.expect_err("it has had its time");
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        let caller = admit();
+        let (mut known, _theirs) = connection(caller.clone()).await;
+        caller.is_somebody();
+        let read = tokio::time::timeout(FIRST_CALL_TIMEOUT * 10, known.read_u8());
+        assert!(read.await.is_err(), "it goes on");
     }
 }

@@ -4,8 +4,9 @@
 //! spinning.
 
 use super::{
-    caller_tls::{CallerTls, certified_name},
+    caller_tls::{CallerTls, Certified},
     connection::{Connection, ConnectionInfo, Stream},
+    strangers::Strangers,
     tls::{Tls, has_name},
 };
 use crate::socket;
@@ -66,15 +67,18 @@ impl Accept {
 }
 
 /// The connections of `listener`, each with one of `permits`, that have begun as they must.
+/// `strangers`: those on which nobody shows who calls are few, and do not last.
 pub fn connections(
     listener: TcpListener,
     permits: Arc<Semaphore>,
     accept: Accept,
+    strangers: Option<Strangers>,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (opened, connections) = mpsc::channel(1);
     let opening = Opening {
         accept,
         permits,
+        strangers,
         opened,
     };
     tokio::spawn(accept_all(listener, opening));
@@ -118,6 +122,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 struct Opening {
     accept: Accept,
     permits: Arc<Semaphore>,
+    strangers: Option<Strangers>,
     opened: mpsc::Sender<io::Result<Connection>>,
 }
 
@@ -150,18 +155,26 @@ impl Opening {
                     );
                     return Err(io::Error::other("the certificate names no replica"));
                 }
-                certified = shown.and_then(certified_name);
+                certified = shown.and_then(Certified::of);
                 Box::new(stream)
             }
             None => Box::new(stream),
         };
         let mut preface = [0; PREFACE_BYTES];
         stream.read_exact(&mut preface).await?;
+        let stranger = match (&self.strangers, tcp.remote_addr()) {
+            (Some(strangers), Some(from)) => {
+                let admitted = strangers.admit(from.ip());
+                Some(admitted.ok_or_else(|| io::Error::other("too many strangers from there"))?)
+            }
+            _ => None,
+        };
         let permits = self.permits.clone();
         let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
         let info = ConnectionInfo {
             tcp,
             certified,
+            stranger,
             message_bytes: Arc::default(),
         };
         Ok(Connection::new(

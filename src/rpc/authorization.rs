@@ -5,19 +5,23 @@
 //! Without a source of identities every call passes, and `auth` names the caller.
 
 use super::{
+    audit::Subject,
     auth::{Known, NAMESPACE},
     errors::{self, reason::Reason},
     expiry::Expiring,
 };
 use crate::{
     core::{Caller, Namespace},
-    identity::{Access, Authenticator, Credentials, Identity, Refusal, Role, STREAMS, access},
+    identity::{
+        Access, Authenticator, Credentials, Identity, Refusal, Role, STREAMS, WAITING, access,
+    },
     peer::ConnectionInfo,
 };
-use futures_util::future::{BoxFuture, Either, FutureExt, ready};
+use futures_util::future::{BoxFuture, Either, FutureExt, ready, select};
 use secrecy::SecretString;
 use std::{
     convert::Infallible,
+    sync::Arc,
     task::{Context, Poll},
 };
 use tonic::{
@@ -62,6 +66,10 @@ where
         if let Some(authenticator) = &self.authenticator {
             match admit(authenticator, &request) {
                 Ok(Some(known)) => {
+                    let info = request.extensions().get::<ConnectionInfo>();
+                    if let Some(stranger) = info.and_then(|info| info.stranger.as_ref()) {
+                        stranger.is_somebody();
+                    }
                     ends = revocation(authenticator, &request, &known);
                     request.extensions_mut().insert(known);
                 }
@@ -71,10 +79,16 @@ where
             // Nobody behind this door needs to see a token.
             request.headers_mut().remove(AUTHORIZATION);
         }
+        let waits = WAITING.contains(&request.uri().path());
         let answer = self.inner.call(request);
         let Some(ends) = ends else {
             return Either::Left(answer);
         };
+        if waits {
+            let lost = ends.map(|()| Ok(errors::access::identity_lost().into_http()));
+            let answered = select(answer.boxed(), lost);
+            return Either::Right(answered.map(|first| first.factor_first().0).boxed());
+        }
         let ending = move |body| Body::new(Expiring::new(body, ends));
         Either::Right(
             answer
@@ -95,11 +109,18 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
     let info = request.extensions().get::<ConnectionInfo>();
     let credentials = Credentials {
         authorization: single(headers, AUTHORIZATION.as_str())?,
-        certificate: info.and_then(|info| info.certified.as_deref()),
+        certificate: info.and_then(|info| {
+            let certified = info.certified.as_ref()?;
+            Some((&*certified.name, certified.not_after))
+        }),
     };
     let identity = authenticator
         .identify(credentials)
         .map_err(|refusal| refused(refusal, path))?;
+    if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
+        // The audit says who was refused, too.
+        let _ = subject.caller.set(identity.name.clone());
+    }
     let Some(needed) = needed else {
         return Err(Status::unimplemented("there is no such method"));
     };
@@ -128,19 +149,21 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
     }))
 }
 
-/// When the caller of a stream may not have it any more; `None`: the call is no stream.
+/// When the caller of a call that may go on for long may not have it any more; `None`: it is short.
 fn revocation(
     authenticator: &Authenticator,
     request: &Request<Body>,
     known: &Known,
 ) -> Option<BoxFuture<'static, ()>> {
-    let path = STREAMS.iter().find(|path| **path == request.uri().path())?;
+    let mut lasting = STREAMS.iter().chain(WAITING);
+    let path = lasting.find(|path| **path == request.uri().path())?;
     let needed = access(path)?;
     let authorization = request.headers().get(AUTHORIZATION);
     let authorization = authorization.and_then(|value| value.to_str().ok());
     let authorization = authorization.map(SecretString::from);
     let info = request.extensions().get::<ConnectionInfo>();
     let certificate = info.and_then(|info| info.certified.clone());
+    let certificate = certificate.map(|certified| (certified.name, certified.not_after));
     let (authenticator, namespace) = (authenticator.clone(), known.caller.namespace.clone());
     let revoked = async move {
         let revoked = authenticator.revoked(authorization, certificate, needed, &namespace);

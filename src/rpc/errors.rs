@@ -98,6 +98,16 @@ fn call_overloaded(limit: &'static str, retry_after: Duration) -> Status {
     )
 }
 
+/// An operator's call that could not be put on record. It may have had an effect.
+pub(super) fn not_audited() -> Status {
+    let cause = "the audit cannot be written";
+    let mut details = info(Reason::TemporarilyUnavailable, &[("cause", cause.into())]);
+    details.set_retry_info(Some(RETRY_DELAY));
+    let message = "the call could not be put on record, so it counts as unanswered: it may or may \
+                   not have had an effect; call again";
+    Status::with_error_details(Code::Unavailable, message, details)
+}
+
 /// Another replica owns the shard, or none does. The call had no effect.
 pub(super) fn not_owner() -> Status {
     let mut details = info(Reason::NotOwner, &[]);

@@ -2,6 +2,7 @@
 //! forwarded are messages, decoded here as at the owner: `unary` and `scheduler::resumable_stream`
 //! send them.
 
+pub(crate) mod about;
 pub(crate) mod peer_service;
 pub(crate) mod route;
 pub(crate) mod unary;

@@ -3,6 +3,7 @@
 //! journal, where whoever waits finds it.
 
 use super::{
+    audit::Subject,
     auth::Auth,
     convert::paused_target,
     errors::{
@@ -60,6 +61,11 @@ impl OperatorService for Operators {
         request: Request<api::DeclareDeadRequest>,
     ) -> Result<Response<api::DeclareDeadResponse>, Status> {
         let caller = self.auth.caller(&request)?;
+        if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
+            let asked = request.get_ref();
+            let about = (format!("target {}", asked.target), asked.reason.clone());
+            subject.note(&caller, about);
+        }
         let api::DeclareDeadRequest {
             target,
             scope,
@@ -176,6 +182,15 @@ impl Operators {
 impl Unary<Operators> for api::PauseTargetRequest {
     type Response = api::PauseTargetResponse;
 
+    fn about(&self) -> (String, String) {
+        let target = match &self.scope {
+            Some(PauseScope::Target(target)) => target,
+            Some(PauseScope::All(())) => "(all)",
+            None => "",
+        };
+        (format!("target {target}"), self.reason.clone())
+    }
+
     async fn run(
         self: Arc<Self>,
         here: &Operators,
@@ -223,6 +238,15 @@ impl Unary<Operators> for api::PauseTargetRequest {
 
 impl Unary<Operators> for api::ResumeTargetRequest {
     type Response = api::ResumeTargetResponse;
+
+    fn about(&self) -> (String, String) {
+        let target = match &self.scope {
+            Some(ResumeScope::Target(target)) => target,
+            Some(ResumeScope::All(())) => "(all)",
+            None => "",
+        };
+        (format!("target {target}"), self.reason.clone())
+    }
 
     async fn run(
         self: Arc<Self>,

@@ -3,6 +3,7 @@
 //! sent and nobody has read (a window each) and by the room for messages (`message_budget`).
 
 use super::{
+    audit::{Audit, Auditing},
     auth::Auth,
     authorization::Authorization,
     deadline::Deadlines,
@@ -27,7 +28,7 @@ use crate::{
     core::model::limits,
     identity::Authenticator,
     metrics::Metrics,
-    peer::{Accept, CallerTls, Peers, connections},
+    peer::{Accept, CallerTls, Peers, Strangers, connections},
 };
 use rallypoint_client::api::{
     self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
@@ -80,6 +81,8 @@ pub(crate) struct Config {
     pub metrics: Metrics,
     /// Under which names the port may be reached over HTTP.
     pub hosts: Hosts,
+    /// Has calls written down.
+    pub audit: Audit,
 }
 
 /// The services for other replicas. They have identified the caller and name it in the metadata,
@@ -192,7 +195,9 @@ pub(crate) async fn serve(
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
-    let connections = connections(listener, config.connections.clone(), accept);
+    // Where nobody is known everybody is welcome.
+    let strangers = config.authenticator.as_ref().map(|_| Strangers::default());
+    let connections = connections(listener, config.connections.clone(), accept, strangers);
     let shut_down = stopping.clone();
     let authenticator = config.authenticator.clone();
     let room = Room::default();
@@ -203,6 +208,7 @@ pub(crate) async fn serve(
         authenticator: config.authenticator.clone(),
         by_tls: config.tls.is_some(),
     });
+    let audit = config.audit.clone();
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let served = transport()
         .accept_http1(true)
@@ -213,6 +219,7 @@ pub(crate) async fn serve(
         .layer(layer_fn(move |inner| {
             Observed::new(inner, of_streams.clone())
         }))
+        .layer(layer_fn(move |inner| Auditing::new(inner, audit.clone())))
         .layer(layer_fn(Deadlines))
         .layer(MapResponseLayer::new(errors::transport::translate))
         .layer(layer_fn(move |inner| {

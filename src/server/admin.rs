@@ -29,6 +29,7 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 /// Connections at a time; another one waits.
 const MAX_CONNECTIONS: usize = 64;
@@ -85,8 +86,12 @@ impl Admin {
         let _ = self.source.set(source);
     }
 
-    /// Serves for ever.
-    pub(super) async fn serve(self, port: AdminPort) {
+    /// Serves until the handle is dropped.
+    pub(super) fn start(self, port: AdminPort) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(self.serve(port)))
+    }
+
+    async fn serve(self, port: AdminPort) {
         let listener = match port.listener() {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "the admin address cannot be served"),

@@ -1,8 +1,9 @@
 //! Reads the configuration file again when an operator asks for it with SIGHUP.
 //!
-//! Invariants: a file that makes no sense changes nothing, and neither does one whose changes need
-//! a restart; the log says why. Slots are in the register before anybody hears of them, since a new
-//! owner takes what it finds there for all that may be running.
+//! Invariants: a file that makes no sense changes nothing; one whose targets need a restart, or are
+//! not taken by the database, changes who may do what and nothing else; the log says why. Slots are
+//! in the register before anybody hears of them, since a new owner takes what it finds there for
+//! all that may be running.
 
 use super::{ConfigFile, Described, Target, config};
 use crate::{core::Work, executor::Executor, identity::Authenticator, journal::Sessions, rpc};
@@ -39,13 +40,22 @@ impl Reload {
     pub(super) async fn at_each_hangup(mut self) {
         while self.hangups.recv().await.is_some() {
             let path = self.file.path.display().to_string();
+            let had = self.authenticator.as_ref().map(Authenticator::changes);
             match self.reload().await {
                 Ok(()) => tracing::info!(path, "the configuration has been read again"),
                 Err(why) => {
                     for why in why.lines() {
                         tracing::error!("{why}");
                     }
-                    tracing::error!(path, "nothing of the configuration has been changed");
+                    match (had, self.authenticator.as_ref().map(Authenticator::changes)) {
+                        (had, has) if had == has => {
+                            tracing::error!(path, "nothing of the configuration has been changed");
+                        }
+                        _ => tracing::error!(
+                            path,
+                            "nothing but who may do what has been changed of the configuration"
+                        ),
+                    }
                 }
             }
         }
@@ -57,12 +67,17 @@ impl Reload {
         let read = read.map_err(|error| error.to_string())?;
         let read = read.map_err(|faults| faults.to_string())?;
         let Described { targets, sources } = read;
-        let targets = merged(&self.targets, targets, &self.from_file)?;
         if sources.is_some() != self.authenticator.is_some() {
             let what =
                 "whether callers are known ([identity], [[access]]) changes at a restart only";
             return Err(what.to_owned());
         }
+        // Whoever lost a role or a token has lost it, whatever is wrong with the targets.
+        if let Some((authenticator, sources)) = self.authenticator.as_ref().zip(sources) {
+            authenticator.replace(sources);
+            tracing::info!("callers and their roles are as the configuration says");
+        }
+        let targets = merged(&self.targets, targets, &self.from_file)?;
         let most = self.noted.iter().zip(&targets);
         let most: Vec<_> = most
             .map(|((work, slots), new)| (work.clone(), new.slots.max(*slots)))
@@ -72,9 +87,6 @@ impl Reload {
         let noted = self.sessions.change_capacity(&most, reconfigure).await;
         noted.map_err(|error| format!("the coordination database did not take it: {error}"))?;
         self.rpc_targets.replace(config::allowed(&targets));
-        if let Some((authenticator, sources)) = self.authenticator.as_ref().zip(sources) {
-            authenticator.replace(sources);
-        }
         (self.targets, self.noted) = (targets, most);
         Ok(())
     }

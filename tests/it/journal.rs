@@ -2,6 +2,7 @@
 
 mod aged;
 mod appending;
+mod audit;
 mod bodies;
 mod claims;
 mod clocks;

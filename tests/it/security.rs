@@ -1,10 +1,12 @@
 //! Who may reach the service and do what: every method for every kind of caller, certificates that
 //! are renewed, files that are read again, and the commands of `docs/security.md`.
 
+mod audit;
 mod callers;
 mod certificates;
 mod forwarding;
 mod jwt;
+mod lost_rights;
 mod methods;
 mod reload;
 mod walk_through;
@@ -21,6 +23,7 @@ use rallypoint::{
 };
 use rallypoint_client::{Client, SecretString};
 use sha2::{Digest, Sha256};
+use sqlx::postgres::PgConnectOptions;
 use std::{collections::BTreeSet, fs, path::Path};
 use tempfile::TempDir;
 
@@ -29,6 +32,8 @@ struct Secured {
     server: InProcess,
     authenticator: Authenticator,
     folder: TempDir,
+    /// The coordination database.
+    journal: PgConnectOptions,
 }
 
 /// A role of a token, which is called like its name: `NAME-token`.
@@ -87,8 +92,9 @@ impl Secured {
             namespaces: Some([rallypoint::core::Namespace("etl".into())].into()),
             ..Target::new(TARGET, login.parse().expect("a login"), 2)
         };
-        let journal = POSTGRES.url_for(&postgres::database(COORDINATION), COORDINATION);
-        let usual = config(journal, vec![app]);
+        let database = postgres::database(COORDINATION);
+        let journal = POSTGRES.options_for(&database, COORDINATION);
+        let usual = config(POSTGRES.url_for(&database, COORDINATION), vec![app]);
         let authenticator = Authenticator::new(sources(folder.path()));
         let server = InProcess::start(Config {
             authenticator: Some(authenticator.clone()),
@@ -99,6 +105,7 @@ impl Secured {
             server,
             authenticator,
             folder,
+            journal,
         }
     }
 

@@ -51,6 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "rpc",
         &[
             "backoff",
+            "clock",
             "coordinator",
             "core",
             "identity",

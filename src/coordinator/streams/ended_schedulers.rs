@@ -159,12 +159,10 @@ impl EndedSchedulers {
     ) -> Result<SchedulerImage, CallError> {
         let image = self
             .reader
-            .scheduler(handle)
+            .scheduler(&namespace, handle)
             .await
             .map_err(CallError::from_journal)?;
-        let ended = |image: &SchedulerImage| {
-            image.namespace == namespace && image.state == SchedulerState::Released
-        };
+        let ended = |image: &SchedulerImage| image.state == SchedulerState::Released;
         image
             .filter(ended)
             .ok_or(CallError::Rejected(Reject::UnknownHandle))

@@ -1,7 +1,8 @@
 //! A claim in memory, and when it has to be looked at.
 
 use crate::core::{
-    ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time, Token,
+    Caller, ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time,
+    Token, is_identity,
     model::steady::{Pace, Steady},
 };
 use std::{sync::Arc, time::Duration};
@@ -57,6 +58,16 @@ impl Claim {
                 let ended = ResourceReject::ClaimEnded(Box::new(self.state.clone()));
                 Err(Reject::Resource(ended))
             }
+        }
+    }
+
+    /// Refused to everybody but the identity that made it, if it was made by a known one: another
+    /// holder of a token of the namespace is not to end it, or to keep it.
+    pub(crate) fn check_is_of(&self, caller: &Caller) -> Result<(), Reject> {
+        let maker = &self.spec.caller;
+        match !is_identity(maker) || *maker == caller.name {
+            true => Ok(()),
+            false => Err(Reject::Resource(ResourceReject::ClaimOfAnother)),
         }
     }
 

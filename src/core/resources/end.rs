@@ -20,6 +20,7 @@ impl Resources {
     ) -> Result<ResourceReply, Reject> {
         let claim = self.claim_of(caller, no)?;
         claim.check_not_of_task()?;
+        claim.check_is_of(caller)?;
         claim.check_token(token)?;
         let how = match &claim.state {
             ClaimState::Waiting => ClaimEnd::Withdrawn,

@@ -6,7 +6,7 @@
 //! and the few rows of tasks that are unfinished, or ended within the retention, are moved to the
 //! current day.
 
-use super::{Maintenance, calendar::Calendar, partition};
+use super::{Maintenance, audit_days, calendar::Calendar, partition};
 use crate::{
     backoff::Backoff,
     core::{Day, Handle},
@@ -14,7 +14,7 @@ use crate::{
         JournalError,
         bounded_connection::BoundedConnection,
         connection_limits::Duty,
-        day_partitions::{Days, TABLES, date, partition as name_of},
+        day_partitions::{Days, TABLES, date, day_of, partition as name_of},
         encoding::Date,
     },
 };
@@ -63,6 +63,8 @@ impl Maintenance {
                 }
             }
         }
+        let days = (-1..=DAYS_AHEAD).map(|ahead| Day(today.0 + ahead));
+        audit_days::make(connection, days).await?;
         self.ensure_batches(connection).await
     }
 
@@ -243,18 +245,6 @@ async fn today_of_database(connection: &mut BoundedConnection) -> Result<Day, Jo
     .fetch_one(connection)
     .await?;
     Ok(today.0)
-}
-
-/// The day a partition of `table` is named after.
-fn day_of(table: &str, name: &str) -> Option<Day> {
-    let date: jiff::civil::Date = name
-        .strip_prefix(table)?
-        .strip_prefix('_')?
-        .replace('_', "-")
-        .parse()
-        .ok()?;
-    let epoch = jiff::civil::date(1970, 1, 1);
-    Some(Day(date.since(epoch).ok()?.get_days()))
 }
 
 #[cfg(test)]

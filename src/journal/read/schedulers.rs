@@ -112,8 +112,13 @@ impl Reader {
         }
     }
 
-    /// The scheduler as of its last image.
-    pub async fn scheduler(&self, handle: Handle) -> Result<Option<SchedulerImage>, JournalError> {
+    /// The scheduler as of its last image, if it is one of the namespace: of others nothing is
+    /// read.
+    pub async fn scheduler(
+        &self,
+        namespace: &Namespace,
+        handle: Handle,
+    ) -> Result<Option<SchedulerImage>, JournalError> {
         let row = self
             .read(|| {
                 sqlx::query_as::<_, SchedulerRow>(concat!(
@@ -121,10 +126,11 @@ impl Reader {
                      select ",
                     scheduler_columns!(),
                     " from scheduler r
-                     where r.shard = $1 and r.handle = $2"
+                     where r.shard = $1 and r.handle = $2 and r.namespace = $3"
                 ))
                 .bind(self.shard.0)
                 .bind(handle.uuid())
+                .bind(namespace.0.as_bytes())
                 .fetch_optional(&self.pool)
             })
             .await?;

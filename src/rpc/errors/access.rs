@@ -40,6 +40,13 @@ pub(in crate::rpc) fn identity_expired() -> Status {
     Status::with_error_details(Code::Unauthenticated, message, details)
 }
 
+/// The call had begun, and its caller may not wait for its end any more.
+pub(in crate::rpc) fn identity_lost() -> Status {
+    let message = "the token has expired, or the caller has lost its role, while the call waited: \
+                   what it had begun goes on";
+    plain(Code::Unauthenticated, Reason::IdentityLost, message)
+}
+
 pub(in crate::rpc) fn namespace_not_allowed() -> Status {
     let message = "the caller has no role in this namespace";
     plain(Code::PermissionDenied, Reason::NamespaceNotAllowed, message)

@@ -8,6 +8,7 @@ pub(crate) fn effect(reason: Reason) -> &'static str {
     match reason {
         Reason::OwnerChanged
         | Reason::DeadlineExceeded
+        | Reason::IdentityLost
         | Reason::TemporarilyUnavailable
         | Reason::Internal => "unknown",
         _ => "none",

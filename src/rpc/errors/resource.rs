@@ -36,8 +36,8 @@ pub(crate) fn is_unknown_resource(error: &CallError) -> bool {
 /// Why the core refused it.
 pub(crate) fn rejected(reject: ResourceReject) -> Status {
     use ResourceReject::{
-        CircularWait, ClaimEnded, ClaimOfTask, PermitsRefill, ResourceExists, ResourceInUse,
-        TooManyPermits, UnknownClaim, UnknownResource, WrongToken,
+        CircularWait, ClaimEnded, ClaimOfAnother, ClaimOfTask, PermitsRefill, ResourceExists,
+        ResourceInUse, TooManyPermits, UnknownClaim, UnknownResource, WrongToken,
     };
     match reject {
         UnknownResource(name) => {
@@ -87,8 +87,15 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             precondition(Reason::TokenMismatch, &[], "token", message.to_owned())
         }
         ClaimOfTask(task) => held_by(task),
+        ClaimOfAnother => made_by_another(),
         ClaimEnded(state) => ended(&state),
     }
+}
+
+fn made_by_another() -> Status {
+    let message = "another identity has made the claim, which renews and releases it; an operator \
+                   ends it with ForceRelease";
+    plain(Code::PermissionDenied, Reason::ClaimOfAnother, message)
 }
 
 fn held_by(TaskId { handle, seq }: TaskId) -> Status {

@@ -10,6 +10,7 @@ use super::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route};
 use crate::{
     core::Caller,
     rpc::{
+        audit::Subject,
         auth::Auth,
         errors::{self, reason::Reason},
     },
@@ -46,6 +47,11 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
         None
     }
 
+    /// What the call is about, and why it is made, for the audit.
+    fn about(&self) -> (String, String) {
+        Default::default()
+    }
+
     /// Whether the call waits for tasks, which may take any time. Such a call ends when this
     /// replica stops.
     fn waits(&self) -> bool {
@@ -56,7 +62,8 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
 /// The unary calls of a service, a line each: `call(Request) -> Response`, which the method of the
 /// same name carries out with the request by reference, or, after `=`, one of another name with the
 /// request as an `Arc`. `creates by FIELD`: the call creates something each time it is made without
-/// a request id there. `waits if FIELD`: it then waits for tasks.
+/// a request id there. `waits if FIELD`: it then waits for tasks. `of "KIND" FIELD since REASON`:
+/// what it is about, and why.
 macro_rules! unary_calls {
     (@run $here:ident, $caller:ident, $request:expr, $call:ident) => {
         $here.$call($caller, &$request).await
@@ -65,12 +72,19 @@ macro_rules! unary_calls {
         $here.$run($caller, $request).await
     };
     ($here:ident, $client:ident: $($call:ident($request:ident) -> $response:ident $(= $run:ident)?
+        $(, of $kind:literal $name:ident $(since $reason:ident)?)?
         $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
         $(impl $crate::rpc::forwarding::unary::Unary<$here> for rallypoint_client::api::$request {
             type Response = rallypoint_client::api::$response;
 
             $(fn request_id(&mut self) -> Option<&mut String> {
                 Some(&mut self.$id)
+            })?
+
+            $(fn about(&self) -> (String, String) {
+                use $crate::rpc::forwarding::about::Naming;
+                let object = format!("{} {}", $kind, self.$name.words());
+                (object, [$(self.$reason.clone(),)? String::new()].concat())
             })?
 
             $(fn waits(&self) -> bool {
@@ -115,6 +129,9 @@ impl<S: Sync> Endpoint<'_, S> {
         request: Request<C>,
     ) -> Result<Response<C::Response>, Status> {
         let caller = self.auth.caller(&request)?;
+        if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
+            subject.note(&caller, request.get_ref().about());
+        }
         let call = Arc::new(request.into_inner());
         let answered = match self.route.filter(|route| route.has_peers()) {
             Some(route) => self.run_anywhere(route, caller, call).await,

@@ -11,14 +11,14 @@ use tonic::Status;
 
 unary_calls! {
     Jobs, JobServiceClient:
-    create_job(CreateJobRequest) -> CreateJobResponse;
-    update_job(UpdateJobRequest) -> UpdateJobResponse;
-    delete_job(DeleteJobRequest) -> DeleteJobResponse;
-    run_job(RunJobRequest) -> RunJobResponse, creates by request_id;
-    pause_job(PauseJobRequest) -> PauseJobResponse;
-    resume_job(ResumeJobRequest) -> ResumeJobResponse;
-    cancel_run(CancelRunRequest) -> CancelRunResponse;
-    backfill_job(BackfillJobRequest) -> BackfillJobResponse;
+    create_job(CreateJobRequest) -> CreateJobResponse, of "job" name;
+    update_job(UpdateJobRequest) -> UpdateJobResponse, of "job" name;
+    delete_job(DeleteJobRequest) -> DeleteJobResponse, of "job" name;
+    run_job(RunJobRequest) -> RunJobResponse, of "job" name, creates by request_id;
+    pause_job(PauseJobRequest) -> PauseJobResponse, of "job" name since reason;
+    resume_job(ResumeJobRequest) -> ResumeJobResponse, of "job" name;
+    cancel_run(CancelRunRequest) -> CancelRunResponse, of "job" name;
+    backfill_job(BackfillJobRequest) -> BackfillJobResponse, of "job" name;
     claim_run(ClaimRunRequest) -> ClaimRunResponse, creates by request_id;
     renew_run(RenewRunRequest) -> RenewRunResponse;
     finish_run(FinishRunRequest) -> FinishRunResponse;

@@ -12,16 +12,16 @@ use tonic::Status;
 
 unary_calls! {
     Resources, ResourceServiceClient:
-    create_resource(CreateResourceRequest) -> CreateResourceResponse;
-    update_resource(UpdateResourceRequest) -> UpdateResourceResponse;
+    create_resource(CreateResourceRequest) -> CreateResourceResponse, of "resource" name;
+    update_resource(UpdateResourceRequest) -> UpdateResourceResponse, of "resource" name;
     get_resource(GetResourceRequest) -> GetResourceResponse;
     list_resources(ListResourcesRequest) -> ListResourcesResponse;
-    delete_resource(DeleteResourceRequest) -> DeleteResourceResponse;
+    delete_resource(DeleteResourceRequest) -> DeleteResourceResponse, of "resource" name;
     try_acquire(TryAcquireRequest) -> TryAcquireResponse, creates by request_id;
     get_claim(GetClaimRequest) -> GetClaimResponse;
     renew(RenewRequest) -> RenewResponse;
     release(ReleaseRequest) -> ReleaseResponse;
-    force_release(ForceReleaseRequest) -> ForceReleaseResponse;
+    force_release(ForceReleaseRequest) -> ForceReleaseResponse, of "claim" claim since reason;
 }
 
 impl Resources {

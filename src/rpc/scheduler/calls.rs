@@ -7,18 +7,18 @@ use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
 
 unary_calls! {
     Schedulers, SchedulerServiceClient:
-    get_scheduler(GetSchedulerRequest) -> GetSchedulerResponse = open, creates by request_id;
+    get_scheduler(GetSchedulerRequest) -> GetSchedulerResponse = open, of "scheduler" name, creates by request_id;
     exec_async(ExecAsyncRequest) -> ExecAsyncResponse = submit, creates by request_id;
-    release_scheduler(ReleaseSchedulerRequest) -> ReleaseSchedulerResponse = release, waits if wait;
+    release_scheduler(ReleaseSchedulerRequest) -> ReleaseSchedulerResponse = release, of "scheduler" handle, waits if wait;
     describe_scheduler(DescribeSchedulerRequest) -> DescribeSchedulerResponse = describe;
     list_schedulers(ListSchedulersRequest) -> ListSchedulersResponse = schedulers;
-    update_scheduler(UpdateSchedulerRequest) -> UpdateSchedulerResponse = update;
-    pause_scheduler(PauseSchedulerRequest) -> PauseSchedulerResponse = pause;
-    resume_scheduler(ResumeSchedulerRequest) -> ResumeSchedulerResponse = resume;
-    cancel_task(CancelTaskRequest) -> CancelTaskResponse = cancel;
-    cancel_tasks(CancelTasksRequest) -> CancelTasksResponse = cancel_tasks;
-    retry_task(RetryTaskRequest) -> RetryTaskResponse = retry;
-    retry_failed(RetryFailedRequest) -> RetryFailedResponse = retry_failed, creates by request_id;
+    update_scheduler(UpdateSchedulerRequest) -> UpdateSchedulerResponse = update, of "scheduler" handle;
+    pause_scheduler(PauseSchedulerRequest) -> PauseSchedulerResponse = pause, of "scheduler" handle;
+    resume_scheduler(ResumeSchedulerRequest) -> ResumeSchedulerResponse = resume, of "scheduler" handle;
+    cancel_task(CancelTaskRequest) -> CancelTaskResponse = cancel, of "task" id;
+    cancel_tasks(CancelTasksRequest) -> CancelTasksResponse = cancel_tasks, of "scheduler" handle;
+    retry_task(RetryTaskRequest) -> RetryTaskResponse = retry, of "task" id;
+    retry_failed(RetryFailedRequest) -> RetryFailedResponse = retry_failed, of "scheduler" handle, creates by request_id;
     get_task(GetTaskRequest) -> GetTaskResponse = task;
     explain_task(ExplainTaskRequest) -> ExplainTaskResponse = explain;
     list_tasks(ListTasksRequest) -> ListTasksResponse = tasks;

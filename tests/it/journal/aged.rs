@@ -17,7 +17,7 @@ pub(super) async fn make_day(owned: &Owned, days: i32) {
     let day = format!("(now() at time zone 'utc')::date - {days}");
     let make = format!(
         "do $$ declare t text; begin
-            foreach t in array array['submission', 'completion', 'attempt', 'task_label'] loop
+            foreach t in array array['submission', 'completion', 'attempt', 'task_label', 'audit'] loop
                 execute format('create table %s partition of %s for values from (%L) to (%L)',
                     t || to_char({day}, '_YYYY_MM_DD'), t, {day}, {day} + 1);
             end loop;

@@ -274,3 +274,8 @@ pub(super) fn ended(no: i64, at: Time, how: ClaimEnd) -> ClaimRecord {
     };
     claim_record(no, at, ClaimEvent::Ended(Arc::new(ending)))
 }
+
+/// The namespace of everything here.
+pub(super) fn namespace() -> Namespace {
+    Namespace("default".into())
+}

@@ -172,13 +172,25 @@ async fn the_status_knows_the_last_batch_and_the_oldest_day() {
 async fn a_read_outlives_the_loss_of_its_connection() {
     let scene = scene().await;
     let reader = scene.owned.journal.reader();
-    assert!(reader.scheduler(scene.handle).await.unwrap().is_some());
+    assert!(
+        reader
+            .scheduler(&namespace(), scene.handle)
+            .await
+            .unwrap()
+            .is_some()
+    );
     let kill = "select count(pg_terminate_backend(pid))
         from pg_stat_activity
         where datname = current_database()
           and application_name = 'rallypoint journal reader'";
     assert!(scene.owned.count(kill).await >= 1);
-    assert!(reader.scheduler(scene.handle).await.unwrap().is_some());
+    assert!(
+        reader
+            .scheduler(&namespace(), scene.handle)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]

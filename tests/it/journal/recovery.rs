@@ -188,7 +188,12 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     assert_eq!(firsts, [11, 21, 31]);
     assert_eq!(recovered[0].outcomes, [outcome(18, 19, 4)]);
     assert_eq!(
-        owned.journal.reader().scheduler(b).await.unwrap(),
+        owned
+            .journal
+            .reader()
+            .scheduler(&namespace(), b)
+            .await
+            .unwrap(),
         Some(read_again(released))
     );
 }
@@ -209,7 +214,12 @@ async fn an_image_without_a_checkpoint_leaves_the_last_one_in_force() {
         paused: true,
         ..read_again(checked)
     };
-    let row = owned.journal.reader().scheduler(a).await.unwrap();
+    let row = owned
+        .journal
+        .reader()
+        .scheduler(&namespace(), a)
+        .await
+        .unwrap();
     assert_eq!(row, Some(expected));
 }
 

@@ -288,8 +288,20 @@ async fn a_scheduler_that_ended_long_ago_goes_after_its_log() {
     let dropped = maintenance.drop_ended_schedulers(&calendar).await;
     assert_eq!(dropped.unwrap(), 1);
     let reader = owned.journal.reader();
-    assert!(reader.scheduler(gone).await.unwrap().is_none());
+    assert!(
+        reader
+            .scheduler(&namespace(), gone)
+            .await
+            .unwrap()
+            .is_none()
+    );
     for handle in [logged, recent, open] {
-        assert!(reader.scheduler(handle).await.unwrap().is_some());
+        assert!(
+            reader
+                .scheduler(&namespace(), handle)
+                .await
+                .unwrap()
+                .is_some()
+        );
     }
 }

@@ -71,22 +71,33 @@ async fn a_read_on_a_silent_connection_is_repeated_on_another() {
     let (a, now) = (handle(), behind.owned.now);
     behind.owned.write_images([image(a, now)]).await;
     let reader = behind.owned.journal.reader();
-    assert!(reader.scheduler(a).await.unwrap().is_some());
+    assert!(reader.scheduler(&namespace(), a).await.unwrap().is_some());
     behind.silence();
-    assert!(in_time(reader.scheduler(a)).await.unwrap().is_some());
+    assert!(
+        in_time(reader.scheduler(&namespace(), a))
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]
 async fn a_reader_who_hangs_up_leaves_no_silent_connection_behind() {
     let behind = Behind::new().await;
     let reader = behind.owned.journal.reader();
-    reader.scheduler(handle()).await.unwrap();
+    reader.scheduler(&namespace(), handle()).await.unwrap();
     behind.silence();
     for _ in 0..8 {
-        let gone = timeout(Duration::from_millis(50), reader.scheduler(handle()));
+        let namespace = namespace();
+        let gone = timeout(
+            Duration::from_millis(50),
+            reader.scheduler(&namespace, handle()),
+        );
         let _ = gone.await;
     }
-    in_time(reader.scheduler(handle())).await.unwrap();
+    in_time(reader.scheduler(&namespace(), handle()))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

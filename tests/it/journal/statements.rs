@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 22] = [
+const TABLES: [&str; 23] = [
     "shard",
     "lease",
     "lived_day",
@@ -28,6 +28,7 @@ const TABLES: [&str; 22] = [
     "job_run",
     "job_claim",
     "job_agent",
+    "audit",
 ];
 /// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];

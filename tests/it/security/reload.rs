@@ -143,3 +143,26 @@ fn an_operator_may_say_that_something_else_sees_to_it() {
         "{said}"
     );
 }
+
+#[test]
+fn a_role_is_lost_although_the_targets_cannot_be_changed() {
+    let folder = TempDir::new().expect("a directory");
+    describe(folder.path(), &[READER], "");
+    let path = folder.path().join("rallypoint.toml");
+    let secret = folder.path().join("secret");
+    fs::write(&secret, token("ada") + "\n").expect("written");
+    let server = Standalone::with(&[Path::new("--config"), &path]);
+    let file = secret.to_str().expect("UTF-8");
+    let list = || server.run(&["--token-file", file, "list"]);
+    assert!(list().status.success(), "{}", stderr(&list()));
+    let bob = Grant {
+        name: "bob",
+        ..READER
+    };
+    let more = "[targets.more]\nurl = \"postgres://more@127.0.0.1/more\"\n";
+    describe(folder.path(), &[bob], more);
+    server.hang_up();
+    says(&server, "targets.more is new", 1);
+    says(&server, "nothing but who may do what has been changed", 1);
+    assert!(!list().status.success(), "her token counts no more");
+}

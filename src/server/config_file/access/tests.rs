@@ -2,11 +2,15 @@
 
 use crate::{
     core::Namespace,
-    identity::{Authenticator, Credentials, Identity, Refusal, Role},
+    identity::{Access, Authenticator, Credentials, Identity, Refusal, Role},
     server::{ConfigFile, Described},
     toml_file::Faults,
 };
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, SystemTime},
+};
 use tempfile::TempDir;
 
 /// Tokens `secret` of etl, and `secret2` and `secret3` of dba.
@@ -53,10 +57,11 @@ fn a_file_says_who_may_do_what() {
     "#;
     let sources = read(text, true).expect("it makes sense").sources;
     let known = Authenticator::new(sources.expect("callers are known"));
+    let later = SystemTime::now() + Duration::from_secs(3_600);
     let of = |authorization, certificate| -> Result<Identity, Refusal> {
         known.identify(Credentials {
             authorization,
-            certificate,
+            certificate: Option::<&str>::map(certificate, |name| (name, later)),
         })
     };
     let etl = Namespace("etl".into());
@@ -87,6 +92,31 @@ fn a_file_says_who_may_do_what() {
         let refused = of(Some(wrong), Some("spiffe://prod/etl/7"));
         assert!(matches!(refused, Err(Refusal::Invalid(_))), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn what_a_certificate_allows_ends_with_it() {
+    let text =
+        "[[access]]\nidentities = [\"cert:etl\"]\nnamespaces = [\"etl\"]\nrole = \"reader\"\n";
+    let sources = read(text, true).expect("it makes sense").sources;
+    let known = Authenticator::new(sources.expect("callers are known"));
+    let until = |ends| {
+        known.identify(Credentials {
+            authorization: None,
+            certificate: Some(("etl", ends)),
+        })
+    };
+    let now = SystemTime::now();
+    assert!(matches!(until(now), Err(Refusal::Invalid(_))));
+    let soon = now + Duration::from_millis(50);
+    let identity = until(now + Duration::from_secs(60)).expect("valid");
+    assert!(identity.expires_at.is_some());
+    let (needed, etl) = (Access::In(Role::Reader), Namespace("etl".into()));
+    let ended = known.revoked(None, Some(("etl".into(), soon)), needed, &etl);
+    tokio::time::timeout(Duration::from_secs(60), ended)
+        .await
+        .expect("it ends");
+    assert!(SystemTime::now() >= soon);
 }
 
 /// A rule, where tokens are, and what JWTs must be like: right by themselves.
