@@ -1,6 +1,7 @@
 //! What an operator sees from outside: metrics, whose values are those of real work, the page that
 //! describes them, and the probes.
 
+mod monitoring;
 mod page;
 mod prometheus;
 mod scrape;

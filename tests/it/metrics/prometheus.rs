@@ -1,8 +1,9 @@
 //! Debian's Prometheus scrapes a server and answers what was asked of it. Without the program
 //! (`.ci/setup test` installs it) the test fails and says so.
 
-use super::scrape::get;
+use super::{monitoring::queries, scrape::get};
 use crate::harness::{server::Server, work::noop};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rallypoint::server::AdminPort;
 use rallypoint_client::api::SchedulerSettings;
 use std::{
@@ -74,6 +75,11 @@ async fn a_real_prometheus_reads_what_the_server_shows() {
         if tokio::net::TcpStream::connect(web).await.is_ok() {
             answer = get(web, query).await.1;
         }
+    }
+    for query in queries() {
+        let encoded = utf8_percent_encode(&query, NON_ALPHANUMERIC);
+        let (status, answer) = get(web, &format!("/api/v1/query?query={encoded}")).await;
+        assert_eq!(status, 200, "{query}: {answer}");
     }
     let (_, targets) = get(web, "/api/v1/targets").await;
     assert!(targets.contains(r#""health":"up""#), "{targets}");
