@@ -18,6 +18,7 @@ mod connect;
 mod credentials;
 mod declare_dead;
 mod demo;
+mod doctor;
 mod enum_text;
 mod error;
 mod exec;
@@ -142,6 +143,9 @@ enum Subcommands {
     Jobs(jobs::Jobs),
     /// Take over what another cron runs: write a file of jobs, and compare the due times
     Import(jobs::Import),
+    /// Look at what a server needs (database, targets, certificates, replicas): what is wrong, and
+    /// what to do
+    Doctor(doctor::Doctor),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
     /// Print what a shell needs to complete this command line
@@ -231,6 +235,7 @@ impl Subcommands {
             Subcommands::PrepareTarget(command) => command.run().await,
             Subcommands::Import(command) => command.run().await,
             Subcommands::Jobs(command) => command.run(server).await,
+            Subcommands::Doctor(command) => command.run().await,
             Subcommands::Health(command) => command.run(server).await,
             Subcommands::Completions(command) => command.run(Cli::command()),
             Subcommands::Man(command) => command.run(Cli::command()),

@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod database_wait;
+pub(crate) mod doctor;
 pub(crate) mod pg_cron;
 pub(crate) mod private_postgres;
 pub(crate) mod reload;
@@ -21,6 +22,7 @@ pub use crate::executor::{
 pub use admin::AdminPort;
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 pub use config_file::{ConfigFile, Described};
+pub(crate) use doctor::{of_certificates, of_peer, of_target};
 
 use crate::{
     clock::Clock,

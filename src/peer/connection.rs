@@ -11,6 +11,7 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::AtomicUsize},
     task::{Context, Poll},
+    time::SystemTime,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -64,6 +65,14 @@ impl Connection {
             info,
             _permit: permit,
         }
+    }
+}
+
+impl ConnectionInfo {
+    /// The name in the certificate of the other side, and until when that is valid.
+    pub fn certificate(&self) -> Option<(&str, SystemTime)> {
+        let certified = self.certified.as_ref()?;
+        Some((&*certified.name, certified.not_after))
     }
 }
 

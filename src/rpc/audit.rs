@@ -302,3 +302,47 @@ fn cut(mut text: String) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(outcome: &str) -> AuditEntry {
+        AuditEntry {
+            id: Uuid::now_v7(),
+            at: Clock::new().now(),
+            caller: "".into(),
+            address: "192.0.2.7".into(),
+            namespace: "".into(),
+            method: "JobService/PauseJob".into(),
+            object: String::new(),
+            reason: String::new(),
+            outcome: outcome.into(),
+            left_out: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_fill_neither_the_queue_nor_the_disk() {
+        let (rows, mut queued) = mpsc::channel(MAX_QUEUED);
+        let audit = Audit {
+            rows,
+            clock: Clock::new(),
+            left_out: Arc::default(),
+            refused: Arc::new(Mutex::new((Instant::now(), 0))),
+        };
+        const CALLS: u32 = 50_000;
+        for _ in 0..CALLS {
+            audit.queue(entry("IDENTITY_MISSING"), false);
+        }
+        assert!(audit.queue(entry(OK), true).is_some(), "there is room");
+        let mut kept = Vec::new();
+        while let Ok(row) = queued.try_recv() {
+            kept.extend(row.entry);
+        }
+        let refused = kept.len() as u32 - 1;
+        assert!(refused <= MAX_REFUSED as u32, "{refused}");
+        let left_out: u32 = kept.iter().map(|row| row.left_out).sum();
+        assert_eq!(refused + left_out, CALLS, "each of them is counted");
+    }
+}

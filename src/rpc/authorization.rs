@@ -109,10 +109,7 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
     let info = request.extensions().get::<ConnectionInfo>();
     let credentials = Credentials {
         authorization: single(headers, AUTHORIZATION.as_str())?,
-        certificate: info.and_then(|info| {
-            let certified = info.certified.as_ref()?;
-            Some((&*certified.name, certified.not_after))
-        }),
+        certificate: info.and_then(ConnectionInfo::certificate),
     };
     let identity = authenticator
         .identify(credentials)

@@ -28,15 +28,16 @@ use crate::{
     core::model::limits,
     identity::Authenticator,
     metrics::Metrics,
-    peer::{Accept, CallerTls, Peers, Strangers, connections},
+    peer::{Accept, CallerTls, Connection, Peers, Strangers, connections},
 };
 use rallypoint_client::api::{
     self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
     peer::peer_service_server::PeerServiceServer, resource_service_server::ResourceServiceServer,
     scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tower::{layer::layer_fn, util::MapResponseLayer};
@@ -194,20 +195,11 @@ pub(crate) async fn serve(
     ));
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
-    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
-    // Where nobody is known everybody is welcome.
-    let strangers = config.authenticator.as_ref().map(|_| Strangers::default());
-    let connections = connections(listener, config.connections.clone(), accept, strangers);
+    let connections = accepted(listener, &config);
     let shut_down = stopping.clone();
     let authenticator = config.authenticator.clone();
     let room = Room::default();
-    let gateway = Arc::new(Settings {
-        hosts: config.hosts.clone(),
-        room: room.clone(),
-        largest: MAX_REQUEST_BYTES,
-        authenticator: config.authenticator.clone(),
-        by_tls: config.tls.is_some(),
-    });
+    let gateway = Arc::new(gateway(&config, &room));
     let audit = config.audit.clone();
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let served = transport()
@@ -241,6 +233,23 @@ pub(crate) async fn serve(
         served = served => Ok(served?),
         () = drain_timeout => Ok(()),
         () = renewed(config.tls, config.authenticator) => Ok(()),
+    }
+}
+
+fn accepted(listener: TcpListener, config: &Config) -> ReceiverStream<io::Result<Connection>> {
+    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
+    // Where nobody is known everybody is welcome.
+    let strangers = config.authenticator.as_ref().map(|_| Strangers::default());
+    connections(listener, config.connections.clone(), accept, strangers)
+}
+
+fn gateway(config: &Config, room: &Room) -> Settings {
+    Settings {
+        hosts: config.hosts.clone(),
+        room: room.clone(),
+        largest: MAX_REQUEST_BYTES,
+        authenticator: config.authenticator.clone(),
+        by_tls: config.tls.is_some(),
     }
 }
 

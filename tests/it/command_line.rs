@@ -2,6 +2,7 @@
 //! parsed.
 
 mod cancel;
+mod doctor;
 mod endings;
 mod failed_night;
 mod jobs;

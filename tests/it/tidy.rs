@@ -77,6 +77,7 @@ const JOINTS: &[&str] = &[
     "src/server.rs",
     "src/server/admin.rs",
     "src/server/config.rs",
+    "src/server/doctor.rs",
     "src/server/database_wait.rs",
     "src/server/private_postgres.rs",
     "src/server/standby_warning.rs",

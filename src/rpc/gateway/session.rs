@@ -103,7 +103,7 @@ fn known(
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let identity = match authenticator.identify(Credentials {
         authorization: text(AUTHORIZATION.as_str()),
-        certificate: info.and_then(|info| info.certified.as_deref()),
+        certificate: info.and_then(ConnectionInfo::certificate),
     }) {
         Ok(identity) => Some(identity),
         Err(Refusal::KeysUnavailable) => return Err(errors::access::keys_unavailable()),

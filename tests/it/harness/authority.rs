@@ -1,8 +1,12 @@
 //! An authority that signs certificates, and the files in which they are mounted.
 
 use rallypoint::peer::{CallerTlsFiles, Tls, TlsFiles};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-use std::{fs, path::Path};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 /// Signs certificates.
 pub(crate) struct Authority {
@@ -31,6 +35,16 @@ impl Authority {
     /// A certificate for `name` and its key.
     pub(crate) fn certificate(&self, name: &str) -> (String, String) {
         self.signed(CertificateParams::new([name.to_owned()]).expect("a name"))
+    }
+
+    /// A certificate that is valid until so many days from now.
+    pub(crate) fn certificate_for(&self, days: i64) -> String {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.expect("later").as_secs() as i64;
+        let ends = Duration::from_secs((now + days * 86_400) as u64);
+        let mut params = CertificateParams::new(["here".to_owned()]).expect("a name");
+        params.not_after = date_time_ymd(1970, 1, 1) + ends;
+        self.signed(params).0
     }
 
     /// A certificate that names a caller by a URI, and its key.

@@ -125,3 +125,16 @@ async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
         "{commit:?}"
     );
 }
+
+#[tokio::test]
+async fn the_doctor_finds_a_pooler_that_lends_its_sessions_by_the_transaction() {
+    for (lends, verdict) in [
+        (Lends::BySession, Verdict::Good),
+        (Lends::ByTransaction, Verdict::Bad),
+    ] {
+        let options = through_a_pooler(&database(), lends).await;
+        let findings = examine(&options).await;
+        let pooler = findings.iter().find(|finding| finding.check == "pooler");
+        assert_eq!(pooler.map(|one| one.verdict), Some(verdict), "{findings:?}");
+    }
+}

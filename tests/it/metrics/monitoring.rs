@@ -18,7 +18,9 @@ pub(super) fn queries() -> Vec<String> {
         targets.unwrap_or_else(|| panic!("no query: {panel}"))
     });
     let queries = targets.map(|target| target["expr"].as_str().expect("a query"));
-    queries.map(|query| query.replace("$__rate_interval", "1m")).collect()
+    queries
+        .map(|query| query.replace("$__rate_interval", "1m"))
+        .collect()
 }
 
 fn samples(family: &Declared) -> Vec<String> {
@@ -36,18 +38,27 @@ fn alerts_and_dashboard_name_metrics_that_there_are() {
     let known: BTreeSet<String> = metrics.declared().iter().flat_map(samples).collect();
     let alerts = fs::read_to_string(ALERTS).expect("the rules");
     // A rule's summary may say what it likes.
-    let alerts = alerts.lines().filter(|line| !line.contains("summary:") && !line.contains("action:"));
+    let alerts = alerts
+        .lines()
+        .filter(|line| !line.contains("summary:") && !line.contains("action:"));
     let asked = queries().join("\n") + &alerts.collect::<Vec<_>>().join("\n");
     let words = asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("rallypoint_")).collect();
+    let named: BTreeSet<&str> = words
+        .filter(|word| word.starts_with("rallypoint_"))
+        .collect();
     assert!(named.len() > 25, "they are found: {named:?}");
-    let unknown: Vec<_> = named.iter().filter(|name| !known.contains(**name)).collect();
+    let unknown: Vec<_> = named
+        .iter()
+        .filter(|name| !known.contains(**name))
+        .collect();
     assert!(unknown.is_empty(), "no such metrics: {unknown:?}");
 }
 
 #[test]
 fn promtool_takes_the_alert_rules() {
-    let checked = Command::new("promtool").args(["check", "rules", ALERTS]).output();
+    let checked = Command::new("promtool")
+        .args(["check", "rules", ALERTS])
+        .output();
     let checked = checked.expect("Debian's promtool: .ci/setup test");
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success(), "{said}");

@@ -97,6 +97,7 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
     ),
     ("resource delete a", 0, Message("DeleteResourceResponse")),
     ("health", 0, Fields(&["status"])),
+    ("doctor --database URL", 0, Fields(&["checks"])),
     ("migrate --database URL", 0, Fields(&["up_to_date"])),
     (
         "check-config FOLDER/rallypoint.toml",

@@ -1,0 +1,249 @@
+//! What `rallypoint doctor` finds out about a coordination database. It changes nothing there: what
+//! it writes is a message in the log of Postgres, to see how long a commit takes.
+
+use super::{
+    JournalError,
+    bounded_connection::BoundedConnection,
+    connection_limits::Duty,
+    migrations,
+    preflight::{Preflight, of_first_connection, refuse_shared_sessions},
+    rows::from_row,
+};
+use crate::core::Time;
+use sqlx::postgres::PgConnectOptions;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Commits that are timed; the one in the middle counts.
+const COMMITS: usize = 9;
+/// A commit that takes longer makes every call slow.
+const SLOW_COMMIT: Duration = Duration::from_millis(20);
+/// Clocks that differ by more are wrong.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As it is to be.
+    Good,
+    /// The service works, and may work badly.
+    Doubtful,
+    /// The service does not work like this, or loses what it acknowledged.
+    Bad,
+}
+
+/// Something that was looked at.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What.
+    pub check: String,
+    /// How it is.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty: nothing.
+    pub remedy: String,
+}
+
+impl Finding {
+    /// All is well with it.
+    pub fn good(check: &str, found: impl Into<String>) -> Finding {
+        Finding {
+            check: check.to_owned(),
+            verdict: Verdict::Good,
+            found: found.into(),
+            remedy: String::new(),
+        }
+    }
+
+    /// Something is to be done.
+    pub fn wrong(
+        check: &str,
+        verdict: Verdict,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            verdict,
+            remedy: remedy.into(),
+            ..Finding::good(check, found)
+        }
+    }
+}
+
+/// What a session says.
+#[derive(Clone, Debug)]
+struct Session {
+    version: String,
+    synchronous_commit: String,
+    standbys: String,
+    may_create: bool,
+    now_us: i64,
+}
+
+from_row!(Session {
+    version,
+    synchronous_commit,
+    standbys,
+    may_create,
+    now_us,
+});
+
+/// Looks at a coordination database. The first finding says whether it can be reached; without
+/// that there are no others.
+pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
+    let (mut link, mut other) = match connect(options).await {
+        Ok(links) => links,
+        Err(error) => {
+            let remedy =
+                "start it, or correct --database: the log of Postgres says whom it refused";
+            let wrong = Finding::wrong("journal", Verdict::Bad, error.to_string(), remedy);
+            return vec![wrong];
+        }
+    };
+    let mut findings = Vec::new();
+    let shared = refuse_shared_sessions(&mut link, &mut other).await;
+    findings.push(match shared {
+        Ok(()) => Finding::good("pooler", "sessions are not shared between transactions"),
+        Err(error) => {
+            let remedy = "connect directly, or through a pooler in session mode";
+            Finding::wrong("pooler", Verdict::Bad, error.to_string(), remedy)
+        }
+    });
+    findings.push(match server(&mut link).await {
+        Ok(()) => Finding::good(
+            "settings",
+            "fsync, full_page_writes, lz4 and UTF8 are there",
+        ),
+        Err(error) => {
+            let remedy = "change it in postgresql.conf and restart, or use another server";
+            Finding::wrong("settings", Verdict::Bad, error.to_string(), remedy)
+        }
+    });
+    findings.push(match migrations::check(&mut link).await {
+        Ok(()) => Finding::good("schema", "this version can work with it"),
+        Err(error) => {
+            let remedy = "use the newer version that has migrated it";
+            Finding::wrong("schema", Verdict::Bad, error.to_string(), remedy)
+        }
+    });
+    match session(&mut link).await {
+        Ok((session, offset)) => findings.extend(of_session(&session, offset)),
+        Err(error) => findings.push(unknown("session", &error)),
+    }
+    findings.push(match commit_time(&mut link).await {
+        Ok(took) => of_commits(took),
+        Err(error) => unknown("commit", &error),
+    });
+    // They were only looked at.
+    let _ = (link.close().await, other.close().await);
+    findings
+}
+
+async fn connect(
+    options: &PgConnectOptions,
+) -> Result<(BoundedConnection, BoundedConnection), JournalError> {
+    let first = BoundedConnection::open(options, Duty::Reader).await;
+    let first = first.map_err(of_first_connection)?;
+    let second = BoundedConnection::open(options, Duty::Reader).await?;
+    Ok((first, second))
+}
+
+async fn server(link: &mut BoundedConnection) -> Result<(), JournalError> {
+    Preflight::default().run(link).await
+}
+
+/// What the session says, and by how many seconds its clock is ahead of that of this machine.
+async fn session(link: &mut BoundedConnection) -> Result<(Session, f64), JournalError> {
+    let asked = Instant::now();
+    let session: Session = sqlx::query_as(
+        "-- examined_session
+         select current_setting('server_version') as version,
+             current_setting('synchronous_commit') as synchronous_commit,
+             current_setting('synchronous_standby_names') as standbys,
+             has_database_privilege(current_database(), 'create')
+                 and has_schema_privilege(current_schema(), 'create') as may_create,
+             (extract(epoch from clock_timestamp()) * 1000000)::int8 as now_us",
+    )
+    .fetch_one(link)
+    .await?;
+    let half = asked.elapsed() / 2;
+    let here = SystemTime::now().duration_since(UNIX_EPOCH);
+    let here = here.unwrap_or_default().saturating_sub(half);
+    let offset = Time(session.now_us).0 - here.as_micros() as i64;
+    Ok((session, offset as f64 / 1e6))
+}
+
+fn of_session(session: &Session, offset: f64) -> [Finding; 4] {
+    let Session {
+        version,
+        synchronous_commit,
+        standbys,
+        may_create,
+        ..
+    } = session;
+    let commits = match synchronous_commit.as_str() {
+        "off" => {
+            let remedy = "let the session set it: a pooler between has to pass `options` on";
+            Finding::wrong("synchronous_commit", Verdict::Bad, "off", remedy)
+        }
+        "local" if !standbys.is_empty() => {
+            let remedy = "set it to on: a failover to a standby would lose acknowledged tasks";
+            Finding::wrong("synchronous_commit", Verdict::Doubtful, "local", remedy)
+        }
+        other => Finding::good("synchronous_commit", other),
+    };
+    let rights = match may_create {
+        true => Finding::good("rights", "the login may create what migrations need"),
+        false => {
+            let remedy = "make the login the owner of the database, or migrate with another one \
+                          (rallypoint migrate)";
+            Finding::wrong("rights", Verdict::Doubtful, "it may create nothing", remedy)
+        }
+    };
+    let shown = format!("{offset:+.3} s from the clock of this machine");
+    let clock = match offset.abs() > CLOCK_TOLERANCE.as_secs_f64() {
+        false => Finding::good("clock", shown),
+        true => {
+            let remedy = "synchronise both by NTP: times are those of the database";
+            Finding::wrong("clock", Verdict::Doubtful, shown, remedy)
+        }
+    };
+    let journal = Finding::good("journal", format!("PostgreSQL {version} answers"));
+    [journal, commits, rights, clock]
+}
+
+/// How long a commit takes that is flushed to disk.
+async fn commit_time(link: &mut BoundedConnection) -> Result<Duration, JournalError> {
+    let mut times = Vec::with_capacity(COMMITS);
+    for _ in 0..COMMITS {
+        let begun = Instant::now();
+        sqlx::query(
+            "-- timed_commit
+             select pg_logical_emit_message(true, 'rallypoint doctor', '')",
+        )
+        .execute(&mut *link)
+        .await?;
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[COMMITS / 2])
+}
+
+fn of_commits(took: Duration) -> Finding {
+    let shown = format!(
+        "{:.1} ms from here to the disk and back",
+        took.as_secs_f64() * 1e3
+    );
+    match took > SLOW_COMMIT {
+        false => Finding::good("commit", shown),
+        true => {
+            let remedy = "put the database on a faster disk, or nearer: every call waits for one";
+            Finding::wrong("commit", Verdict::Doubtful, shown, remedy)
+        }
+    }
+}
+
+fn unknown(check: &str, error: &JournalError) -> Finding {
+    let remedy = "see what the log of Postgres says";
+    Finding::wrong(check, Verdict::Bad, error.to_string(), remedy)
+}
