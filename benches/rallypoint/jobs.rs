@@ -82,7 +82,7 @@ async fn round(count: u64, number: usize) -> Result<Round> {
     let mut journal = environment.connect(&database).await?;
     // Creating them must be over by then.
     let due_s = now_s() as u64 + 10 + count / 100;
-    create(&client, count, due_s).await?;
+    create(&client, count, |_| settings(DAY_S as i64, due_s as i64)).await?;
     ensure!(
         now_s() < due_s as f64 - 1.0,
         "the jobs were not created in time"
@@ -106,20 +106,26 @@ async fn round(count: u64, number: usize) -> Result<Round> {
     measure(&mut journal, (due_s, killed_s, taken_over_s)).await
 }
 
-async fn create(client: &Client, count: u64, due_s: u64) -> Result<()> {
+/// Creates so many jobs, each by its number.
+pub(crate) async fn create(
+    client: &Client,
+    count: u64,
+    settings: impl Fn(u64) -> JobSettings,
+) -> Result<()> {
     let next = Arc::new(AtomicU64::new(0));
     let mut callers = JoinSet::new();
+    let all: Arc<Vec<JobSettings>> = Arc::new((0..count).map(settings).collect());
     for _ in 0..CALLERS {
-        let (client, next) = (client.clone(), Arc::clone(&next));
+        let (client, next, all) = (client.clone(), Arc::clone(&next), Arc::clone(&all));
         callers.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
+                let Some(settings) = all.get(number as usize) else {
                     return anyhow::Ok(());
-                }
+                };
                 let request = CreateJobRequest {
                     name: format!("job-{number}"),
-                    settings: Some(settings(due_s)),
+                    settings: Some(settings.clone()),
                     validate_only: false,
                 };
                 client.create_job(request).await?;
@@ -132,17 +138,12 @@ async fn create(client: &Client, count: u64, due_s: u64) -> Result<()> {
     Ok(())
 }
 
-/// Due once a day, in this second.
-fn settings(due_s: u64) -> JobSettings {
-    let seconds = |seconds: u64| {
-        Some(prost_types::Duration {
-            seconds: seconds as i64,
-            nanos: 0,
-        })
-    };
+/// Due every so many seconds, with this one among them, with a step of SQL.
+pub(crate) fn settings(every_s: i64, due_s: i64) -> JobSettings {
+    let seconds = |seconds: i64| Some(prost_types::Duration { seconds, nanos: 0 });
     let interval = Interval {
-        every: seconds(DAY_S),
-        phase: seconds(due_s % DAY_S),
+        every: seconds(every_s),
+        phase: seconds(due_s % every_s),
     };
     let step = SqlTask {
         statement: "select 1".to_owned(),

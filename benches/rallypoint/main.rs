@@ -14,6 +14,7 @@ mod churn;
 mod environment;
 mod fairness;
 mod fill;
+mod idle_jobs;
 mod jobs;
 mod latency;
 mod lists;
@@ -148,6 +149,9 @@ enum Name {
     /// last run begins after the due time or the takeover, against what is allowed; and due times
     /// with two runs
     Jobs,
+    /// 10 000 jobs with a million due times a year ahead, and 10 000 that fire once a day, while
+    /// nobody does anything: transactions, rows and processor time against a server without jobs
+    IdleJobs,
     /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes
     /// on disk
     Aging,
@@ -229,6 +233,11 @@ impl Bench {
             Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(count(20)).await?.into(),
             Name::Jobs => jobs::run(count(10_000), runs).await?.into(),
+            Name::IdleJobs => {
+                let seconds = if self.runs > 1 { 60 } else { 30 };
+                let jobs = most(10_000).min(10_000);
+                idle_jobs::run(jobs, count(seconds), runs).await?.into()
+            }
             Name::Aging => aging::run(most(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(most(100_000).min(100_000)).await?.into(),
             Name::All | Name::NullServer => bail!("{:?} measures nothing", self.name),
