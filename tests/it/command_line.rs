@@ -5,6 +5,7 @@ mod cancel;
 mod doctor;
 mod endings;
 mod failed_night;
+mod imports;
 mod jobs;
 mod left_behind;
 mod lists;

@@ -5,19 +5,24 @@
 //! program claims, and are given anew with `rallypoint jobs claim` before their commands.
 
 mod crontab;
+mod imported;
+mod pg_cron;
+mod pg_timetable;
+mod pgagent;
 mod vixie;
+mod wall_clock;
 
 use super::file;
 use crate::{
-    cli::{error::CliError, output, postgres_url, table::Table},
-    core::schedule::{DueTime, TimeZones},
-    server::pg_cron,
+    cli::{error::CliError, output, table::Table},
     toml_file::Faults,
 };
 use clap::{Args, Subcommand};
+use imported::{Comparison, Imported, Names, printable, quoted};
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt::Write, fs, path::PathBuf, process::ExitCode};
+use serde_json::json;
+use std::{fs, path::PathBuf, process::ExitCode};
+use wall_clock::Theirs;
 
 /// Arguments of `import`.
 #[derive(Args, Debug)]
@@ -31,7 +36,12 @@ enum From {
     /// From a crontab: its commands become jobs that a program claims
     Crontab(FromCrontab),
     /// From the tables of pg_cron: its statements become the steps of jobs
-    PgCron(FromPgCron),
+    PgCron(FromDatabase),
+    /// From the tables of pgAgent: each schedule becomes a job with the steps of its job
+    #[command(name = "pgagent")]
+    PgAgent(FromDatabase),
+    /// From the tables of pg_timetable: each chain becomes a job
+    PgTimetable(FromDatabase),
 }
 
 #[derive(Args, Debug)]
@@ -49,10 +59,13 @@ struct FromCrontab {
 }
 
 #[derive(Args, Debug)]
-struct FromPgCron {
-    /// URL of the database that has pg_cron, with a login that may read `cron.job`
+struct FromDatabase {
+    /// URL of the database that has the tables, with a login that may read them
     #[arg(long, value_name = "URL")]
     url: String,
+    /// IANA name of the time zone of its schedules [default: that of the login, or of pg_cron]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
     /// The target that the jobs are to run on
     #[arg(long, default_value = "app", value_name = "NAME")]
     target: String,
@@ -76,33 +89,13 @@ struct To {
     force: bool,
 }
 
-/// A job to write.
-struct Imported {
-    name: String,
-    /// Where it comes from: a line, or a number.
-    source: String,
-    /// The keys of its table, in TOML.
-    keys: String,
-    /// Five fields, if it has such a schedule.
-    fields: Option<String>,
-    time_zone: String,
-    notes: Vec<String>,
-    /// The line for a crontab that does its runs.
-    crontab_line: Option<String>,
-}
-
-/// Due times of 30 days: ours and those of the other cron.
-struct Comparison {
-    ours: usize,
-    theirs: usize,
-    first_difference: Option<Timestamp>,
-}
-
 impl Import {
     pub(in crate::cli) async fn run(self) -> Result<ExitCode, CliError> {
         let (jobs, left_out, to) = match self.from {
             From::Crontab(from) => from.read()?,
-            From::PgCron(from) => from.read().await?,
+            From::PgCron(from) => pg_cron::read(from).await?,
+            From::PgAgent(from) => pgagent::read(from).await?,
+            From::PgTimetable(from) => pg_timetable::read(from).await?,
         };
         if to.written.exists() && !to.force {
             let what = format!("{} is there already", to.written.display());
@@ -171,7 +164,7 @@ impl FromCrontab {
                 ),
                 name,
                 source: format!("line {}", entry.line),
-                fields: Some(entry.fields),
+                theirs: Theirs::parse(&entry.fields),
                 time_zone,
                 notes,
                 crontab_line: Some(line),
@@ -181,59 +174,6 @@ impl FromCrontab {
         let left_out = crontab.left_out.into_iter();
         let left_out = left_out.map(|(line, why)| (format!("line {line}"), why));
         Ok((jobs, left_out.collect(), self.to))
-    }
-}
-
-impl FromPgCron {
-    async fn read(self) -> Result<Read, CliError> {
-        postgres_url::check("--url", &self.url)?;
-        let read = pg_cron::read(&self.url).await;
-        let table =
-            read.map_err(|error| CliError::new("cannot read cron.job").why(format!("{error:#}")))?;
-        let (mut names, mut left_out) = (Names::default(), Vec::new());
-        let mut jobs = Vec::new();
-        for row in table.jobs {
-            let source = format!("job {}", row.id);
-            if !row.active {
-                left_out.push((source, "it is not active".to_owned()));
-                continue;
-            }
-            let known = row.name.unwrap_or_else(|| format!("pg_cron-{}", row.id));
-            let seconds = row
-                .schedule
-                .strip_suffix("seconds")
-                .or(row.schedule.strip_suffix("second"));
-            let seconds: Option<u32> = seconds.and_then(|text| text.trim().parse().ok());
-            let fields = seconds.is_none().then(|| row.schedule.replace('$', "L"));
-            let schedule = match (&fields, seconds) {
-                (Some(fields), _) => format!(
-                    "{{ cron = {}, time_zone = {} }}",
-                    quoted(fields),
-                    quoted(&table.time_zone)
-                ),
-                (None, seconds) => format!(
-                    "{{ interval = {{ every = \"{}s\" }} }}",
-                    seconds.unwrap_or(1)
-                ),
-            };
-            jobs.push(Imported {
-                name: names.of(&known),
-                keys: format!(
-                    "schedule = {schedule}\noverlap = \"QUEUE_ONE\"\nmisfire = \"SKIP\"\nsteps = [{{ statement = {}, target = {} }}]\n",
-                    quoted(&row.command),
-                    quoted(&self.target)
-                ),
-                source,
-                fields: fields.filter(|fields| !fields.contains('L')),
-                time_zone: table.time_zone.clone(),
-                notes: vec![format!(
-                    "runs in {} as {}: {} must be that database and login",
-                    row.database, row.user, self.target
-                )],
-                crontab_line: None,
-            });
-        }
-        Ok((jobs, left_out, self.to))
     }
 }
 
@@ -252,61 +192,6 @@ fn readable(
         }
     }
     (taken, left_out)
-}
-
-impl Imported {
-    fn text(&self) -> String {
-        let mut text = format!("[jobs.{}]\n", quoted(&self.name));
-        let _ = writeln!(text, "# from {}", self.source);
-        text + &self.keys + "\n"
-    }
-
-    /// `None`: there is nothing to compare with.
-    fn compare(&self, from: Timestamp) -> Option<Comparison> {
-        let fields = vixie::Fields::parse(self.fields.as_ref()?)?;
-        let zone = TimeZones::bundled().zone(&self.time_zone).ok()?;
-        let theirs = fields.firings(&zone, from, vixie::DAYS);
-        let mut faults = Faults::of("jobs.toml".as_ref());
-        let job = file::parse(&self.text(), &mut faults).pop()?;
-        let end = vixie::end(from);
-        let ours = job.schedule.due_times(from).filter(DueTime::is_due);
-        let ours = ours.map(|due| due.at).filter(|at| *at > from);
-        let ours: Vec<Timestamp> = ours.take_while(|at| *at <= end).collect();
-        let (one, other): (BTreeSet<_>, BTreeSet<_>) =
-            (ours.iter().collect(), theirs.iter().collect());
-        let first_difference = one.symmetric_difference(&other).next();
-        Some(Comparison {
-            ours: ours.len(),
-            theirs: theirs.len(),
-            first_difference: first_difference.map(|at| **at),
-        })
-    }
-
-    /// Notes, with what the comparison says.
-    fn notes(&self, compared: Option<&Comparison>) -> Vec<String> {
-        let mut notes = self.notes.clone();
-        let fields = self.fields.as_deref().and_then(vixie::Fields::parse);
-        if fields.is_some_and(|fields| fields.joins_days_by_and()) {
-            notes.push(
-                "cron runs it when both fields of days meet, here either is enough".to_owned(),
-            );
-        }
-        if let Some(at) = compared.and_then(|compared| compared.first_difference) {
-            notes.push(format!("they differ first at {at}"));
-        }
-        notes
-    }
-
-    fn json(&self, compared: Option<&Comparison>) -> Value {
-        json!({
-            "job": self.name,
-            "source": self.source,
-            "firings": compared.map(|compared| compared.ours),
-            "firings_before": compared.map(|compared| compared.theirs),
-            "notes": self.notes(compared),
-            "crontab": self.crontab_line,
-        })
-    }
 }
 
 fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(String, String)]) {
@@ -342,25 +227,6 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
     ));
 }
 
-/// Names of jobs, each given once.
-#[derive(Default)]
-struct Names(BTreeSet<String>);
-
-impl Names {
-    fn of(&mut self, wanted: &str) -> String {
-        let kept: String = wanted.chars().filter(|c| !c.is_control()).collect();
-        let kept = match kept.trim() {
-            "" => "job",
-            kept => &kept[..kept.floor_char_boundary(50)],
-        };
-        let numbered = (2..).map(|number| format!("{kept}-{number}"));
-        let mut all = [kept.to_owned()].into_iter().chain(numbered);
-        let name = all.find(|name| !self.0.contains(name)).unwrap_or_default();
-        self.0.insert(name.clone());
-        name
-    }
-}
-
 /// The name of the program that a command runs.
 fn program(command: &str) -> String {
     let is_variable = |word: &&str| word.contains('=');
@@ -372,17 +238,6 @@ fn program(command: &str) -> String {
         .chars()
         .filter(is_of_a_name)
         .collect()
-}
-
-/// A text as a comment.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
-}
-
-/// A text as a value of TOML.
-fn quoted(text: &str) -> String {
-    // JSON's strings are TOML's, but for one character.
-    json!(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 #[cfg(test)]

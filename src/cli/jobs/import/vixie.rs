@@ -3,7 +3,7 @@
 //! clocks. An expansion of its own, so that it can contradict ours.
 
 use crate::core::schedule::Zone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 /// A line's five fields as sets of numbers.
 pub(super) struct Fields {
@@ -15,6 +15,10 @@ pub(super) struct Fields {
     /// A field that begins with `*` does not restrict days.
     any_day: bool,
     any_weekday: bool,
+    /// Days must meet both of their fields, whatever these begin with.
+    by_and: bool,
+    /// The last day of a month, whichever that is, in place of `days`.
+    last_day: bool,
 }
 
 const MONTHS: [&str; 12] = [
@@ -39,7 +43,41 @@ impl Fields {
             weekdays: (weekdays | weekdays >> 7) & 0x7f,
             any_day: day.starts_with('*'),
             any_weekday: weekday.starts_with('*'),
+            by_and: false,
+            last_day: false,
         })
+    }
+
+    /// Minutes, hours, days of the month, months and days of the week as bits; days must meet both
+    /// of theirs. `last_day`: the last one of a month, in place of numbers.
+    pub(super) fn of_sets(
+        [minutes, hours, days, months, weekdays]: [u64; 5],
+        last_day: bool,
+    ) -> Fields {
+        Fields {
+            minutes,
+            hours,
+            days,
+            months,
+            weekdays,
+            any_day: false,
+            any_weekday: false,
+            by_and: true,
+            last_day,
+        }
+    }
+
+    /// Days must meet both of their fields.
+    pub(super) fn joined_by_and(self) -> Fields {
+        Fields {
+            by_and: true,
+            ..self
+        }
+    }
+
+    /// Not every day of the month meets the one field, and not every day of the week the other.
+    pub(super) fn restricts_both_days(&self) -> bool {
+        self.days != 0xffff_fffe && self.weekdays != 0x7f
     }
 
     /// The whole minutes from one time to another at which it would run.
@@ -54,8 +92,12 @@ impl Fields {
         let local = zone.local(at);
         let has = |set: u64, number: i8| set >> number & 1 == 1;
         let weekday = local.date().weekday().to_sunday_zero_offset();
-        let (day, weekday) = (has(self.days, local.day()), has(self.weekdays, weekday));
-        let is_day = match self.any_day || self.any_weekday {
+        let day = match self.last_day {
+            true => local.date() == local.date().last_of_month(),
+            false => has(self.days, local.day()),
+        };
+        let weekday = has(self.weekdays, weekday);
+        let is_day = match self.by_and || self.any_day || self.any_weekday {
             true => day && weekday,
             false => day || weekday,
         };
@@ -68,9 +110,7 @@ impl Fields {
     /// Days are restricted by both of their fields, of which one begins with `*`: there the crons
     /// differ.
     pub(super) fn joins_days_by_and(&self) -> bool {
-        let all_days = self.days == 0xffff_fffe;
-        let all_weekdays = self.weekdays == 0x7f;
-        (self.any_day || self.any_weekday) && !all_days && !all_weekdays
+        (self.any_day || self.any_weekday) && !self.by_and && self.restricts_both_days()
     }
 }
 
@@ -105,13 +145,4 @@ fn set(text: &str, low: u32, high: u32, names: &[&str], base: u32) -> Option<u64
             .for_each(|number| bits |= 1 << number);
     }
     Some(bits)
-}
-
-/// How long firings are compared.
-pub(super) const DAYS: i64 = 30;
-
-/// The end of the comparison.
-pub(super) fn end(from: Timestamp) -> Timestamp {
-    let days = SignedDuration::from_hours(24 * DAYS);
-    from.checked_add(days).unwrap_or(Timestamp::MAX)
 }

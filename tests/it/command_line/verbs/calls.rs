@@ -111,6 +111,12 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
         Fields(&["file", "jobs", "left_out"]),
     ),
     ("import pg-cron --url ADMIN -f FOLDER/none.toml", 1, Nothing),
+    ("import pgagent --url ADMIN -f FOLDER/none.toml", 1, Nothing),
+    (
+        "import pg-timetable --url ADMIN -f FOLDER/none.toml",
+        1,
+        Nothing,
+    ),
     (
         "jobs preview -n 2 -f FOLDER/jobs.toml",
         0,

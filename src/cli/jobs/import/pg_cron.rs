@@ -1,0 +1,64 @@
+//! Jobs of pg_cron: their statements become the steps of jobs.
+
+use super::{
+    FromDatabase, Read,
+    imported::{Imported, Names, quoted},
+    wall_clock::Theirs,
+};
+use crate::{
+    cli::{error::CliError, postgres_url},
+    server::pg_cron,
+};
+
+pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
+    postgres_url::check("--url", &from.url)?;
+    let read = pg_cron::read(&from.url).await;
+    let mut table =
+        read.map_err(|error| CliError::new("cannot read cron.job").why(format!("{error:#}")))?;
+    table.time_zone = from.time_zone.unwrap_or(table.time_zone);
+    let (mut names, mut left_out) = (Names::default(), Vec::new());
+    let mut jobs = Vec::new();
+    for row in table.jobs {
+        let source = format!("job {}", row.id);
+        if !row.active {
+            left_out.push((source, "it is not active".to_owned()));
+            continue;
+        }
+        let known = row.name.unwrap_or_else(|| format!("pg_cron-{}", row.id));
+        let seconds = row
+            .schedule
+            .strip_suffix("seconds")
+            .or(row.schedule.strip_suffix("second"));
+        let seconds: Option<u32> = seconds.and_then(|text| text.trim().parse().ok());
+        let fields = seconds.is_none().then(|| row.schedule.replace('$', "L"));
+        let schedule = match (&fields, seconds) {
+            (Some(fields), _) => format!(
+                "{{ cron = {}, time_zone = {} }}",
+                quoted(fields),
+                quoted(&table.time_zone)
+            ),
+            (None, seconds) => format!(
+                "{{ interval = {{ every = \"{}s\" }} }}",
+                seconds.unwrap_or(1)
+            ),
+        };
+        let fields = fields.filter(|fields| !fields.contains('L'));
+        jobs.push(Imported {
+            name: names.of(&known),
+            keys: format!(
+                "schedule = {schedule}\noverlap = \"QUEUE_ONE\"\nmisfire = \"SKIP\"\nsteps = [{{ statement = {}, target = {} }}]\n",
+                quoted(&row.command),
+                quoted(&from.target)
+            ),
+            source,
+            theirs: fields.as_deref().and_then(Theirs::parse),
+            time_zone: table.time_zone.clone(),
+            notes: vec![format!(
+                "runs in {} as {}: {} must be that database and login",
+                row.database, row.user, from.target
+            )],
+            crontab_line: None,
+        });
+    }
+    Ok((jobs, left_out, from.to))
+}
