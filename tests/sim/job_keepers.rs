@@ -1,6 +1,6 @@
 //! Model callers that keep jobs: they define them, change, pause and resume them, ask for runs and
-//! backfills and cancel runs; claimants do the runs of one of them; and an operator stops and starts
-//! the agent.
+//! backfills and cancel runs; claimants do the runs of one of them; and an operator stops and
+//! starts the agent.
 
 mod claims;
 
@@ -176,13 +176,7 @@ impl JobKeepers {
             }),
             max_runtime: rng.percent(30).then(|| second * (1 + rng.below(5) as u32)),
             pause_after_failures: rng.percent(20).then_some(3),
-            scheduler: Arc::new(Settings {
-                on_failure: match claimed {
-                    true => OnFailure::CancelRest,
-                    false => OnFailure::default(),
-                },
-                ..Settings::default()
-            }),
+            scheduler: scheduler_of(claimed),
             claimed,
         };
         // Those of claims ask a target, which has two steps, if there is one.
@@ -265,4 +259,15 @@ impl JobKeepers {
             self.unknown.extend(self.asked.remove(&ticket));
         }
     }
+}
+
+/// Settings of the schedulers of runs: half a question about a claim has no meaning.
+fn scheduler_of(claimed: bool) -> Arc<Settings> {
+    Arc::new(Settings {
+        on_failure: match claimed {
+            true => OnFailure::CancelRest,
+            false => OnFailure::default(),
+        },
+        ..Settings::default()
+    })
 }

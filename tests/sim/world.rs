@@ -172,11 +172,8 @@ impl<'a> World<'a> {
         }
         events.extend(self.claimants.act(self.now).map(Event::Command));
         let jobs = &self.journal.oracle.jobs;
-        events.extend(
-            self.job_keepers
-                .act(self.fixtures, jobs)
-                .map(Event::Command),
-        );
+        let call = self.job_keepers.act(self.fixtures, jobs);
+        events.extend(call.map(Event::Command));
         self.callers.with_resources = self.claimants.have_defined();
         self.feed(events);
         if self.rng.percent(50) {

@@ -127,15 +127,15 @@ fn work_that_is_done_twice_or_was_never_done_is_noticed() {
         with(SUCCEEDED, vec![settled(1), settled(2)]),
     );
     tells_apart(promise, once(), with(SUCCEEDED, vec![]));
-    let told = || JobEntry::Finished {
+    let acknowledged = || JobEntry::Finished {
         job: "claimed".into(),
         due: SECOND_US,
         token: 1,
     };
     tells_apart(
         promise,
-        with(SUCCEEDED, vec![settled(1), told()]),
-        with(LOST, vec![settled(1), told()]),
+        with(SUCCEEDED, vec![settled(1), acknowledged()]),
+        with(LOST, vec![settled(1), acknowledged()]),
     );
     let claim = |token, outcome| JobEntry::Claim {
         job: "claimed".into(),

@@ -141,8 +141,8 @@ pub(super) fn a_claimed_run_is_finished_once(facts: &Facts, verdict: &mut Verdic
         verdict.expect(promise, !has_succeeded || settled == 1, || {
             format!("{id:?} has succeeded, and nobody has done the work")
         });
-        let was_told = facts.jobs.finished.contains(id);
-        verdict.expect(promise, has_succeeded || !was_told, || {
+        let is_acknowledged = facts.jobs.finished.contains(id);
+        verdict.expect(promise, has_succeeded || !is_acknowledged, || {
             format!(
                 "{id:?}: its claimant was told that it is done, and it is {}",
                 run.state

@@ -203,7 +203,7 @@ impl Jobs {
         self.is_stopped && !runs.any(goes_on)
     }
 
-    /// Its target is asked what became of a claim: for as long as it takes, whoever cancels the run.
+    /// Its target is asked what became of a claim: as long as it takes, whoever cancels the run.
     fn asks_target(&self, run: &RunImage) -> bool {
         self.jobs[&run.key.job].settings.claimed && run.handle.is_some()
     }

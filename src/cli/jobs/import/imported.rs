@@ -1,5 +1,5 @@
-//! A job that was read from elsewhere: its table in the file of jobs, and its due times beside those
-//! of the other cron.
+//! A job that was read from elsewhere: its table in the file of jobs, and its due times beside
+//! those of the other cron.
 
 use super::{super::file, wall_clock::Theirs};
 use crate::{

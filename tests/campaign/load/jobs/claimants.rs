@@ -20,7 +20,7 @@ const LEASE_S: i64 = 2;
 const WORK_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// A call of unknown outcome is repeated for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPEAT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn spawn(
     running: &mut JoinSet<()>,
@@ -148,7 +148,7 @@ impl Claimant {
         C: Future<Output = Result<Response<T>, Status>>,
     {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < REPEAT_TIMEOUT {
             let call = call(self.load.jobs(self.rng.place(60)));
             match self.load.once(call).await {
                 Answer::Unknown(_) => sleep(PAUSE).await,

@@ -1,5 +1,5 @@
-//! Claims of runs: one at a time, by tokens that rise, each with one end; and what the service reads
-//! of them, and of due times, in the journal.
+//! Claims of runs: one at a time, by tokens that rise, each with one end; and what the service
+//! reads of them, and of due times, in the journal.
 
 use super::*;
 use rallypoint::core::{KnownClaim, RunClaimOutcome};
