@@ -1,5 +1,5 @@
 //! Jobs of others become a file of jobs: what they say, what has no place there, and their due
-//! times beside ours. Where pgAgent is installed (`.ci/setup test` does so where there is a package), its
+//! times beside ours. Where pgAgent is installed (`.ci/setup test` does so if it can), its
 //! own function says when its schedules are due; what is said of its tables is tested without.
 
 use super::{code, text};
