@@ -87,7 +87,7 @@ async def test_the_target_lets_a_run_be_finished_once(
         with psycopg.connect(rallypoint_server.target_url) as connection:
             cursor: psycopg.Cursor[Any] = run.finish_in(connection)
             assert cursor.fetchone() == (run.token,)
-        late = run.finish_statement.replace(f", {run.token})", f", {run.token + 1})")
+        late = run.finish_statement.replace(f", {run.token},", f", {run.token + 1},")
         with (
             psycopg.connect(rallypoint_server.target_url) as connection,
             pytest.raises(psycopg.Error) as refused,

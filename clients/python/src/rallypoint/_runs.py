@@ -58,6 +58,7 @@ class ClaimedRun:
         seconds = self._claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
         what = f"the run of {self.job} of {self.due.isoformat()}"
         self._lease = Lease(what, seconds, since, self._renew, self._why)
+        self._namespace: str = answer.namespace
         #: What the service warns of, such as that too little is left of the window.
         self.warning: str = answer.warning
 
@@ -101,9 +102,12 @@ class ClaimedRun:
         It fails with SQLSTATE RP005 when another claim has done the run, or this one is over:
         roll back, nothing is left to do.
         """
-        job = self.job.replace("'", "''")
+        job, namespace = (
+            name.replace("'", "''") for name in (self.job, self._namespace or "default")
+        )
         due = self.due.isoformat()
-        return f"select rallypoint.finish_run('{job}', '{due}'::timestamptz, {self.token})"
+        run = f"'{job}', '{due}'::timestamptz, {self.token}, '{namespace}'"
+        return f"select rallypoint.finish_run({run})"
 
     def finish_in(self, cursor: Cursor[S]) -> S:
         """Runs `finish_statement` in the transaction of a cursor or connection, of any driver.
