@@ -139,6 +139,16 @@ fn number(file: &Path) -> Option<i64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
+/// What was installed before jobs of several namespaces were told apart.
+const OF_BEFORE: &str = "
+    create schema rallypoint;
+    create table rallypoint.job_run (
+        job text not null, due timestamptz not null, token int8 not null, finished boolean not null,
+        changed_at timestamptz not null, changed_by text not null,
+        constraint job_run_pkey primary key (job, due));
+    create function rallypoint.finish_run(job text, due timestamptz, token int8) returns int8
+        language sql as 'select 0::int8';";
+
 /// The job, on a target on which it can be finished, with a table for its work.
 struct Scene {
     cluster: Cluster,
@@ -159,6 +169,11 @@ impl Scene {
             "--login",
             TARGET,
         ];
+        let mut session = connect(&cluster.postgres.options_for(TARGET, SUPERUSER)).await;
+        sqlx::raw_sql(OF_BEFORE)
+            .execute(&mut session)
+            .await
+            .expect(OF_BEFORE);
         let installed = cli(&cluster, &install).output().expect("it runs");
         assert!(installed.status.success(), "{installed:?}");
         let mut target = connect(&cluster.postgres.options_for(TARGET, TARGET)).await;
