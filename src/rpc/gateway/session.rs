@@ -15,7 +15,8 @@ use crate::{
 use http_body_util::{BodyExt, Limited};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::json;
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
+use tokio::time::timeout;
 use tonic::{
     Status,
     body::Body,
@@ -32,6 +33,8 @@ const NAME: &str = "rallypoint-token";
 const PAGE: HeaderName = HeaderName::from_static("rallypoint-page");
 /// No token is longer, nor what carries it.
 const MAX_BYTES: usize = 16 << 10;
+/// How long that may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The browser forgets a token after so long; a token may end before.
 const KEPT_SECONDS: u32 = 30 * 86_400;
 
@@ -135,7 +138,8 @@ async fn signed_in(
     settings: &Settings,
 ) -> Result<Response<Body>, Status> {
     let malformed = || errors::gateway::http_invalid("a token is needed: {\"token\": \"…\"}");
-    let body = Limited::new(body, MAX_BYTES).collect().await;
+    let body = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BYTES).collect()).await;
+    let body = body.map_err(|_| errors::message_late())?;
     let text = body.map_err(|_| malformed())?.to_bytes();
     let sent: serde_json::Value = serde_json::from_slice(&text).map_err(|_| malformed())?;
     let token = sent["token"]
