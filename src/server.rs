@@ -88,14 +88,8 @@ async fn run(
     let admin = Admin::default();
     let _admin = config.admin.clone().map(|port| admin.clone().start(port));
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
-    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
-    let hosts = match &config.authenticator {
-        Some(_) => rpc::Hosts::Any,
-        None => rpc::Hosts::Named(config.http_hosts.clone()),
-    };
     let open = || database_wait::open(&database, &replica, &capacity);
-    let port = (accept, hosts.clone());
-    let opened = database_wait::wait(&listener, port, shutdown.as_mut(), open).await?;
+    let opened = database_wait::wait(&listener, doors(&config), shutdown.as_mut(), open).await?;
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
@@ -115,7 +109,7 @@ async fn run(
         connections: Arc::new(Semaphore::new(rpc::MAX_CONNECTIONS)),
         audit: running.audit(),
         metrics: admin.metrics.clone(),
-        hosts,
+        hosts: doors(&config).1,
     };
     admin.started(running.scrape(&rpc));
     let watched = config.config_file.zip(hangups);
@@ -132,6 +126,16 @@ async fn run(
     });
     listening(listener.local_addr()?);
     running.serve(listener, peer_port, rpc, shutdown).await
+}
+
+/// How callers are let in, and under which names over HTTP.
+fn doors(config: &Config) -> (Accept, rpc::Hosts) {
+    let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
+    let hosts = match &config.authenticator {
+        Some(_) => rpc::Hosts::Any,
+        None => rpc::Hosts::Named(config.http_hosts.clone()),
+    };
+    (accept, hosts)
 }
 
 /// Starts what coordinates and what runs tasks.
