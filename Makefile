@@ -30,8 +30,9 @@ demo: setup
 	@cargo build --bin rallypoint
 	@$(TARGET)/debug/rallypoint demo
 
+# Most tests wait for servers they have started, so more of them run at a time than there are processors.
 test: setup-test
-	@cargo test --workspace
+	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} cargo test --workspace
 
 check: setup-check
 	@cargo fmt --all --check
