@@ -8,8 +8,8 @@ use super::{
 use crate::{
     coordinator::CallError,
     core::{
-        Backfill, Caller, JobNo, JobReject, JobReply, JobVerb, Reject, RunImage, RunKey, RunState,
-        Time,
+        Backfill, Caller, JobNo, JobReject, JobReply, JobVerb, Reject, RunCause, RunImage, RunKey,
+        RunState, Time,
         schedule::{DueTime, Passed, Schedule, TimeZones},
     },
 };
@@ -122,14 +122,22 @@ impl Jobs {
                 return Err(errors::job::backfill_too_large(ROWS));
             }
             match last {
-                Some(last) if is_full && last > from => before = last,
+                Some(last) if is_full && row_before(&rows, from).is_none() => before = last,
                 _ => break,
             }
         }
-        let at = rows.iter().position(|run| run.key.due <= from);
+        let at = row_before(&rows, from);
         rows.truncate(at.map_or(rows.len(), |at| at + 1));
         Ok(rows)
     }
+}
+
+/// Of rows with the latest first, that which may stand for due times before `from` and behind.
+/// Runs that no schedule names may lie between the due times of one row.
+fn row_before(rows: &[RunImage], from: Time) -> Option<usize> {
+    let is_named = |run: &RunImage| matches!(run.cause, RunCause::Scheduled | RunCause::Backfilled);
+    rows.iter()
+        .position(|run| run.key.due <= from && is_named(run))
 }
 
 /// It has had a run, or has one.
@@ -211,6 +219,33 @@ fn answer(due: &[Time], found: usize) -> api::BackfillJobResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_for_many_due_times_is_found_behind_runs_that_were_asked_for() {
+        let run = |due, last: Option<i64>, cause| RunImage {
+            last: last.map(Time),
+            ..RunImage::new(
+                RunKey {
+                    job: JobNo(1),
+                    due: Time(due),
+                },
+                cause,
+            )
+        };
+        let rows = [
+            run(90, None, RunCause::Scheduled),
+            run(45, None, RunCause::Asked),
+            run(35, None, RunCause::Followed),
+            run(10, Some(80), RunCause::Scheduled),
+            run(5, None, RunCause::Scheduled),
+        ];
+        assert_eq!(row_before(&rows, Time(50)), Some(3));
+        assert_eq!(
+            row_before(&rows[..3], Time(50)),
+            None,
+            "the next page has it"
+        );
+    }
 
     #[test]
     fn what_is_past_the_retention_may_have_run_if_the_job_was_there() {
