@@ -57,9 +57,7 @@ impl RecoveredJobs {
             self.last = self.last.max(*no);
             let known = self.jobs.iter().position(|(job, _)| job.no == *no);
             let state = known.map(|at| self.jobs.remove(at).1).unwrap_or_default();
-            if !image.deleted {
-                self.jobs.push((image.clone(), state));
-            }
+            self.jobs.push((image.clone(), state));
         }
         for (no, state) in &records.states {
             self.last_token = self.last_token.max(state.last_token);
@@ -73,6 +71,12 @@ impl RecoveredJobs {
                 self.runs.push(image.clone());
             }
         }
+        // Of a deleted job, what goes on ends by its definition.
+        let is_open = |no| {
+            let mut runs = self.runs.iter();
+            runs.any(|run| run.key.job == no && !run.state.is_over())
+        };
+        self.jobs.retain(|(job, _)| !job.deleted || is_open(job.no));
         for (id, claim) in &records.claims {
             self.claims.retain(|known| (known.run, known.token) != *id);
             self.claims

@@ -255,6 +255,8 @@ pub enum JobReject {
     NotForClaims,
     /// Who does its runs cannot be changed.
     ClaimedChanged,
+    /// So many runs of it go on or wait, which is the most.
+    RunsWait(usize),
     /// No more than so many further runs may wait.
     TooManyRuns(usize),
     /// Others have asked for runs since the journal was read.

@@ -57,6 +57,8 @@ pub(crate) struct Jobs {
     zones: TimeZones,
     jobs: BTreeMap<JobNo, Job>,
     by_name: BTreeMap<JobKey, JobNo>,
+    /// Jobs that are deleted, as long as runs of theirs go on.
+    deleted: BTreeMap<JobNo, Job>,
     /// Those that follow the job of this name.
     followers: BTreeMap<JobKey, BTreeSet<JobNo>>,
     /// Runs that are not over.
@@ -113,6 +115,7 @@ impl Default for Jobs {
             zones: TimeZones::bundled(),
             jobs: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            deleted: BTreeMap::new(),
             followers: BTreeMap::new(),
             runs: BTreeMap::new(),
             by_handle: FxHashMap::default(),
@@ -230,14 +233,18 @@ impl Jobs {
         self.steps.pop_front()
     }
 
-    /// The definition of a job.
+    /// The definition of a job, also of a deleted one of which a run goes on.
     pub(crate) fn definition(&self, no: JobNo) -> Option<&JobImage> {
-        self.jobs.get(&no).map(|job| &job.image)
+        self.job(no).map(|job| &job.image)
+    }
+
+    fn job(&self, no: JobNo) -> Option<&Job> {
+        self.jobs.get(&no).or_else(|| self.deleted.get(&no))
     }
 
     /// The token of the last claim of a run of a job.
     pub(crate) fn last_token(&self, no: JobNo) -> RunToken {
-        let job = self.jobs.get(&no);
+        let job = self.job(no);
         job.map_or_else(RunToken::default, |job| job.state.last_token)
     }
 
@@ -256,6 +263,14 @@ impl Jobs {
             && let Some(run) = self.runs.remove(&key)
         {
             self.asked.remember(run);
+            self.forget_deleted(key.job);
+        }
+    }
+
+    /// Of a deleted job nothing goes on any more.
+    fn forget_deleted(&mut self, no: JobNo) {
+        if !self.deleted.is_empty() && self.open_runs(no).next().is_none() {
+            self.deleted.remove(&no);
         }
     }
 

@@ -33,9 +33,8 @@ impl Jobs {
                 self.set_timer(no);
                 let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
                 open.into_iter().for_each(|key| self.set_run_timer(key));
-                if !self.is_held(no) {
-                    self.take_turns(turn, no);
-                }
+                // Of a paused job, runs that somebody asked for.
+                self.take_turns(turn, no);
             }
             self.settle(turn, limits);
         }
@@ -86,8 +85,7 @@ impl Jobs {
                 .filter(|run| run.state == RunState::Running)
         };
         let named = |run: &RunImage| {
-            let job = self.jobs.get(&run.key.job);
-            let key: JobKey = job?.image.key.clone();
+            let key: JobKey = self.definition(run.key.job)?.key.clone();
             Some((key, run.clone()))
         };
         AgentView {

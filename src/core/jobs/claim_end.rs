@@ -122,8 +122,9 @@ impl Jobs {
         run.detail = detail;
         let reason = match outcome {
             RunClaimOutcome::Succeeded => None,
-            RunClaimOutcome::Failed => Some(RunReason::Reported),
-            RunClaimOutcome::Lost => Some(RunReason::ClaimantLost),
+            // Who has cancelled it was told so, whatever came between.
+            RunClaimOutcome::Failed => run.reason.or(Some(RunReason::Reported)),
+            RunClaimOutcome::Lost => run.reason.or(Some(RunReason::ClaimantLost)),
             RunClaimOutcome::TimedOut => Some(RunReason::MaxRuntime),
             RunClaimOutcome::Cancelled => run.reason.or(Some(RunReason::Asked)),
         };
@@ -249,8 +250,10 @@ impl Jobs {
     pub(crate) fn end_cancelled(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
         let reason = self.runs.get(&key).and_then(|run| run.reason);
         let outcome = match reason {
+            // The claim of then has ended, and another one has the run.
+            None => return,
             Some(RunReason::MaxRuntime) => RunClaimOutcome::TimedOut,
-            _ => RunClaimOutcome::Cancelled,
+            Some(_) => RunClaimOutcome::Cancelled,
         };
         self.end_claim(turn, limits, key, outcome, "".into());
     }

@@ -3,11 +3,12 @@
 
 use super::{Answered, Job, Jobs, key_of};
 use crate::core::{
-    Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobState, NewJob, Reject, RunKey,
-    RunReason, RunState, Time, Turn,
+    Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobSettings, JobState, NewJob, Reject,
+    RunKey, RunReason, RunState, Time, Turn,
     model::limits::{Limit, Limits},
+    schedule::ScheduleText,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 impl Jobs {
     /// Defines a job. The same definition once more changes nothing.
@@ -75,6 +76,9 @@ impl Jobs {
         }
         self.check_follows(&key_of(caller, name), &job.settings.schedule)?;
         self.pass(turn, limits, no);
+        if !is_due_alike(&self.jobs[&no].image.settings, &job.settings) {
+            self.pass_early(turn, limits, no);
+        }
         let known = &self.jobs[&no];
         let image = JobImage {
             version: known.image.version + 1,
@@ -85,7 +89,10 @@ impl Jobs {
             changed_by: caller.name.clone(),
             ..known.image.clone()
         };
-        let state = known.state.clone();
+        let mut state = known.state.clone();
+        if !is_due_alike(&known.image.settings, &job.settings) {
+            state.next_due = None;
+        }
         Ok(self.define(turn, image, state))
     }
 
@@ -104,6 +111,8 @@ impl Jobs {
             return Err(Reject::Job(JobReject::JobFollowed(name)));
         }
         self.pass(turn, limits, no);
+        let deleted = Some((RunState::Skipped, RunReason::JobDeleted));
+        self.pass_until(turn, limits, no, turn.now, deleted);
         self.end_claims_of(turn, no);
         let waits = |run: &&crate::core::RunImage| run.state != RunState::Running;
         let waiting: Vec<RunKey> = self
@@ -127,6 +136,13 @@ impl Jobs {
             ..image
         };
         turn.out.records.jobs.jobs.insert(no, image.clone());
+        let job = Job {
+            image: image.clone(),
+            schedule: None,
+            state: state.clone(),
+        };
+        self.deleted.insert(no, job);
+        self.forget_deleted(no);
         Ok(JobReply::Job(image, state, true))
     }
 
@@ -182,7 +198,9 @@ impl Jobs {
         self.note_follower(&image);
         turn.out.records.jobs.jobs.insert(no, image.clone());
         let mut job = Job::new(image, state, &self.zones);
-        job.state.next_due = job.due_after(turn.now);
+        // By the jitter its start may be still to come.
+        let open = job.state.next_due.filter(|due| *due <= turn.now);
+        job.state.next_due = open.or_else(|| job.due_after(turn.now));
         job.state.time_zones = self.zones.release().into();
         self.jobs.insert(no, job);
         self.record_state(turn, no);
@@ -223,4 +241,13 @@ impl Jobs {
         });
         due
     }
+}
+
+/// Whether a job is due at the same times; the jitter only moves its starts.
+fn is_due_alike(one: &JobSettings, other: &JobSettings) -> bool {
+    let without_jitter = |settings: &JobSettings| ScheduleText {
+        jitter: Duration::ZERO,
+        ..settings.schedule.clone()
+    };
+    without_jitter(one) == without_jitter(other)
 }

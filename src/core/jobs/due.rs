@@ -16,16 +16,37 @@ use crate::core::{
 };
 
 impl Jobs {
-    /// Gives every due time of a job that has passed its fate.
+    /// Gives every due time of a job that has passed its fate. Those of a stopped agent have it when
+    /// that starts, or before their job changes: what is to run then waits for the start.
     pub(super) fn pass(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
-        let held = self.held_because(no);
+        if let Some(job) = self.jobs.get(&no) {
+            let until = turn.now - job.delay();
+            self.pass_until(turn, limits, no, until, self.paused_because(no));
+        }
+    }
+
+    /// Due times of which the jitter would still put off the start have their fate at once: they
+    /// have none by the definition that comes.
+    pub(super) fn pass_early(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        let until = turn.now;
+        self.pass_until(turn, limits, no, until, self.paused_because(no));
+    }
+
+    /// Gives the due times until then their fate; `fate`: the same one to all.
+    pub(super) fn pass_until(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        no: JobNo,
+        until: Time,
+        fate: Option<(RunState, RunReason)>,
+    ) {
         let Some(job) = self.jobs.get_mut(&no) else {
             return;
         };
         let (Some(from), Some(schedule)) = (job.state.next_due, &job.schedule) else {
             return;
         };
-        let until = turn.now - schedule.delay(&job.image.key.name);
         if from > until {
             return;
         }
@@ -41,21 +62,24 @@ impl Jobs {
             state.time_zones = release.into();
         });
         self.set_timer(no);
-        match held {
+        match fate {
             _ if !is_named => {}
-            Some((state, reason)) => self.pass_over(turn, limits, no, passed, (state, reason)),
+            Some(fate) => self.pass_over(turn, limits, no, passed, fate),
             None => self.fire(turn, limits, no, passed, misfire),
         }
     }
 
+    fn paused_because(&self, no: JobNo) -> Option<(RunState, RunReason)> {
+        let job = self.jobs.get(&no)?;
+        let paused = job.state.paused.as_ref();
+        paused.map(|_| (RunState::Skipped, RunReason::JobPaused))
+    }
+
     /// Why nothing of a job starts, and what that makes of a due time.
     pub(super) fn held_because(&self, no: JobNo) -> Option<(RunState, RunReason)> {
-        let job = self.jobs.get(&no)?;
-        match job.state.paused {
-            Some(_) => Some((RunState::Skipped, RunReason::JobPaused)),
-            None if self.agent.is_stopped => Some((RunState::Missed, RunReason::AgentStopped)),
-            None => None,
-        }
+        let stopped = (RunState::Missed, RunReason::AgentStopped);
+        let is_stopped = self.agent.is_stopped && self.jobs.contains_key(&no);
+        self.paused_because(no).or(is_stopped.then_some(stopped))
     }
 
     fn fire(
@@ -77,6 +101,7 @@ impl Jobs {
             };
             late <= limits.late_start || (at == last && is_open)
         };
+        let in_time = |one: (usize, &DueTime)| !self.agent.is_stopped && in_time(one);
         let served = newest.iter().enumerate().position(in_time);
         let served = served.unwrap_or(newest.len());
         let caught_up = match misfire {
@@ -114,7 +139,7 @@ impl Jobs {
         }
     }
 
-    /// Nothing of the job may start: every due time is passed over.
+    /// Every due time is passed over.
     fn pass_over(
         &mut self,
         turn: &mut Turn,
@@ -169,7 +194,11 @@ impl Jobs {
     /// Why a due time was not served in time.
     fn missed_because(&self, due: Time) -> RunReason {
         let stop = self.agent.stopped_at;
-        if stop.is_some_and(|from| (from..self.agent.changed_at).contains(&due)) {
+        let until = match self.agent.is_stopped {
+            true => Time::NEVER,
+            false => self.agent.changed_at,
+        };
+        if stop.is_some_and(|from| (from..until).contains(&due)) {
             RunReason::AgentStopped
         } else if due < self.served_since {
             RunReason::NoServer
@@ -181,7 +210,7 @@ impl Jobs {
 
 impl Misfire {
     /// How many due times that were not served in time have a run.
-    fn runs(self) -> usize {
+    pub(super) fn runs(self) -> usize {
         match self {
             Misfire::Skip => 0,
             Misfire::RunOnce => 1,

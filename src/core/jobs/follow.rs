@@ -1,9 +1,9 @@
 //! Jobs that run after others: whenever a run of theirs has succeeded.
 
-use super::{Jobs, overlap::Firing};
+use super::{Failure, Jobs, overlap::Firing};
 use crate::core::{
-    JobImage, JobKey, JobNo, JobReject, Reject, RunCause, Turn, model::limits::Limits,
-    schedule::ScheduleText,
+    JobImage, JobKey, JobNo, JobReject, Reject, RunCause, RunImage, RunKey, RunReason, RunState,
+    Turn, model::limits::Limits, schedule::ScheduleText,
 };
 use std::sync::Arc;
 
@@ -67,12 +67,36 @@ impl Jobs {
         let followers: Vec<JobNo> = self.followers(no).collect();
         for follower in followers {
             let due = self.unscheduled(turn, follower);
-            let held = self.held_because(follower);
             let firing = Firing::new(due, RunCause::Followed);
-            match held {
-                Some((state, reason)) => self.note(turn, follower, firing, state, reason),
+            match self.held_because(follower) {
                 None => self.begin(turn, limits, follower, firing),
+                Some((RunState::Missed, _)) => self.wait_for_agent(turn, limits, follower, firing),
+                Some((state, reason)) => self.note(turn, follower, firing, state, reason),
             }
+        }
+    }
+
+    /// The agent is stopped: as many runs as the rule for that says wait for its start, the newest
+    /// ones, and the others are missed.
+    fn wait_for_agent(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo, mut firing: Firing) {
+        let (due, cause) = (firing.due, firing.cause);
+        let most = self.jobs[&no].image.settings.misfire.runs();
+        let stopped = (RunState::Missed, RunReason::AgentStopped);
+        if most == 0 {
+            self.note(turn, no, firing, stopped.0, stopped.1);
+            let key = RunKey { job: no, due };
+            return self.follow_failure(key, Failure::Ended(stopped.0));
+        }
+        firing.catches_up = true;
+        firing.closes = self.offered_until(turn.now, limits, no, (due, cause));
+        self.wait(turn, firing.image(no));
+        let since = self.agent.stopped_at.unwrap_or(due);
+        let is_one = |run: &&RunImage| {
+            (run.state, run.cause) == (RunState::Waiting, cause) && run.key.due >= since
+        };
+        let waiting: Vec<RunKey> = self.open_runs(no).filter(is_one).map(|r| r.key).collect();
+        for key in &waiting[..waiting.len().saturating_sub(most)] {
+            self.give_up(turn, *key, stopped.0, stopped.1);
         }
     }
 }

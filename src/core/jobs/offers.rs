@@ -73,7 +73,7 @@ impl Jobs {
     }
 
     /// What becomes of a run that is offered no more.
-    fn unclaimed(&self, run: &RunImage) -> (RunState, RunReason) {
+    pub(super) fn unclaimed(&self, run: &RunImage) -> (RunState, RunReason) {
         match run.reason {
             Some(RunReason::ClaimantLost) => (RunState::Lost, RunReason::ClaimantLost),
             Some(RunReason::MaxRuntime) => (RunState::TimedOut, RunReason::MaxRuntime),

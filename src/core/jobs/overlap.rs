@@ -81,17 +81,25 @@ impl Jobs {
     fn make_way(&mut self, turn: &mut Turn, no: JobNo, overlap: Overlap) {
         let open: Vec<RunKey> = self.ordinary_runs(no).map(|run| run.key).collect();
         for key in open {
-            match self.runs[&key].state {
+            let run = &self.runs[&key];
+            match run.state {
+                // A claim of it was lost, and so is the run.
+                RunState::Waiting if run.attempt > 0 => {
+                    let (state, reason) = self.unclaimed(run);
+                    self.give_up(turn, key, state, reason);
+                    self.count(turn, no, state);
+                }
                 RunState::Waiting => {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }
                 _ if overlap == Overlap::KeepNewest => {}
                 RunState::Retrying => {
-                    let state = match self.runs[&key].reason {
+                    let state = match run.reason {
                         Some(RunReason::MaxRuntime) => RunState::TimedOut,
                         _ => RunState::Failed,
                     };
                     self.give_up(turn, key, state, RunReason::Replaced);
+                    self.count(turn, no, state);
                 }
                 _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
             }

@@ -3,7 +3,8 @@
 
 use super::{Job, Jobs, Step, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
-    JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunState, Time, model::steady::Pace,
+    JobImage, JobState, RecoveredJobs, RunClaim, RunImage, RunKey, RunState, Time,
+    model::steady::Pace,
 };
 
 impl Jobs {
@@ -29,6 +30,8 @@ impl Jobs {
         for image in recovered.claims {
             jobs.restore_claim(now, image);
         }
+        let (deleted, runs) = (&mut jobs.deleted, &jobs.runs);
+        deleted.retain(|no, _| runs.range(RunKey::all_of(*no)).next().is_some());
         jobs.find_missing_claims();
         jobs
     }
@@ -36,6 +39,10 @@ impl Jobs {
     fn restore_job(&mut self, image: JobImage, state: JobState) {
         let no = image.no;
         self.last = self.last.max(no);
+        if image.deleted {
+            self.deleted.insert(no, Job::new(image, state, &self.zones));
+            return;
+        }
         self.by_name.insert(image.key.clone(), no);
         self.note_follower(&image);
         self.jobs.insert(no, Job::new(image, state, &self.zones));

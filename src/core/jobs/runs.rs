@@ -1,6 +1,6 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
-use super::{Answered, Failure, Jobs, Step, overlap::Firing};
+use super::{Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing};
 use crate::core::{
     Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
     RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
@@ -18,7 +18,7 @@ impl Jobs {
 
     /// A run starts if nothing keeps it waiting.
     pub(super) fn start_or_wait(&mut self, turn: &mut Turn, image: RunImage) {
-        match self.is_free_for(&image) {
+        match self.is_free_for(&image) && self.may_start(&image) {
             true => self.start(turn, image),
             false => self.wait(turn, image),
         }
@@ -236,6 +236,9 @@ impl Jobs {
         if let Some(due) = busy.filter(|_| overlap == Overlap::Skip) {
             return Err(Reject::Job(JobReject::JobRuns(due)));
         }
+        if self.open_runs(no).count() >= limits.waiting_runs {
+            return Err(Reject::Job(JobReject::RunsWait(limits.waiting_runs)));
+        }
         let due = self.unscheduled(turn, no);
         let key = RunKey { job: no, due };
         let image = RunImage {
@@ -262,8 +265,7 @@ impl Jobs {
         name: &Arc<str>,
         due: Time,
     ) -> Answered {
-        let no = self.job_of(caller, name)?;
-        let key = RunKey { job: no, due };
+        let key = self.run_of(caller, name, due)?;
         let Some(run) = self.runs.get(&key) else {
             return Err(Reject::Job(JobReject::UnknownRun));
         };
@@ -279,9 +281,22 @@ impl Jobs {
             shown.state = RunState::Cancelled;
             shown.ended_at = Some(turn.now);
             self.give_up(turn, key, RunState::Cancelled, RunReason::Asked);
-            self.take_turns(turn, no);
+            self.take_turns(turn, key.job);
         }
         Ok(JobReply::Run(shown, changes))
+    }
+
+    /// A run of the job of this name, or of a deleted one that had it.
+    fn run_of(&self, caller: &Caller, name: &Arc<str>, due: Time) -> Result<RunKey, Reject> {
+        let job = key_of(caller, name);
+        let had_it = |(no, one): (&JobNo, &Job)| (one.image.key == job).then_some(*no);
+        let deleted = self.deleted.iter().filter_map(had_it);
+        let all = self.by_name.get(&job).copied().into_iter().chain(deleted);
+        let mut keys = all.map(|job| RunKey { job, due });
+        match keys.find(|key| self.runs.contains_key(key)) {
+            Some(key) => Ok(key),
+            None => self.job_of(caller, name).map(|job| RunKey { job, due }),
+        }
     }
 }
 

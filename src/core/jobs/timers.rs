@@ -49,7 +49,7 @@ impl Jobs {
             RunState::Running if is_due => {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
-            RunState::Retrying if is_due && !self.is_held(key.job) => self.repeat(turn, key),
+            RunState::Retrying if is_due && self.may_start(run) => self.repeat(turn, key),
             RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
             _ => {}
         }
@@ -58,10 +58,9 @@ impl Jobs {
     /// When a run has something to do even without a command.
     fn wakes_at(&self, key: RunKey) -> Option<Time> {
         let run = self.runs.get(&key)?;
-        let job = self.jobs.get(&key.job);
         match run.state {
             RunState::Running if run.reason.is_none() => {
-                let longest = job?.image.settings.max_runtime?;
+                let longest = self.definition(key.job)?.settings.max_runtime?;
                 Some(run.started_at? + longest)
             }
             RunState::Retrying => run.next_attempt_at,

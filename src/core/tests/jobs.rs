@@ -2,10 +2,13 @@
 
 mod agent;
 mod backfills;
+mod changes;
 mod claims;
 mod failures;
+mod followers;
 mod late_claims;
 mod offers;
+mod one_batch;
 mod overlap;
 mod repeated;
 

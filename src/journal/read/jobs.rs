@@ -11,7 +11,7 @@ use crate::journal::{
     rows::job::{AgentRow, JobRow, RunClaimRow, RunRow},
 };
 
-/// What a new owner needs: all jobs, runs that are not over, and those of late that were asked for.
+/// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are not over, and those of late that were asked for.
 pub(super) async fn jobs(
     connection: &mut BoundedConnection,
     shard: ShardId,
@@ -24,7 +24,13 @@ pub(super) async fn jobs(
              s.paused
          from job j
          left join job_state s on s.shard = j.shard and s.job_no = j.job_no
-         where j.shard = $1 and not j.deleted",
+         where j.shard = $1
+             and (
+                 not j.deleted
+                 or j.job_no in (
+                     select r.job_no from job_run r where r.shard = $1 and r.state <= 3
+                 )
+             )",
     )
     .bind(shard.0)
     .fetch_all(&mut *connection)

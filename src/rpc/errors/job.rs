@@ -82,6 +82,14 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             );
             precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
         }
+        JobReject::RunsWait(most) => {
+            let message = format!(
+                "{most} runs of the job go on or wait, which is the most: wait for them, or end \
+                 some with CancelRun"
+            );
+            let facts = [("runs", most.to_string())];
+            precondition(Reason::JobBlocked, &facts, "name", message)
+        }
         JobReject::UnknownRun => unknown_run("the job has no such run, or it is over"),
         JobReject::RunEnded(_) => unknown_run("the run is over"),
         JobReject::NoSteps => {

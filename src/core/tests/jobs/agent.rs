@@ -45,3 +45,43 @@ fn what_runs_and_what_waits_is_cancelled_if_the_operator_says_so() {
         [(10, Cancelled, stopped), (20, Cancelled, stopped)]
     );
 }
+
+/// A paused job of which somebody asked for runs while the agent fires, and which is stopped.
+fn paused_and_stopped(set: impl FnOnce(&mut JobSettings)) -> World {
+    let mut w = World::new(5);
+    w.job("a", 1000, set);
+    let (name, reason) = ("a".into(), "".into());
+    w.ask_jobs(JobVerb::Pause { name, reason })
+        .expect("it is there");
+    w.run_now("a").expect("also of a paused job");
+    w
+}
+
+#[test]
+fn a_run_that_was_asked_for_has_its_turn_when_the_agent_starts_though_its_job_is_paused() {
+    let mut w = paused_and_stopped(|settings| settings.overlap = Overlap::QueueAll);
+    w.run_now("a").expect("it waits");
+    stop(&mut w, StopMode::Drain);
+    w.succeed_all();
+    assert_eq!(w.states(), [(0, Succeeded), (0, Waiting)]);
+    w.ask_jobs(JobVerb::StartAgent).expect("it starts");
+    assert_eq!(w.states(), [(0, Succeeded), (0, Running)]);
+}
+
+#[test]
+fn a_run_that_was_asked_for_is_repeated_though_its_job_is_paused() {
+    let mut w = paused_and_stopped(|settings| {
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(1),
+            delay: Duration::from_secs(5),
+        });
+    });
+    w.fail_all();
+    assert_eq!(w.states(), [(0, Retrying)]);
+    stop(&mut w, StopMode::Drain);
+    w.seconds(5.0);
+    assert_eq!(w.states(), [(0, Retrying)]);
+    w.ask_jobs(JobVerb::StartAgent).expect("it starts");
+    assert_eq!(w.states(), [(0, Running)]);
+}

@@ -1,6 +1,7 @@
 //! What becomes of a due time while an earlier run goes on.
 
 use super::*;
+use crate::core::model::limits::Limits;
 
 /// A job every ten seconds whose first run lasts for 35 s.
 fn after_35s(overlap: Overlap) -> World {
@@ -89,4 +90,46 @@ fn a_request_has_one_run_also_after_a_crash() {
     assert_eq!(ask(&mut w), (first, false));
     w.take_over();
     assert_eq!(ask(&mut w), (first, false));
+}
+
+#[test]
+fn a_failed_run_counts_as_one_when_a_later_due_time_takes_its_place() {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| {
+        settings.overlap = Overlap::CancelRunning;
+        settings.pause_after_failures = Some(2);
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: None,
+            delay: Duration::from_secs(60),
+        });
+    });
+    for _ in 0..3 {
+        w.seconds(10.0);
+        w.fail_all();
+    }
+    let replaced = Some(RunReason::Replaced);
+    assert_eq!(
+        w.ends()[..2],
+        [(10, Failed, replaced), (20, Failed, replaced)]
+    );
+    assert_eq!(w.status().jobs.paused, 1);
+}
+
+#[test]
+fn so_many_runs_wait_at_most_also_when_somebody_asks_for_them() {
+    let limits = Limits {
+        waiting_runs: 3,
+        ..Limits::default()
+    };
+    for overlap in [Overlap::QueueAll, Overlap::Allow] {
+        let mut w = World::limited(5, limits);
+        w.job("a", 1000, |settings| settings.overlap = overlap);
+        for _ in 0..3 {
+            w.run_now("a").expect("it is one of three");
+        }
+        assert_eq!(w.run_now("a").err(), Some(JobReject::RunsWait(3)));
+        w.succeed_all();
+        w.run_now("a").expect("there is room");
+    }
 }

@@ -1,0 +1,181 @@
+//! A job changes, or ends, while due times of it have passed.
+
+use super::*;
+use crate::core::{
+    StopMode,
+    schedule::{Schedule, TimeZones},
+};
+
+/// A name of which the delay is longer than it takes until the job is changed.
+const NAME: &str = "b";
+const CHANGED_AFTER: u64 = 2;
+
+fn jittered(every_seconds: u64, tasks: i64) -> Arc<NewJob> {
+    let mut settings = settings(every(every_seconds));
+    settings.schedule.jitter = Duration::from_secs(25);
+    of(settings, (1..=tasks).map(order))
+}
+
+impl World {
+    fn update(&mut self, name: &str, job: Arc<NewJob>) {
+        let (name, version) = (name.into(), None);
+        self.ask_jobs(JobVerb::Update { name, job, version })
+            .expect("it is there");
+    }
+
+    fn delete(&mut self, name: &str) {
+        let (name, version) = (name.into(), None);
+        self.ask_jobs(JobVerb::Delete { name, version })
+            .expect("it is there");
+    }
+
+    fn stop_agent(&mut self) {
+        let (mode, reason) = (StopMode::Drain, "".into());
+        self.ask_jobs(JobVerb::StopAgent { mode, reason })
+            .expect("it stops");
+    }
+}
+
+/// A job that is due every 30 s, has had no start of its first due time, and is to have it soon.
+fn before_its_start() -> World {
+    let mut w = World::new(5);
+    let job = jittered(30, 1);
+    let schedule: Schedule = job.settings.schedule.check(&TimeZones::bundled()).unwrap();
+    assert!(schedule.delay(NAME).as_secs() > CHANGED_AFTER);
+    w.create(NAME, job);
+    w.seconds((30 + CHANGED_AFTER) as f64);
+    assert_eq!(w.states(), []);
+    w
+}
+
+#[test]
+fn a_due_time_that_has_not_started_yet_starts_by_the_new_definition() {
+    let mut w = before_its_start();
+    w.update(NAME, jittered(30, 2));
+    assert_eq!(w.states(), [], "the jitter is waited for");
+    w.rebuild();
+    w.seconds(25.0);
+    assert_eq!(w.states(), [(30, Running)]);
+    let handle = w.runs()[0];
+    assert_eq!(w.running(handle).len(), 1);
+    w.succeed(handle, [1]);
+    w.succeed(handle, [2]);
+    w.seconds(30.0);
+    assert_eq!(w.states(), [(30, Succeeded), (60, Running)]);
+}
+
+#[test]
+fn a_due_time_that_the_new_schedule_may_not_have_starts_before_the_change() {
+    let mut w = before_its_start();
+    w.update(NAME, jittered(7, 1));
+    assert_eq!(w.states(), [(30, Running)]);
+    w.seconds(25.0);
+    let next = w.states().get(1).map(|(due, _)| *due);
+    assert_ne!(next, Some(28), "what it was not due at by then is none");
+}
+
+#[test]
+fn a_due_time_that_has_not_started_yet_goes_with_its_job() {
+    let mut w = before_its_start();
+    w.delete(NAME);
+    assert_eq!(w.ends(), [(30, Skipped, Some(RunReason::JobDeleted))]);
+}
+
+/// A job that is due every 600 s, of a stopped agent, at 1500 s.
+fn stopped_for_two(misfire: Misfire) -> World {
+    let mut w = World::new(5);
+    w.job("a", 600, |settings| settings.misfire = misfire);
+    w.stop_agent();
+    w.seconds(1500.0);
+    assert_eq!(w.states(), []);
+    w
+}
+
+#[test]
+fn what_is_to_be_caught_up_waits_for_the_agent_when_its_job_changes() {
+    for (misfire, states) in [
+        (Misfire::Skip, [Missed, Missed]),
+        (Misfire::RunOnce, [Missed, Waiting]),
+        (Misfire::CatchUp(2), [Waiting, Waiting]),
+    ] {
+        let mut w = stopped_for_two(misfire);
+        let mut new = settings(every(600));
+        new.misfire = misfire;
+        w.update("a", of(new, [order(1), order(2)]));
+        let reason = |state| (state == Missed).then_some(RunReason::AgentStopped);
+        let ends = [(600, states[0]), (1200, states[1])];
+        let ends = ends.map(|(due, state)| (due, state, reason(state)));
+        assert_eq!(w.ends(), ends, "{misfire:?}");
+        w.rebuild();
+        w.ask_jobs(JobVerb::StartAgent).expect("it starts");
+        let running = states.iter().any(|state| *state == Waiting);
+        assert_eq!(w.runs().len(), usize::from(running), "{misfire:?}");
+    }
+}
+
+#[test]
+fn what_is_to_be_caught_up_is_there_after_a_pause() {
+    let mut w = stopped_for_two(Misfire::RunOnce);
+    let (name, reason): (Arc<str>, Arc<str>) = ("a".into(), "".into());
+    let pause = JobVerb::Pause {
+        name: name.clone(),
+        reason,
+    };
+    w.ask_jobs(pause).expect("it is there");
+    assert_eq!(w.states(), [(600, Missed), (1200, Waiting)]);
+    w.ask_jobs(JobVerb::StartAgent).expect("it starts");
+    w.seconds(600.0);
+    assert_eq!(w.states(), [(600, Missed), (1200, Waiting)]);
+    w.ask_jobs(JobVerb::Resume(name)).expect("it is there");
+    assert_eq!(w.states()[1..], [(1200, Running), (1800, Skipped)]);
+}
+
+/// A run that goes on, of a job that is deleted, with half a minute of 30 s left.
+fn deleted_while_it_runs() -> World {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.max_runtime = Some(Duration::from_secs(30));
+    });
+    w.seconds(1000.0);
+    w.delete("a");
+    w
+}
+
+#[test]
+fn a_run_of_a_deleted_job_takes_no_longer_than_it_may() {
+    for crash in [false, true] {
+        let mut w = deleted_while_it_runs();
+        if crash {
+            w.rebuild();
+        }
+        w.seconds(29.0);
+        assert!(w.stops.is_empty());
+        w.seconds(1.0);
+        assert_eq!(w.stops.len(), 1, "{crash}");
+        let handle = w.runs()[0];
+        w.report(handle, 1, crate::core::Report::Stopped);
+        let timed_out = (1000, TimedOut, Some(RunReason::MaxRuntime));
+        assert_eq!(w.ends(), [timed_out]);
+        w.rebuild();
+    }
+}
+
+#[test]
+fn a_run_of_a_deleted_job_is_cancelled_by_its_name_also_when_another_job_has_that() {
+    for another in [false, true] {
+        let mut w = deleted_while_it_runs();
+        if another {
+            w.job("a", 1000, |_| {});
+        }
+        let cancel = || JobVerb::CancelRun {
+            name: "a".into(),
+            due: BEGIN + Duration::from_secs(1000),
+        };
+        w.ask_jobs(cancel()).expect("it goes on");
+        let handle = w.runs()[0];
+        w.report(handle, 1, crate::core::Report::Stopped);
+        let ends = w.ends();
+        assert_eq!(ends, [(1000, Cancelled, Some(RunReason::Asked))]);
+        assert!(w.ask_jobs(cancel()).is_err(), "it is over");
+    }
+}
