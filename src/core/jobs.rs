@@ -79,6 +79,8 @@ pub(crate) struct Jobs {
     asked: Asked,
     /// When to look at a job or a run.
     timers: BTreeSet<(Time, Wake)>,
+    /// Those of runs.
+    run_timers: FxHashMap<RunKey, Time>,
     /// What the shard is to do.
     steps: VecDeque<Step>,
     /// Bytes of the tasks of runs that this batch starts.
@@ -127,6 +129,7 @@ impl Default for Jobs {
             token: RunToken::default(),
             asked: Asked::default(),
             timers: BTreeSet::new(),
+            run_timers: FxHashMap::default(),
             steps: VecDeque::new(),
             started_bytes: 0,
             agent: AgentImage::default(),
@@ -263,6 +266,7 @@ impl Jobs {
             && let Some(run) = self.runs.remove(&key)
         {
             self.asked.remember(run);
+            self.clear_run_timer(key);
             self.forget_deleted(key.job);
         }
     }

@@ -1,6 +1,7 @@
 //! What happens because time passes: due times, the longest time of a run, and its next attempt.
 //!
-//! Timers are not taken back: one that goes off asks what is due, and may find nothing.
+//! A timer that goes off asks what is due, and may find nothing: those of jobs and of claims are not
+//! taken back.
 
 use super::{Jobs, Step, wake::Wake};
 use crate::core::{
@@ -51,6 +52,8 @@ impl Jobs {
             }
             RunState::Retrying if is_due && self.may_start(run) => self.repeat(turn, key),
             RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
+            // The longest time of its runs may have become longer.
+            RunState::Running => self.set_run_timer(key),
             _ => {}
         }
     }
@@ -77,8 +80,18 @@ impl Jobs {
 
     /// Sees to it that a run is looked at when something is due.
     pub(super) fn set_run_timer(&mut self, key: RunKey) {
-        let due = self.wakes_at(key);
-        self.timers.extend(due.map(|at| (at, Wake::Run(key))));
+        self.clear_run_timer(key);
+        if let Some(at) = self.wakes_at(key) {
+            self.timers.insert((at, Wake::Run(key)));
+            self.run_timers.insert(key, at);
+        }
+    }
+
+    /// A run has one timer at most, so that those that are over leave none behind for a week.
+    pub(super) fn clear_run_timer(&mut self, key: RunKey) {
+        if let Some(at) = self.run_timers.remove(&key) {
+            self.timers.remove(&(at, Wake::Run(key)));
+        }
     }
 
     /// Nothing holds the job any more: what was due and what waited goes on.

@@ -96,3 +96,42 @@ fn a_run_whose_scheduler_is_gone_is_lost() {
     w.seconds(0.0);
     assert_eq!(w.ends(), [(10, Lost, Some(RunReason::SchedulerGone))]);
 }
+
+#[test]
+fn a_run_that_is_over_leaves_no_timer_behind() {
+    let mut w = World::new(5);
+    w.job("a", 100_000, |settings| {
+        settings.overlap = Overlap::Allow;
+        settings.max_runtime = Some(Duration::from_secs(30_000));
+    });
+    let next = w.shard.jobs.next_due();
+    for _ in 0..3 {
+        w.run_now("a").expect("it may");
+        w.seconds(1.0);
+    }
+    assert!(w.shard.jobs.next_due() < next);
+    w.succeed_all();
+    assert_eq!(w.shard.jobs.next_due(), next);
+}
+
+#[test]
+fn a_run_takes_as_long_as_it_may_by_the_present_definition() {
+    let with = |seconds| {
+        let mut settings = settings(every(1000));
+        settings.max_runtime = Some(Duration::from_secs(seconds));
+        of(settings, [order(1)])
+    };
+    let mut w = World::new(5);
+    w.create("a", with(30));
+    w.seconds(1000.0);
+    let update = JobVerb::Update {
+        name: "a".into(),
+        job: with(60),
+        version: None,
+    };
+    w.ask_jobs(update).expect("it is there");
+    w.seconds(30.0);
+    assert!(w.stops.is_empty());
+    w.seconds(30.0);
+    assert_eq!(w.stops.len(), 1);
+}
