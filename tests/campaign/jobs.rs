@@ -39,6 +39,8 @@ pub(crate) enum JobEntry {
     /// The agent was stopped: schedulers of runs, soon after that was acknowledged and before it
     /// was started again.
     Stopped { before: i64, after: i64 },
+    /// The agent was stopped, and what ran was waited for: runs that run nevertheless.
+    Drained { left: i64 },
 }
 
 /// What became of a due time.
@@ -53,9 +55,14 @@ pub(crate) struct JobRun {
     pub attempt: i32,
     pub started: Option<i64>,
     pub ended: Option<i64>,
+    /// Its target was not there to say whether its work is done.
+    #[serde(default)]
+    pub unasked: bool,
 }
 
 impl JobRun {
+    /// It runs, as `RunState` numbers that.
+    pub(crate) const RUNNING: i32 = 2;
     /// It was done, as `RunState` numbers that.
     pub(crate) const SUCCEEDED: i32 = 4;
 

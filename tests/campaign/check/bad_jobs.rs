@@ -32,6 +32,7 @@ fn run(job: &str, due: i64) -> JobRun {
         attempt: 1,
         started: Some(due * SECOND_US),
         ended: Some(due * SECOND_US + 1),
+        unasked: false,
     }
 }
 
@@ -127,6 +128,16 @@ fn work_that_is_done_twice_or_was_never_done_is_noticed() {
         with(SUCCEEDED, vec![settled(1), settled(2)]),
     );
     tells_apart(promise, once(), with(SUCCEEDED, vec![]));
+    let unasked = JobRun {
+        state: LOST,
+        unasked: true,
+        ..run("claimed", 1)
+    };
+    tells_apart(
+        promise,
+        vec![settled(1), JobEntry::Run(unasked)],
+        with(LOST, vec![settled(1)]),
+    );
     let acknowledged = || JobEntry::Finished {
         job: "claimed".into(),
         due: SECOND_US,
@@ -165,4 +176,6 @@ fn a_run_without_an_end_is_noticed() {
         })]
     };
     tells_apart("every run ends", ends(LOST), ends(2));
+    let drained = |left| vec![JobEntry::Drained { left }];
+    tells_apart("every run ends", drained(0), drained(1));
 }

@@ -20,6 +20,8 @@ pub(crate) struct Jobs {
     settled: BTreeMap<(String, i64), i64>,
     finished: BTreeSet<(String, i64)>,
     stopped: Vec<(i64, i64)>,
+    /// What still ran when the agent had been stopped for long enough.
+    drained: Vec<i64>,
 }
 
 struct Defined {
@@ -65,6 +67,7 @@ impl Jobs {
             }
             JobEntry::Finished { job, due, .. } => _ = self.finished.insert((job, due)),
             JobEntry::Stopped { before, after } => self.stopped.push((before, after)),
+            JobEntry::Drained { left } => self.drained.push(left),
         }
     }
 
@@ -127,7 +130,7 @@ pub(super) fn runs_go_on_as_their_job_allows(facts: &Facts, verdict: &mut Verdic
 }
 
 /// Whoever had a claim, and whatever became of it, the work of a run was done once; and a run has
-/// succeeded when it was.
+/// succeeded when it was, unless nobody could ask the target.
 pub(super) fn a_claimed_run_is_finished_once(facts: &Facts, verdict: &mut Verdict) {
     let promise = "a claimed run is finished once";
     for (id, run) in &facts.jobs.runs {
@@ -141,6 +144,11 @@ pub(super) fn a_claimed_run_is_finished_once(facts: &Facts, verdict: &mut Verdic
         verdict.expect(promise, !has_succeeded || settled == 1, || {
             format!("{id:?} has succeeded, and nobody has done the work")
         });
+        verdict.expect(
+            promise,
+            settled == 0 || has_succeeded || run.unasked,
+            || format!("{id:?}: the work is done, and it is {}", run.state),
+        );
         let is_acknowledged = facts.jobs.finished.contains(id);
         verdict.expect(promise, has_succeeded || !is_acknowledged, || {
             format!(
@@ -163,7 +171,13 @@ pub(super) fn a_stopped_agent_fires_nothing(facts: &Facts, verdict: &mut Verdict
     }
 }
 
+/// By itself, and not only because the agent was stopped and everything cancelled.
 pub(super) fn every_run_ends(facts: &Facts, verdict: &mut Verdict) {
+    for left in &facts.jobs.drained {
+        verdict.expect("every run ends", *left == 0, || {
+            format!("{left} runs go on under an agent that was stopped long ago")
+        });
+    }
     for (id, run) in &facts.jobs.runs {
         verdict.expect("every run ends", run.is_over(), || {
             format!("{id:?} is in state {}", run.state)

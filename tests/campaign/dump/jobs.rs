@@ -15,6 +15,7 @@ struct RunRow {
     attempt: i32,
     started: Option<i64>,
     ended: Option<i64>,
+    unasked: bool,
 }
 
 rallypoint::from_row!(RunRow {
@@ -24,7 +25,8 @@ rallypoint::from_row!(RunRow {
     state,
     attempt,
     started,
-    ended
+    ended,
+    unasked
 });
 
 /// Runs of jobs that are not over, while the agent is stopped.
@@ -82,7 +84,10 @@ async fn runs(journal: &mut PgConnection) -> sqlx::Result<Vec<JobEntry>> {
             r.state::int4 as state,
             r.attempt,
             (extract(epoch from r.started_at) * 1000000)::int8 as started,
-            (extract(epoch from r.ended_at) * 1000000)::int8 as ended
+            (extract(epoch from r.ended_at) * 1000000)::int8 as ended,
+            coalesce(
+                convert_from(r.detail, 'UTF8') like 'the target could not be asked%', false
+            ) as unasked
         from job_run r
         join job j using (shard, job_no)
         order by r.due_at";
@@ -96,6 +101,7 @@ async fn runs(journal: &mut PgConnection) -> sqlx::Result<Vec<JobEntry>> {
             attempt: row.attempt,
             started: row.started,
             ended: row.ended,
+            unasked: row.unasked,
         })
     };
     Ok(rows.into_iter().map(run).collect())

@@ -8,7 +8,7 @@ use super::Load;
 use crate::{
     fixture::Fixture,
     history::{Answer, Entry},
-    jobs::JobEntry,
+    jobs::{JobEntry, JobRun},
     rng::Rng,
 };
 use rallypoint_client::api::{
@@ -32,6 +32,9 @@ const STOPPED: Duration = Duration::from_millis(1_200);
 const STARTED: Duration = Duration::from_secs(8);
 /// A call of unknown outcome may come about for so long.
 const LATE: Duration = Duration::from_secs(15);
+
+/// Runs and leases end within that when nothing disturbs them.
+const DRAINED: Duration = Duration::from_secs(120);
 
 /// Name, seconds between due times, rule, and what a run does.
 const DEFINITIONS: [(&str, i64, Overlap, &str); 7] = [
@@ -172,7 +175,31 @@ impl Keeper {
             .last_unknown
             .map_or(Duration::ZERO, |at| LATE.saturating_sub(at.elapsed()));
         sleep(left).await;
+        self.stop(StopMode::Drain).await;
+        self.drain().await;
+        // What waits, which would wait for the agent.
         self.stop(StopMode::CancelRunning).await;
+    }
+
+    /// Waits for what runs to end by itself.
+    async fn drain(&self) {
+        let begun = Instant::now();
+        let mut left = None;
+        while left != Some(0) && begun.elapsed() < DRAINED {
+            sleep(RETRY_INTERVAL).await;
+            left = self.running().await.or(left);
+        }
+        if let Some(left) = left {
+            self.load.note_job(JobEntry::Drained { left });
+        }
+    }
+
+    /// Runs that run, as the journal has them. `None`: it does not answer.
+    async fn running(&self) -> Option<i64> {
+        let mut session = self.fixture.journal.session().await.ok()?;
+        let running = sqlx::query_scalar("select count(*) from job_run where state = $1");
+        let running = running.bind(JobRun::RUNNING as i16);
+        running.fetch_one(&mut session).await.ok()
     }
 
     async fn start(&mut self) {
