@@ -180,6 +180,8 @@ impl Maintenance {
     }
 
     /// Deletes due times of jobs whose fate was known before the retention began. Returns how many.
+    /// Backfilled ones from before their job stay as long as that: only their rows say that they
+    /// have had a run.
     pub async fn drop_old_job_runs(&self, calendar: &Calendar) -> Result<u64, JournalError> {
         let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;
@@ -190,7 +192,19 @@ impl Maintenance {
                  with old as materialized (
                      select r.job_no, r.due_at
                      from job_run r
-                     where r.shard = $1 and r.state > 3 and r.ended_at < $2
+                     where r.shard = $1
+                         and r.state > 3
+                         and r.ended_at < $2
+                         and not (
+                             r.cause = 4
+                             and exists (
+                                 select from job j
+                                 where j.shard = r.shard
+                                     and j.job_no = r.job_no
+                                     and j.created_at > r.due_at
+                                     and not j.deleted
+                             )
+                         )
                      limit $3
                  )
                  delete from job_run r

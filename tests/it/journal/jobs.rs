@@ -1,6 +1,6 @@
 //! Jobs in the journal: what was written is read again, and old runs are not kept for ever.
 
-use super::{Owned, make::*};
+use super::{Owned, aged::at_work_ago, make::*};
 use rallypoint::{
     core::{
         schedule::{RuleText, ScheduleText},
@@ -195,6 +195,11 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
         .expect("read");
     assert_eq!(all.len(), 1);
     let over = ended(&jobs);
+    let mut deleted = jobs.clone();
+    deleted.jobs = over.jobs.clone();
+    owned.write(write(&deleted)).await;
+    let read = recovered(&owned).await.jobs;
+    assert!(read[0].0.deleted, "its run goes on");
     owned.write(write(&over)).await;
     let read = recovered(&owned).await;
     assert!(read.jobs.is_empty() && read.last == JobNo(3));
@@ -218,4 +223,43 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
             .await
             .expect("the view");
     assert_eq!(shown, "job 3 succeeded");
+}
+
+#[tokio::test]
+async fn of_old_runs_those_of_backfills_from_before_their_job_stay() {
+    let mut owned = at_work_ago(40).await;
+    let at = owned.now - Duration::from_secs(40 * 86_400);
+    let hour = Duration::from_secs(3_600);
+    let mut jobs = of_job(3, at);
+    let old = |(due, cause)| {
+        let key = RunKey { job: JobNo(3), due };
+        let run = RunImage {
+            cause,
+            state: RunState::Succeeded,
+            ended_at: Some(at + hour),
+            ..a_run(key)
+        };
+        (key, run)
+    };
+    let causes = [
+        (at - hour, RunCause::Backfilled),
+        (at - hour * 2, RunCause::Asked),
+        (at + hour, RunCause::Backfilled),
+    ];
+    jobs.runs = causes.map(old).into();
+    jobs.claims.clear();
+    owned
+        .write(Records {
+            jobs,
+            ..Records::default()
+        })
+        .await;
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(owned.now, None).await.expect("it lives");
+    let dropped = maintenance.drop_old_job_runs(&calendar).await;
+    assert_eq!(dropped.expect("it can"), 2);
+    let reader = owned.journal.reader();
+    let left = reader.job_runs(JobNo(3), Time::NEVER, 9).await;
+    let left: Vec<Time> = left.expect("read").iter().map(|run| run.key.due).collect();
+    assert_eq!(left, [at - hour]);
 }

@@ -108,7 +108,7 @@ fn what_is_to_be_caught_up_waits_for_the_agent_when_its_job_changes() {
         assert_eq!(w.ends(), ends, "{misfire:?}");
         w.rebuild();
         w.ask_jobs(JobVerb::StartAgent).expect("it starts");
-        let running = states.iter().any(|state| *state == Waiting);
+        let running = states.contains(&Waiting);
         assert_eq!(w.runs().len(), usize::from(running), "{misfire:?}");
     }
 }
