@@ -278,6 +278,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The call needs a role that the caller does not have in its namespace, or in
     all namespaces. Metadata: `role`.
     """
+    ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 120
+    """A page of another origin has sent the request, or the server, which does not
+    know callers, was reached by a name that it does not have (`--http-host`). HTTP
+    only, as the one that follows.
+    """
+    HTTP_REQUEST_INVALID: _ErrorReason.ValueType  # 121
+    """The request is neither a POST with JSON nor a GET that only reads, or there is
+    no such path.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every `reason` of `google.rpc.ErrorInfo` (domain `rallypoint`), by its name.
@@ -544,5 +553,14 @@ that names it, `metadata`.
 ROLE_MISSING: ErrorReason.ValueType  # 115
 """The call needs a role that the caller does not have in its namespace, or in
 all namespaces. Metadata: `role`.
+"""
+ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 120
+"""A page of another origin has sent the request, or the server, which does not
+know callers, was reached by a name that it does not have (`--http-host`). HTTP
+only, as the one that follows.
+"""
+HTTP_REQUEST_INVALID: ErrorReason.ValueType  # 121
+"""The request is neither a POST with JSON nor a GET that only reads, or there is
+no such path.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -373,12 +373,20 @@ class Backlog(_message.Message):
     RUNNING_FIELD_NUMBER: _builtins.int
     RETRYING_FIELD_NUMBER: _builtins.int
     OLDEST_QUEUED_AT_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
     schedulers: _builtins.int
     """Schedulers that are open, or released with unfinished tasks."""
     blocked: _builtins.int
     queued: _builtins.int
     running: _builtins.int
     retrying: _builtins.int
+    ended: _builtins.int
+    """Tasks that have ended since the present owner took over the shard: a rate is the
+    difference between two answers.
+    """
+    failed: _builtins.int
+    """Of them, those that ended FAILED, TIMED_OUT or EXHAUSTED."""
     @_builtins.property
     def oldest_queued_at(self) -> _timestamp_pb2.Timestamp:
         """Submission time of the oldest queued task."""
@@ -392,10 +400,12 @@ class Backlog(_message.Message):
         running: _builtins.int = ...,
         retrying: _builtins.int = ...,
         oldest_queued_at: _timestamp_pb2.Timestamp | None = ...,
+        ended: _builtins.int = ...,
+        failed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["oldest_queued_at", b"oldest_queued_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked", b"blocked", "oldest_queued_at", b"oldest_queued_at", "queued", b"queued", "retrying", b"retrying", "running", b"running", "schedulers", b"schedulers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked", b"blocked", "ended", b"ended", "failed", b"failed", "oldest_queued_at", b"oldest_queued_at", "queued", b"queued", "retrying", b"retrying", "running", b"running", "schedulers", b"schedulers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
