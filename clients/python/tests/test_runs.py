@@ -1,6 +1,10 @@
 """Runs of jobs that this program does."""
 
+import asyncio
+import concurrent.futures
 import datetime
+import os
+import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +15,7 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, ClaimedRun, Client, claim_run
+from rallypoint import CallError, ClaimedRun, Client, _background, claim_run
 
 JOBS = """
 [jobs.{name}]
@@ -103,3 +107,31 @@ async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client)
     assert raised.value.reason == "JOB_NOT_FOUND"
     with pytest.raises(ValueError, match="job: give the name"):
         claim_run(lambda: None)  # type: ignore[arg-type]
+
+
+async def test_a_run_that_nobody_took_is_offered_again(
+    rallypoint: Client, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claiming = claim_run(job, lease=1, client=rallypoint)
+    with monkeypatch.context() as patch:
+
+        def press(future: concurrent.futures.Future[Any]) -> None:
+            patch.undo()
+            concurrent.futures.wait([future], 30)
+            raise KeyboardInterrupt
+
+        patch.setattr(_background, "wait_until_done", press)
+        with pytest.raises(KeyboardInterrupt):
+            claiming.__enter__()
+    run = None
+    while run is None:  # the lease of the first one ends
+        with claim_run(job, client=rallypoint) as run:
+            pass
+
+
+async def test_a_decorated_coroutine_function_makes_tasks(rallypoint: Client, job: str) -> None:
+    @claim_run(job, client=rallypoint)
+    async def nightly(run: ClaimedRun) -> str:
+        return run._claim.owner
+
+    assert await asyncio.create_task(nightly()) == f"{socket.gethostname()}:{os.getpid()}"

@@ -6,13 +6,17 @@ a lease is renewed also while the program itself computes.
 """
 
 import asyncio
+import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from rallypoint._waiting import wait_until_done
 from rallypoint.errors import RallypointError
+
+log = logging.getLogger("rallypoint")
 
 T = TypeVar("T")
 
@@ -64,23 +68,108 @@ def call(function: Callable[..., object], *arguments: object) -> None:
     _background().loop.call_soon_threadsafe(function, *arguments)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Has the background thread do something, and waits for it."""
-    if is_here():
-        work.close()
-        raise RallypointError(
-            "this call waits, and was made in a callback of a future, for which everything else "
-            "waits; make it in another thread"
-        )
-    future = asyncio.run_coroutine_threadsafe(work, _background().loop)
+Undo: TypeAlias = Callable[[T], Coroutine[Any, Any, object]]
+
+
+def run(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
+    """Has the background thread do something, and waits for it.
+
+    Ctrl-C cancels it. When it was too quick for that, `undo` gets the result that nobody took.
+    """
+    handover = _Handover(work, undo)
     try:
-        wait_until_done(future)
-        return future.result()
+        return _waited(handover)
     except BaseException:
-        future.cancel()  # Ctrl-C: nobody waits for it any more
+        handover.leave()
         raise
 
 
-async def arun(work: Coroutine[Any, Any, T]) -> T:
-    """Has the background thread do something, and awaits it."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _background().loop))
+async def arun(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
+    """As `run`, and awaits it: being cancelled cancels it."""
+    handover = _Handover(work, undo)
+    try:
+        return await asyncio.wrap_future(handover.future)
+    except BaseException:
+        handover.leave()
+        raise
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """As `run`, for what gives back: it goes on when nobody waits for it any more."""
+    return _waited(_Handover(work))
+
+
+async def afinish(work: Coroutine[Any, Any, T]) -> T:
+    """As `finish`, and awaits it."""
+    handover = _Handover(work)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    call_soon = ended.get_loop().call_soon_threadsafe
+
+    def end_soon(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            call_soon(end)
+
+    handover.future.add_done_callback(end_soon)
+    await ended
+    return handover.future.result()
+
+
+def _waited(handover: "_Handover[T]") -> T:
+    wait_until_done(handover.future)
+    return handover.future.result()
+
+
+class _Handover(Generic[T]):
+    """Work of the background thread, and its result on the way to whoever waits for it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> None:
+        if is_here():
+            work.close()
+            raise RallypointError(
+                "this call waits, and was made in a callback of a future, for which everything "
+                "else waits; make it in another thread"
+            )
+        self._work, self._undo = work, undo
+        # These are of the background thread.
+        self._results: list[T] = []
+        self._is_begun = self._is_left = False
+        self.future = asyncio.run_coroutine_threadsafe(self._do(work), _background().loop)
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        self._is_begun = True
+        result = await work
+        self._results.append(result)
+        self._undo_if_left()
+        return result
+
+    def leave(self) -> None:
+        """Nobody waits for it any more."""
+        self.future.cancel()
+        call(self._leave)
+
+    def _leave(self) -> None:
+        self._is_left = True
+        if not self._is_begun:  # and never will: it was cancelled before
+            self._work.close()
+        self._undo_if_left()
+
+    def _undo_if_left(self) -> None:
+        if self._is_left and self._results and self._undo is not None:
+            undoing = asyncio.ensure_future(_quietly(self._undo(self._results.pop())))
+            _undoings.add(undoing)
+            undoing.add_done_callback(_undoings.discard)
+
+
+_undoings: set[asyncio.Future[None]] = set()
+
+
+async def _quietly(work: Coroutine[Any, Any, object]) -> None:
+    try:
+        await work
+    except Exception as error:
+        log.warning("what nobody waits for any more cannot be given back: %s", error)

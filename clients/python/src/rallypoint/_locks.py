@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
 from rallypoint import _background, _claims, _times
 from rallypoint._client import BaseClient, client_of
+from rallypoint._leases import HURRY
 from rallypoint._tasks import Use, check_labels, uses
 from rallypoint._times import Seconds
 from rallypoint.errors import HoldLost, RallypointError
@@ -81,6 +83,7 @@ class _Claiming:
         self._lease = _times.duration(lease, "lease")
         self._client = client_of(client)
         self._hold: Hold | None = None
+        self._use_lock, self._is_in_use = threading.Lock(), False
 
     def __repr__(self) -> str:
         names = ", ".join(repr(use.name) for use in self._uses)
@@ -89,25 +92,33 @@ class _Claiming:
     async def _enter(self, owner: str) -> Hold | None:
         raise NotImplementedError
 
-    async def _exit(self, error: BaseException | None) -> None:
-        if self._hold is None:
-            return
-        held, self._hold = self._hold._held, None
+    async def _exit(self, hold: Hold, error: BaseException | None) -> None:
         try:
-            await held.release()
+            await hold._held.release(None if error is None else HURRY)
         except RallypointError as lost:
             # An error of the block counts more.
             if error is None:
                 raise
             error.add_note(str(lost))
 
-    def _take(self, hold: Hold | None) -> Hold | None:
-        self._hold = hold
-        return hold
+    @contextlib.contextmanager
+    def _entering(self) -> Iterator[None]:
+        """Has it for one block at a time, from before anything is acquired."""
+        with self._use_lock:
+            if self._is_in_use:
+                raise RallypointError("this lock is in use; make one for each block: lock('…')")
+            self._is_in_use = True
+        try:
+            yield
+        except BaseException:
+            self._is_in_use = False
+            raise
 
-    def _check_free(self) -> None:
-        if self._hold is not None:
-            raise RallypointError("this lock is in use; make one for each block: lock('…')")
+    def _leaving(self) -> Hold | None:
+        """What the block held."""
+        hold, self._hold = self._hold, None
+        self._is_in_use = False
+        return hold
 
     def __exit__(
         self,
@@ -115,7 +126,8 @@ class _Claiming:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _background.run(self._exit(error))
+        if (hold := self._leaving()) is not None and hold._held.lease.is_here():
+            _background.finish(self._exit(hold, error))
 
     async def __aexit__(
         self,
@@ -123,7 +135,14 @@ class _Claiming:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await _background.arun(self._exit(error))
+        if (hold := self._leaving()) is not None and hold._held.lease.is_here():
+            await _background.afinish(self._exit(hold, error))
+
+
+async def _undo(hold: Hold | None) -> None:
+    """Of a block that was not entered after all."""
+    if hold is not None:
+        await hold._held.release()
 
 
 class lock(_Claiming):
@@ -168,14 +187,16 @@ class lock(_Claiming):
         return Hold(await _claims.acquire(self._client.connection(), request))
 
     def __enter__(self) -> Hold:
-        self._check_free()
-        self._hold = _background.run(self._enter(self._owner or _owner()))
-        return self._hold
+        with self._entering():
+            hold = _background.run(self._enter(self._owner or _owner()), _undo)
+            self._hold = hold
+            return hold
 
     async def __aenter__(self) -> Hold:
-        self._check_free()
-        self._hold = await _background.arun(self._enter(self._owner or _owner()))
-        return self._hold
+        with self._entering():
+            hold = await _background.arun(self._enter(self._owner or _owner()), _undo)
+            self._hold = hold
+            return hold
 
 
 class try_acquire(_Claiming):
@@ -198,12 +219,14 @@ class try_acquire(_Claiming):
         return None if held is None else Hold(held)
 
     def __enter__(self) -> Hold | None:
-        self._check_free()
-        return self._take(_background.run(self._enter(self._owner or _owner())))
+        with self._entering():
+            self._hold = _background.run(self._enter(self._owner or _owner()), _undo)
+            return self._hold
 
     async def __aenter__(self) -> Hold | None:
-        self._check_free()
-        return self._take(await _background.arun(self._enter(self._owner or _owner())))
+        with self._entering():
+            self._hold = await _background.arun(self._enter(self._owner or _owner()), _undo)
+            return self._hold
 
 
 def _owner() -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import functools
 import inspect
 import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from rallypoint import _background, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._connection import Connection
-from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint._leases import DEFAULT_LEASE, HURRY, Lease
 from rallypoint._methods import Method
 from rallypoint._request_id import new_request_id
 from rallypoint._times import Seconds
@@ -187,7 +189,7 @@ class claim_run:
             raise ValueError(f"lease: 1 s to 1 h, not {lease}")
         self._request = job_pb2.ClaimRunRequest(
             name=job,
-            owner=owner or f"{socket.gethostname()}:{os.getpid()}",
+            owner=owner or "",
             lease=_times.duration(lease, "lease"),
         )
         if due is not None:
@@ -195,11 +197,12 @@ class claim_run:
         # The environment is looked at when a run is claimed, not when a module is imported.
         self._client = client
         self._claimed: ClaimedRun | None = None
+        self._use_lock, self._is_in_use = threading.Lock(), False
 
     @overload
     def __call__(
-        self, work: Callable[Concatenate[ClaimedRun, P], Awaitable[T]]
-    ) -> Callable[P, Awaitable[T | None]]: ...
+        self, work: Callable[Concatenate[ClaimedRun, P], Coroutine[Any, Any, T]]
+    ) -> Callable[P, Coroutine[Any, Any, T | None]]: ...
     @overload
     def __call__(self, work: Callable[Concatenate[ClaimedRun, P], T]) -> Callable[P, T | None]: ...
     def __call__(self, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,9 +229,31 @@ class claim_run:
         other._request.CopyFrom(self._request)
         return other
 
+    @contextlib.contextmanager
+    def _entering(self) -> Iterator[None]:
+        """Has it for one block at a time, from before anything is claimed."""
+        with self._use_lock:
+            if self._is_in_use:
+                raise RallypointError(
+                    "this claim is in use; make one for each block: claim_run('…')"
+                )
+            self._is_in_use = True
+        try:
+            yield
+        except BaseException:
+            self._is_in_use = False
+            raise
+
+    def _leaving(self) -> ClaimedRun | None:
+        """The run of the block."""
+        run, self._claimed = self._claimed, None
+        self._is_in_use = False
+        return run
+
     def __enter__(self) -> ClaimedRun | None:
-        self._claimed = _background.run(self._claim())
-        return self._claimed
+        with self._entering():
+            self._claimed = _background.run(self._claim(), _undo)
+            return self._claimed
 
     def __exit__(
         self,
@@ -236,11 +261,13 @@ class claim_run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _background.run(self._exit(error))
+        if (run := self._leaving()) is not None and run._lease.is_here():
+            _background.finish(_exit(run, error))
 
     async def __aenter__(self) -> ClaimedRun | None:
-        self._claimed = await _background.arun(self._claim())
-        return self._claimed
+        with self._entering():
+            self._claimed = await _background.arun(self._claim(), _undo)
+            return self._claimed
 
     async def __aexit__(
         self,
@@ -248,14 +275,14 @@ class claim_run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await _background.arun(self._exit(error))
+        if (run := self._leaving()) is not None and run._lease.is_here():
+            await _background.afinish(_exit(run, error))
 
     async def _claim(self) -> ClaimedRun | None:
-        if self._claimed is not None:
-            raise RallypointError("this claim is in use; make one for each block: claim_run('…')")
         connection, since = client_of(self._client).connection(), time.monotonic()
         request = job_pb2.ClaimRunRequest()
         request.CopyFrom(self._request)
+        request.owner = request.owner or f"{socket.gethostname()}:{os.getpid()}"
         request.request_id = new_request_id()
         answer = await connection.call(_CLAIM_RUN, request)
         if answer.HasField("claim"):
@@ -267,14 +294,22 @@ class claim_run:
         log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
         return None
 
-    async def _exit(self, error: BaseException | None) -> None:
-        if self._claimed is None:
-            return
-        run, self._claimed = self._claimed, None
-        try:
-            await run._finish(None if error is None else f"{type(error).__name__}: {error}")
-        except RallypointError as second:
-            # An error of the block counts more.
-            if error is None:
-                raise
-            error.add_note(str(second))
+
+async def _undo(run: ClaimedRun | None) -> None:
+    """Of a block that was not entered after all: others may claim the run when the lease ends."""
+    if run is not None:
+        run._lease.stop()
+
+
+async def _exit(run: ClaimedRun, error: BaseException | None) -> None:
+    failed = None if error is None else f"{type(error).__name__}: {error}"
+    # Ctrl-C does not wait for a server that is away; then the claim ends with its lease.
+    limit = None if error is None or isinstance(error, Exception) else HURRY
+    try:
+        async with asyncio.timeout(limit):
+            await run._finish(failed)
+    except (RallypointError, TimeoutError) as second:
+        # An error of the block counts more.
+        if error is None:
+            raise
+        error.add_note(str(second))
