@@ -10,7 +10,7 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, Client, lock, sql
+from rallypoint import CallError, Client, _scheduler, _submission, lock, sql
 
 TASKS = 3_000
 
@@ -97,6 +97,32 @@ async def test_a_server_that_stays_away_is_told(
     assert unsent.is_unknown
     assert unsent.request_id
     assert any("cannot be cancelled" in record.message for record in caplog.records)
+
+
+async def test_ctrl_c_does_not_wait_for_a_server_that_is_away(
+    face: Face,
+    server: RallypointServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_scheduler, "HURRY", 0.2)
+    monkeypatch.setattr(_submission, "HURRY", 0.2)
+    client, begun = Client(server.url), time.monotonic()
+    for how in ("drain", "wait"):
+        caplog.clear()
+        if not server.is_running:
+            server.start()
+        with pytest.raises(KeyError):
+            async with face.scheduler(client, on_exit=how) as s:
+                running = s.submit("select pg_sleep(60)")
+                while not running.seq:
+                    await s.describe()
+                server.kill()
+                raise KeyError
+        assert "cannot be cancelled" in caplog.text
+    # Each of them is repeated for so long otherwise.
+    assert time.monotonic() - begun < client.connection().retry_timeout
+    client.close()
 
 
 async def test_a_closed_client_is_of_no_use(face: Face, server: RallypointServer) -> None:

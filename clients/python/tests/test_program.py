@@ -91,3 +91,49 @@ except RallypointError as error:
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 7, ended.stderr
+
+
+FORKS = """
+import os, sys
+from rallypoint import Client, HoldLost, RallypointError, Scheduler, lock
+
+client = Client()
+client.create_resource("forked")
+try:
+    with client, lock("forked", client=client) as hold, Scheduler() as s:
+        running = s.submit("select pg_sleep(1)")
+        def use():
+            for wait in (s.synchronize, running.result, running.cancel, lambda: s.submit("a")):
+                try:
+                    wait()
+                except RallypointError as error:
+                    assert "from which this one was forked" in str(error), error
+                else:
+                    os._exit(2)
+            try:
+                hold.check()
+            except HoldLost as error:
+                assert "from which this one was forked" in str(error), error
+                os._exit(7)
+        for work in (use, lambda: sys.exit(7)):  # which leaves all of the blocks
+            child = os.fork()
+            if not child:
+                work()
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert running.result(30).rows_affected == 1
+        hold.check()
+finally:
+    print("left", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_leaves_alone_what_its_parent_has(
+    rallypoint_server: RallypointServer,
+) -> None:
+    process = start(rallypoint_server, "-W", "ignore", "-c", FORKS)
+    try:
+        shown, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, shown) == (0, "left\nleft\n"), said

@@ -55,14 +55,14 @@ class HeldClaim:
         self.lease = Lease(what, seconds, since, self._renew, self._why)
         self._watch = asyncio.create_task(self._follow(stream)) if stream is not None else None
 
-    async def release(self) -> None:
-        """Gives it back. Raises HoldLost when it was lost before."""
+    async def release(self, limit: float | None = None) -> None:
+        """Gives it back, within so many seconds. Raises HoldLost when it was lost before."""
         self.lease.stop()
         await self._unwatch()
         request = resource_pb2.ReleaseRequest(claim=self.claim.claim, token=self.claim.token)
         lost = self.lease.lost
         try:
-            released = await self._connection.call(_methods.RELEASE, request)
+            released = await self._connection.call(_methods.RELEASE, request, limit=limit)
         except CallError as error:
             if lost is None and error.reason not in _FINAL:
                 raise

@@ -80,14 +80,18 @@ class BaseClient:
 
     def connection(self) -> Connection:
         """For the other modules of this package."""
-        if self._pid != os.getpid():
+        if not self._is_here():
             raise RallypointError(
                 f"this client was made in process {self._pid}, before a fork; make one in this one"
             )
         return self._connection
 
+    def _is_here(self) -> bool:
+        return self._pid == os.getpid()
+
     def _close(self) -> None:
-        self._servers.close()
+        if self._is_here():  # and not in a process that was forked, which shares the sockets
+            self._servers.close()
 
 
 def _environment_tls(
@@ -199,7 +203,7 @@ def client_of(client: BaseClient | str | None) -> BaseClient:
     if client is not None:
         return Client(client)
     with _lock:
-        if _default is None or _default._pid != os.getpid():
+        if _default is None or not _default._is_here():
             _default = Client()
             atexit.register(_default.close)
         return _default

@@ -95,6 +95,17 @@ class _SchedulerFace:
             raise TypeError("order: give a whole number")
         return order_block(self, checked)
 
+    async def _undo(self, _: None) -> None:
+        """Of a block that was not entered after all."""
+        await self._core.abort(self._on_exit)
+
+    async def _abort(self) -> None:
+        """After an error of the block, which counts more than what goes wrong here."""
+        try:
+            await self._core.abort(self._on_exit)
+        except RallypointError as error:
+            log.warning("scheduler %s: its tasks cannot be cancelled: %s", self._core.name, error)
+
     def _chunks(
         self, task: Task | str, params: Iterable[Any], order: int | None
     ) -> Iterator[list[Entry]]:
@@ -128,12 +139,20 @@ class Scheduler(_SchedulerFace):
 
     def open(self) -> Scheduler:
         """Opens it, as the `with` block does. `close` ends it."""
-        _background.run(self._core.open())
+        _background.run(self._core.open(), self._undo)
         return self
 
     def close(self) -> None:
         """Ends it as `on_exit` says, as the end of the `with` block does."""
-        _background.run(self._core.close(self._on_exit))
+        if self._core.is_of_parent():  # which goes on with it
+            return
+        try:
+            _background.run(self._core.close(self._on_exit))
+        except RallypointError:
+            raise
+        except BaseException:  # Ctrl-C while it waits
+            _background.finish(self._abort())
+            raise
         self._core.ledger.raise_unseen()
 
     def __enter__(self) -> Scheduler:
@@ -147,11 +166,8 @@ class Scheduler(_SchedulerFace):
     ) -> None:
         if error is None:
             self.close()
-            return
-        try:
-            _background.run(self._core.abort(self._on_exit))
-        except RallypointError as second:
-            log.warning("scheduler %s: its tasks cannot be cancelled: %s", self.handle, second)
+        elif not self._core.is_of_parent():
+            _background.finish(self._abort())
 
     def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
         """Submits a task, and returns its future at once. Many of them travel in one call.
@@ -217,12 +233,20 @@ class AsyncScheduler(_SchedulerFace):
 
     async def open(self) -> AsyncScheduler:
         """Opens it, as the `async with` block does. `close` ends it."""
-        await _background.arun(self._core.open())
+        await _background.arun(self._core.open(), self._undo)
         return self
 
     async def close(self) -> None:
         """Ends it as `on_exit` says, as the end of the block does."""
-        await _background.arun(self._core.close(self._on_exit))
+        if self._core.is_of_parent():
+            return
+        try:
+            await _background.arun(self._core.close(self._on_exit))
+        except RallypointError:
+            raise
+        except BaseException:  # a timeout, or another cancellation, while it waits
+            await _background.afinish(self._abort())
+            raise
         self._core.ledger.raise_unseen()
 
     async def __aenter__(self) -> AsyncScheduler:
@@ -236,11 +260,8 @@ class AsyncScheduler(_SchedulerFace):
     ) -> None:
         if error is None:
             await self.close()
-            return
-        try:
-            await _background.arun(self._core.abort(self._on_exit))
-        except RallypointError as second:
-            log.warning("scheduler %s: its tasks cannot be cancelled: %s", self.handle, second)
+        elif not self._core.is_of_parent():
+            await _background.afinish(self._abort())
 
     def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
         """Submits a task; awaiting the future waits for its result.

@@ -37,6 +37,9 @@ class Submitter(Protocol):
     def cancel(self, future: TaskFuture, /) -> None:
         """Asks to cancel the task."""
 
+    def check_process(self) -> None:
+        """Raises RallypointError in a process that was forked."""
+
 
 class TaskFuture(concurrent.futures.Future[Result]):
     """What becomes of a task: a `Result`, or an error such as `TaskFailed`.
@@ -80,6 +83,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
         """
         if self.done():
             return False
+        self._submitter.check_process()
         if not self._is_cancelling:
             self._is_cancelling = True
             self._submitter.cancel(self)
@@ -91,6 +95,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
 
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done():
+            self._submitter.check_process()
             loop = asyncio.get_running_loop()
             done = loop.create_future()
 
@@ -107,10 +112,12 @@ class TaskFuture(concurrent.futures.Future[Result]):
         return self.result()
 
     def _wait(self, timeout: float | None) -> None:
-        if not self.done() and _background.is_here():
-            raise RallypointError(
-                "a callback of a future must not wait: everything else waits for it"
-            )
+        if not self.done():
+            self._submitter.check_process()
+            if _background.is_here():
+                raise RallypointError(
+                    "a callback of a future must not wait: everything else waits for it"
+                )
         wait_until_done(self, timeout)
         self._is_seen = True
 

@@ -7,6 +7,7 @@ unless the process is suspended: against that, show the token to what is protect
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 
@@ -20,6 +21,8 @@ _MARGIN = 0.2
 _PAUSE = 0.1
 
 DEFAULT_LEASE = 15.0
+# Seconds that giving back takes at most after Ctrl-C or another error: the lease ends it, too.
+HURRY = 5.0
 
 
 class Lease:
@@ -42,19 +45,29 @@ class Lease:
         self._kept = seconds - max(seconds / 10, _MARGIN)
         self._since = since
         self._lost: str | None = None
+        self._pid = os.getpid()
         self._on_lost: list[Callable[[str], None]] = []
         self._task = asyncio.create_task(self._keep())
 
     @property
     def lost(self) -> str | None:
         """Why it was lost; None: as far as is known, it is kept. From any thread."""
+        if not self.is_here():
+            return f"process {self._pid} has it, from which this one was forked"
         if self._lost is None and time.monotonic() >= self._since + self._kept:
             return "it could not be renewed within its lease"
         return self._lost
 
+    def is_here(self) -> bool:
+        """Whether this process has it, and not the one from which it was forked."""
+        return self._pid == os.getpid()
+
     def when_lost(self, function: Callable[[str], None]) -> None:
-        """Has a function called with the reason."""
-        self._on_lost.append(function)
+        """Has a function called with the reason; at once, if it is lost already."""
+        if self._lost is None:
+            self._on_lost.append(function)
+        else:
+            self._tell(function, self._lost)
 
     def lose(self, why: str) -> None:
         """It is lost, says the service."""
@@ -62,10 +75,13 @@ class Lease:
             self._lost = why
             log.warning("%s is lost: %s", self._what, why)
             for function in self._on_lost:
-                try:
-                    function(why)
-                except Exception:
-                    log.exception("a callback of %s fails", self._what)
+                self._tell(function, why)
+
+    def _tell(self, function: Callable[[str], None], why: str) -> None:
+        try:
+            function(why)
+        except BaseException:  # sys.exit() in it, too, must not end the thread for all others
+            log.exception("a callback of %s fails", self._what)
 
     def stop(self) -> None:
         """Renews it no more."""

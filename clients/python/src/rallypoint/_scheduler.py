@@ -17,6 +17,7 @@ from rallypoint import _methods
 from rallypoint._client import BaseClient
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
 from rallypoint._settings import Settings, settings_message
@@ -30,6 +31,7 @@ log = logging.getLogger("rallypoint")
 #: What becomes of the tasks at the end of a block: they are waited for, or cancelled, and the
 #: scheduler is released; or they are waited for, or left, and it stays open.
 Exit: TypeAlias = Literal["drain", "cancel", "wait", "leave"]
+_RELEASED = "the scheduler is released: it takes no more tasks"
 EXITS = ("drain", "cancel", "wait", "leave")
 
 
@@ -49,7 +51,7 @@ class SchedulerCore:
             settings=settings_message(settings), name=name, reuse=reuse
         )
         self._handle = handle
-        self._halts = False
+        self._halts = self._is_opening = False
         self.ledger = Ledger()
         self._submission: Submission | None = None
 
@@ -72,12 +74,24 @@ class SchedulerCore:
         """Raises RallypointError before it is open."""
         if self._submission is None:
             raise RallypointError("the scheduler is not open; use it in a `with` block, or open()")
+        self._submission.check_process()
         return self._submission
+
+    def is_of_parent(self) -> bool:
+        """Whether the process from which this one was forked has opened it."""
+        return self._submission is not None and not self._submission.is_here()
 
     async def open(self) -> None:
         """Opens the scheduler, or finds the one with the name or the handle."""
-        if self._submission is not None:
+        if self._submission is not None or self._is_opening:
             raise RallypointError("the scheduler is open already; make another one")
+        self._is_opening = True
+        try:
+            await self._open()
+        finally:
+            self._is_opening = False
+
+    async def _open(self) -> None:
         self._connection = self._client.connection()
         if self._handle is None:
             self._request.request_id = new_request_id()
@@ -161,17 +175,12 @@ class SchedulerCore:
     async def close(self, how: Exit) -> None:
         """Ends the use of the scheduler."""
         submission = self.submission
-        submission.close("the scheduler is released: it takes no more tasks")
+        submission.close(_RELEASED)
         if how == "cancel":
             submission.drop()
         await submission.flush()
         if how in ("drain", "cancel"):
-            mode = "RELEASE_MODE_FINISH" if how == "drain" else "RELEASE_MODE_CANCEL"
-            request = scheduler_pb2.ReleaseSchedulerRequest(handle=self.handle)
-            request.mode = scheduler_pb2.ReleaseMode.Value(mode)
-            await self._connection.call(_methods.RELEASE_SCHEDULER, request)
-            log.info("scheduler %s is released: %s", self.handle, how)
-            await self._events.ended()
+            await self._release(how)
             return
         if how == "wait":
             await self._ended(self.ledger.open())
@@ -190,7 +199,18 @@ class SchedulerCore:
             await self.ledger.wait(self.ledger.open())
             await self._events.stop()
         else:
-            await self.close("cancel")
+            self.submission.close(_RELEASED)
+            await self.submission.drop_all()
+            await self._release("cancel", HURRY)
+
+    async def _release(self, how: Exit, limit: float | None = None) -> None:
+        """Releases it, and waits for the end of its tasks."""
+        mode = "RELEASE_MODE_FINISH" if how == "drain" else "RELEASE_MODE_CANCEL"
+        request = scheduler_pb2.ReleaseSchedulerRequest(handle=self.handle)
+        request.mode = scheduler_pb2.ReleaseMode.Value(mode)
+        await self._connection.call(_methods.RELEASE_SCHEDULER, request, limit=limit)
+        log.info("scheduler %s is released: %s", self.handle, how)
+        await self._events.ended()
 
     async def retry(self, future: TaskFuture, task: Task | None) -> TaskFuture:
         """Submits a failed task once more; what stands for it from now on."""

@@ -6,7 +6,9 @@ itself, and the others go on.
 """
 
 import asyncio
+import contextlib
 import logging
+import os
 import re
 import threading
 from collections import deque
@@ -16,6 +18,7 @@ from rallypoint import _background, _methods
 from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, RallypointError, TaskCancelled
@@ -43,12 +46,28 @@ class Submission:
         self.handle = handle
         self._connection, self._events, self._ledger = connection, events, ledger
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._unsent: deque[Entry] = deque()
         self._is_sending = False
         self._closed: str | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._cancels: set[asyncio.Task[None]] = set()
+        # Of an end in a hurry: how long calls may take, and why they are in vain.
+        self._hurry: float | None = None
+        self._cut_off: CallError | None = None
         self._cancel_slots = asyncio.Semaphore(_CANCELS)
+
+    def is_here(self) -> bool:
+        """Whether it is of this process, and not of the one from which it was forked."""
+        return self._pid == os.getpid()
+
+    def check_process(self) -> None:
+        """Raises RallypointError in a process that was forked."""
+        if not self.is_here():
+            raise RallypointError(
+                f"the scheduler is of process {self._pid}, from which this one was forked; "
+                "open one in this process, with a client of its own"
+            )
 
     def put(self, entries: Sequence[Entry]) -> bool:
         """Submits tasks soon, from any thread. Whether the next ones should wait for `room`."""
@@ -95,15 +114,26 @@ class Submission:
         _background.call(self._cancel, future)
 
     async def cancel_all(self) -> None:
-        """Asks to cancel all that have not ended, and waits until that is acknowledged."""
-        self.drop()
-        await self.flush()
+        """Asks to cancel all that have not ended, and waits until that is acknowledged.
+
+        Raises CallError soon when the service cannot be reached.
+        """
+        self._hurry = HURRY
+        await self.drop_all()
         for future in self._ledger.open():
             if not future._is_cancelling:
                 future._is_cancelling = True
                 self._cancel(future)
         while self._cancels:
             await asyncio.wait(self._cancels)
+        if self._cut_off is not None:
+            raise self._cut_off
+
+    async def drop_all(self) -> None:
+        """Cancels what was not sent, and waits a little for what is being sent."""
+        self.drop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.flush(), HURRY / 2)
 
     async def _below(self, count: int) -> None:
         with self._lock:
@@ -214,9 +244,12 @@ class Submission:
         task = task_pb2.TaskId(handle=self.handle, seq=future.seq)
         try:
             async with self._cancel_slots:
-                request = scheduler_pb2.CancelTaskRequest(id=task)
-                await self._connection.call(_methods.CANCEL_TASK, request)
+                if self._cut_off is None:
+                    request = scheduler_pb2.CancelTaskRequest(id=task)
+                    await self._connection.call(_methods.CANCEL_TASK, request, limit=self._hurry)
         except CallError as error:
+            if self._hurry is not None and error.is_unknown:
+                self._cut_off = error
             log.warning("task %d of %s cannot be cancelled: %s", future.seq, self.handle, error)
 
 

@@ -1,0 +1,172 @@
+"""Ctrl-C, and what asyncio cancels, at the moments at which much could be left behind."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from conftest import Face
+
+from rallypoint import (
+    Client,
+    Scheduler,
+    _background,
+    lock,
+    shared,
+    try_acquire,
+)
+from rallypoint.v1 import scheduler_pb2
+
+
+class TooLate:
+    """Interrupts what waits when its result is there, and has not been taken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._futures: list[concurrent.futures.Future[Any]] = []
+
+    async def interrupt(self, face: Face, waiting: Coroutine[Any, Any, object]) -> None:
+        if face.is_async:
+            await self._cancel(waiting)
+        else:
+            await self._press(waiting)
+
+    async def _cancel(self, waiting: Coroutine[Any, Any, object]) -> None:
+        real = asyncio.run_coroutine_threadsafe
+
+        def spy(*arguments: Any) -> Any:
+            self._futures.append(real(*arguments))
+            return self._futures[-1]
+
+        with self._monkeypatch.context() as patch:
+            patch.setattr(asyncio, "run_coroutine_threadsafe", spy)
+            task = asyncio.create_task(waiting)
+            await asyncio.sleep(0)
+        (future,) = self._futures
+        assert concurrent.futures.wait([future], 30).done  # and the loop has not seen it
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def _press(self, waiting: Coroutine[Any, Any, object]) -> None:
+        with self._monkeypatch.context() as patch:
+
+            def press(future: concurrent.futures.Future[Any]) -> None:
+                patch.undo()
+                assert concurrent.futures.wait([future], 30).done
+                raise KeyboardInterrupt
+
+            patch.setattr(_background, "wait_until_done", press)
+            with pytest.raises(KeyboardInterrupt):
+                await waiting
+
+
+@pytest.fixture
+def too_late(monkeypatch: pytest.MonkeyPatch) -> TooLate:
+    return TooLate(monkeypatch)
+
+
+async def test_a_lock_that_nobody_took_is_given_back(
+    face: Face, rallypoint: Client, too_late: TooLate
+) -> None:
+    rallypoint.create_resource("nobodys")
+    for mine in (lock("nobodys", client=rallypoint), try_acquire("nobodys", client=rallypoint)):
+        too_late._futures.clear()
+        await too_late.interrupt(face, face.block(mine).__aenter__())
+        async with face.block(lock("nobodys", owner="other", wait=5, client=rallypoint)):
+            pass
+        async with face.block(mine) as again:
+            assert again is not None
+
+
+async def test_the_end_of_a_lock_goes_on(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it is cancelled before it begins."""
+    rallypoint.create_resource("ending")
+    mine = lock("ending", owner="a", client=rallypoint)
+    await face.block(mine).__aenter__()
+    if face.is_async:
+        leaving = asyncio.create_task(mine.__aexit__(None, None, None))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+    else:
+        with monkeypatch.context() as patch:
+
+            def press(_: object) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(_background, "wait_until_done", press)
+            with pytest.raises(KeyboardInterrupt):
+                mine.__exit__(None, None, None)
+    async with face.block(lock("ending", owner="b", wait=5, client=rallypoint)):
+        pass
+
+
+async def test_a_scheduler_that_nobody_took_is_released(
+    face: Face, rallypoint: Client, too_late: TooLate
+) -> None:
+    s = face.scheduler(rallypoint)
+    await too_late.interrupt(face, s.__aenter__())
+    while (await s.describe()).state != scheduler_pb2.SCHEDULER_STATE_RELEASED:
+        await asyncio.sleep(0.01)
+
+
+async def test_ctrl_c_at_the_end_of_a_block_cancels_what_runs(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for how in ("drain", "wait"):
+        s = face.scheduler(rallypoint, on_exit=how, max_parallelism=1)
+        if face.is_async:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5), s:
+                    futures = await s.map("select pg_sleep($1::float)", [60, 60])
+        else:
+            with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+
+                def press(future: concurrent.futures.Future[Any]) -> None:
+                    patch.undo()
+                    concurrent.futures.wait([future], 0.5)
+                    raise KeyboardInterrupt
+
+                async with s:
+                    futures = await s.map("select pg_sleep($1::float)", [60, 60])
+                    patch.setattr(_background, "wait_until_done", press)
+        assert [future.cancelled() for future in futures] == [True, True]
+
+
+def test_one_lock_object_is_for_one_block_at_a_time(rallypoint: Client) -> None:
+    rallypoint.create_resource("permits", capacity=2)
+    mine = lock(shared("permits"), client=rallypoint)
+    meet, said = threading.Barrier(2), []
+
+    def use() -> None:
+        meet.wait()
+        try:
+            with mine:
+                meet.wait(30)
+        except Exception as error:
+            said.append(str(error))
+            meet.wait(30)
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == ["this lock is in use; make one for each block: lock('…')"]
+    with lock(shared("permits", 2), wait=5, client=rallypoint):
+        pass
+
+
+def test_a_scheduler_is_opened_once(rallypoint: Client) -> None:
+    s = Scheduler(rallypoint)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        opened = [pool.submit(s.open) for _ in range(2)]
+        errors = [str(future.exception()) for future in opened if future.exception()]
+    assert errors == ["the scheduler is open already; make another one"]
+    s.close()
