@@ -70,6 +70,8 @@ NOWHERE = "127.0.0.1:1"
         (lambda: Client("localhost"), ValueError, "has no port; the usual one is 50051"),
         (lambda: Client("ftp://x:1"), ValueError, "an address is like http://127.0.0.1:50051"),
         (lambda: Client("http://x:1/path"), ValueError, "an address is like"),
+        (lambda: Client("127.0.0.1:99999"), ValueError, "a port is at most 65535"),
+        (lambda: sql("a", resources="abc"), TypeError, r"a list of resources, like \['abc'\]"),
         (lambda: Client(" , "), ValueError, "server: no address"),
         (lambda: Client(50051), TypeError, "server: give an address like"),
         (lambda: Client("http://db:1", token="t"), ValueError, "in plain text, for others to"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import logging
 from collections.abc import Sequence
 
@@ -87,7 +88,7 @@ class Events:
         """Nothing more will be known of the tasks that are expected."""
         futures, self._futures = self._futures, {}
         for future in futures.values():
-            self._ledger.end(future, error)
+            self._ledger.end(future, copy.copy(error))
 
     async def _follow(self) -> None:
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
-from collections.abc import Generator
+import logging
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rallypoint import _background
@@ -27,6 +27,34 @@ _ERRORS: dict[int, type[TaskError]] = {
     task_pb2.OUTCOME_EXHAUSTED: TaskExhausted,
     task_pb2.OUTCOME_CANCELLED: TaskCancelled,
 }
+
+
+log = logging.getLogger("rallypoint")
+
+
+class _Callback:
+    """A callback of a future, which is called where it was added, or guarded."""
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self.function = function
+        self._loop = asyncio._get_running_loop()
+
+    def __call__(self, future: Any) -> None:
+        if self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(self.function, future)
+                return
+            except RuntimeError:  # the loop is closed
+                pass
+        try:
+            self.function(future)
+        except Exception:
+            log.exception("a callback of a task fails")
+        except BaseException:
+            if not _background.is_here():
+                raise
+            # sys.exit() in a callback must not end the thread on which all others wait.
+            log.exception("a callback of a task fails")
 
 
 class Submitter(Protocol):
@@ -93,22 +121,36 @@ class TaskFuture(concurrent.futures.Future[Result]):
         """Whether the task ended cancelled, by whomever."""
         return self.done() and isinstance(self._failure(), TaskCancelled)
 
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Has a function called with this when the task has ended: see the class.
+
+        Added in a loop of asyncio, it is called in that loop.
+        """
+        super().add_done_callback(_Callback(fn))
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
+        """Calls it no more. How often it was there, as asyncio has it."""
+        with self._condition:
+            known: list[Any] = vars(self)["_done_callbacks"]
+            before = len(known)
+            known[:] = [callback for callback in known if callback.function != fn]
+            return before - len(known)
+
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done():
             self._submitter.check_process()
             loop = asyncio.get_running_loop()
             done = loop.create_future()
 
-            def wake() -> None:
+            def wake(_: object) -> None:
                 if not done.done():
                     done.set_result(None)
 
-            def wake_soon(_: object) -> None:
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                    loop.call_soon_threadsafe(wake)
-
-            self.add_done_callback(wake_soon)
-            yield from done
+            self.add_done_callback(wake)
+            try:
+                yield from done
+            finally:
+                self.remove_done_callback(wake)
         return self.result()
 
     def _wait(self, timeout: float | None) -> None:

@@ -4,6 +4,7 @@ Tasks end on the background thread.
 """
 
 import asyncio
+import copy
 import threading
 import time
 
@@ -75,7 +76,10 @@ class Ledger:
         with self._lock:
             left, self._open = self._open, set()
         for future in left:
-            future.set_exception(error)
+            future.set_exception(copy.copy(error))
+        for remaining, waiter in self._waiters:
+            if remaining & left and not waiter.done():
+                waiter.set_exception(copy.copy(error))
 
     async def wait(self, futures: set[TaskFuture]) -> None:
         """Until all of them have ended."""

@@ -82,6 +82,8 @@ def _address(text: str) -> _Address:
     host, is_tls = url["host"].lower(), (url["scheme"] or "").lower() == "https"
     if url["port"] is None and not is_tls:
         raise ValueError(f"server: {text!r} has no port; the usual one is 50051")
+    if int(url["port"] or 443) > 65_535:
+        raise ValueError(f"server: {text!r}: a port is at most 65535")
     return _Address(f"{host}:{url['port'] or 443}", host, is_tls)
 
 

@@ -7,6 +7,7 @@ itself, and the others go on.
 
 import asyncio
 import contextlib
+import copy
 import logging
 import os
 import re
@@ -226,7 +227,7 @@ class Submission:
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
-            self._ledger.end(future, error)
+            self._ledger.end(future, copy.copy(error))
 
     def _end_cancelled(self, future: TaskFuture) -> None:
         error = TaskCancelled(

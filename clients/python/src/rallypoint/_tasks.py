@@ -71,6 +71,8 @@ def shared(name: str, permits: int = 1) -> Use:
 
 def uses(resources: Iterable[str | Use], argument: str) -> list[resource_pb2.ResourceUse]:
     """The uses of several resources, each named once. Raises TypeError or ValueError."""
+    if isinstance(resources, str):
+        raise TypeError(f"{argument}: give a list of resources, like [{resources!r}]")
     found = [use if isinstance(use, Use) else exclusive(use) for use in resources]
     names = [use.name for use in found]
     if not 1 <= len(found) <= 16 or len(set(names)) < len(names):

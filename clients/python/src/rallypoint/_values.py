@@ -44,12 +44,12 @@ def _value(param: Param, name: str, place: int) -> task_pb2.SqlValue:
 def as_text(param: Param) -> str:
     """One value but None."""
     if isinstance(param, str):
-        return str(param)
+        return str.__str__(param)  # of an enumeration the value
     if isinstance(param, bool):
         return "true" if param else "false"
     if isinstance(param, (int, float)):
         # Of an enumeration the number.
-        return format(param, "d") if isinstance(param, int) else str(param)
+        return format(param, "d") if isinstance(param, int) else float.__repr__(param)
     if isinstance(param, (bytes, bytearray, memoryview)):
         return f"\\x{bytes(param).hex()}"
     if isinstance(param, (datetime.date, datetime.time)):
