@@ -65,6 +65,9 @@ class Submitter(Protocol):
     def cancel(self, future: TaskFuture, /) -> None:
         """Asks to cancel the task."""
 
+    def seen(self, future: TaskFuture, /) -> None:
+        """Somebody has asked for its error."""
+
     def check_process(self) -> None:
         """Raises RallypointError in a process that was forked."""
 
@@ -86,8 +89,8 @@ class TaskFuture(concurrent.futures.Future[Result]):
         self.order = order
         #: Its number in the scheduler; 0: it has none yet.
         self.seq = 0
-        #: Somebody has asked for its error.
-        self._is_seen = False
+        #: In which round of the ledger it failed; 0: it did not, or somebody has seen that.
+        self._failed_in = 0
         self._is_cancelling = False
 
     def __repr__(self) -> str:
@@ -161,7 +164,8 @@ class TaskFuture(concurrent.futures.Future[Result]):
                     "a callback of a future must not wait: everything else waits for it"
                 )
         wait_until_done(self, timeout)
-        self._is_seen = True
+        if self._failed_in:
+            self._submitter.seen(self)
 
     def _failure(self) -> BaseException | None:
         return super().exception()

@@ -14,8 +14,9 @@ from rallypoint._progress import Progress
 from rallypoint._result import Result
 from rallypoint.errors import TaskCancelled
 
-# Failures that are kept for TasksFailed.
-_MAX_FAILURES = 100
+# Failures that TasksFailed has, and those that are kept, of which some may be seen by then.
+_MAX_SHOWN = 100
+_MAX_FAILURES = 10_000
 
 
 class Ledger:
@@ -25,8 +26,12 @@ class Ledger:
         self._lock = threading.Lock()
         self._open: set[TaskFuture] = set()
         self._waiters: list[tuple[set[TaskFuture], asyncio.Future[None]]] = []
-        self._failures: list[TaskFuture] = []
-        self._left_out = 0  # failures beyond those kept
+        # Failures that nobody has asked for, the first of them, and how many there are besides.
+        self._failures: dict[TaskFuture, None] = {}
+        self._left_out = 0
+        self._round = 1  # since failures were raised last
+        #: Whether a failure cancels other tasks, and whether this program cancels everything.
+        self.cancels_rest = self.is_cancelled = False
         self._submitted = self._done = self._failed = self._cancelled = 0
         self._begun: float | None = None
 
@@ -56,12 +61,12 @@ class Ledger:
             self._done += 1
             if isinstance(outcome, TaskCancelled):
                 self._cancelled += 1
+                is_told = future._is_cancelling or (self.cancels_rest and self._failed > 0)
+                if not is_told and not self.is_cancelled:  # somebody else has done it
+                    self._add_failure(future)
             elif isinstance(outcome, Exception):
                 self._failed += 1
-                if len(self._failures) < _MAX_FAILURES:
-                    self._failures.append(future)
-                else:
-                    self._left_out += 1
+                self._add_failure(future)
         if isinstance(outcome, Exception):
             future.set_exception(outcome)
         else:
@@ -70,6 +75,23 @@ class Ledger:
             remaining.discard(future)
             if not remaining and not waiter.done():
                 waiter.set_result(None)
+
+    def _add_failure(self, future: TaskFuture) -> None:
+        future._failed_in = self._round
+        if len(self._failures) < _MAX_FAILURES:
+            self._failures[future] = None
+        else:
+            self._left_out += 1
+
+    def seen(self, future: TaskFuture) -> None:
+        """Somebody has asked for its error. From any thread."""
+        with self._lock:
+            if future._failed_in == self._round:
+                future._failed_in = 0
+                if future in self._failures:
+                    del self._failures[future]
+                else:
+                    self._left_out -= 1
 
     def leave(self, error: Exception) -> None:
         """Nobody will hear of those that have not ended, which is no failure."""
@@ -96,11 +118,11 @@ class Ledger:
     def raise_unseen(self) -> None:
         """Raises TasksFailed for failures that nobody has asked for, once."""
         with self._lock:
-            unseen = [future for future in self._failures if not future._is_seen]
-            left_out, self._left_out = self._left_out, 0
-            self._failures = []
-        if unseen:
-            raise TasksFailed(unseen, len(unseen) + left_out)
+            unseen, count = list(self._failures), len(self._failures) + self._left_out
+            self._failures, self._left_out = {}, 0
+            self._round += 1
+        if count:
+            raise TasksFailed(unseen[:_MAX_SHOWN], count)
 
     def progress(self) -> Progress:
         """How far it is."""

@@ -102,7 +102,7 @@ class SchedulerCore:
             found = await self._connection.call(_methods.DESCRIBE_SCHEDULER, described)
             opened = found.scheduler
         self._handle = opened.handle
-        self._halts = opened.settings.on_failure == scheduler_pb2.ON_FAILURE_HALT
+        self._note(opened.settings)
         self._events = Events(self._connection, opened.handle, self.ledger)
         self._submission = Submission(self._connection, opened.handle, self._events, self.ledger)
         log.info("scheduler %s is open", opened.handle)
@@ -221,7 +221,7 @@ class SchedulerCore:
             if task.statement is None:
                 raise TypeError("task: give sql('…'), or leave it out to run the same")
             request.sql.CopyFrom(task.message(None).sql)
-        future._is_seen = True
+        self.ledger.seen(future)
         statement = future.statement if task is None else task.statement
         again = TaskFuture(self.submission, statement, future.order)
         self._events.begin()
@@ -267,5 +267,8 @@ class SchedulerCore:
             update_mask=field_mask_pb2.FieldMask(paths=sorted(settings)),
         )
         answer = await self._connection.call(_methods.UPDATE_SCHEDULER, request)
-        after = answer.scheduler.settings.on_failure
-        self._halts = after == scheduler_pb2.ON_FAILURE_HALT
+        self._note(answer.scheduler.settings)
+
+    def _note(self, settings: scheduler_pb2.SchedulerSettings) -> None:
+        self._halts = settings.on_failure == scheduler_pb2.ON_FAILURE_HALT
+        self.ledger.cancels_rest = settings.on_failure == scheduler_pb2.ON_FAILURE_CANCEL_REST

@@ -103,12 +103,17 @@ class Submission:
             self._closed = self._closed or why
 
     def drop(self) -> None:
-        """Cancels what was not sent."""
+        """Cancels what was not sent; all is to be cancelled."""
+        self._ledger.is_cancelled = True
         with self._lock:
             dropped = [future for future, _ in self._unsent]
             self._unsent.clear()
         for future in dropped:
             self._end_cancelled(future)
+
+    def seen(self, future: TaskFuture) -> None:
+        """Somebody has asked for its error. From any thread."""
+        self._ledger.seen(future)
 
     def cancel(self, future: TaskFuture) -> None:
         """Asks to cancel a task, which may not have been sent yet. From any thread."""
