@@ -1,9 +1,14 @@
 """Which failures are raised at the end of a block."""
 
+import asyncio
+import time
+from collections.abc import Iterator
+
 import pytest
+from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import Client, Scheduler, TaskCancelled, TasksFailed, noop
+from rallypoint import AsyncScheduler, Client, Scheduler, TaskCancelled, TasksFailed, noop
 
 
 @pytest.mark.parametrize("seen", [slice(100), slice(1, None)])
@@ -27,3 +32,36 @@ def test_what_an_operator_cancels_is_told(
         rallypoint_server.run("release", "--cancel", "--yes", s.handle)
     assert raised.value.count == 1
     assert isinstance(future.exception(), TaskCancelled)
+
+
+async def test_a_map_with_a_wrong_item_is_cancelled(face: Face, rallypoint: Client) -> None:
+    def items() -> Iterator[object]:
+        yield 60
+        time.sleep(0.1)  # what has come is submitted with the next item
+        yield 60
+        yield object()
+
+    async with face.scheduler(rallypoint) as s:
+        with pytest.raises(TypeError, match="item 2") as raised:
+            await s.map("select pg_sleep($1::float)", items())
+        assert raised.value.__notes__ == ["map: 2 tasks before were submitted, and are cancelled"]
+        await s.synchronize()
+        assert s.progress.cancelled == 2
+
+
+async def test_a_map_lets_others_have_their_turn(rallypoint: Client) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    async with AsyncScheduler(rallypoint) as s:
+        await asyncio.sleep(0)
+        before = turns
+        await s.map(noop(), range(10_000))
+        assert turns - before >= 5
+    counting.cancel()

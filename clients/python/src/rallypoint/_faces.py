@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Iterator
@@ -27,6 +29,20 @@ log = logging.getLogger("rallypoint")
 _CHUNK = 2_000
 # Those of slow items are not kept waiting for others.
 _CHUNK_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def _all_or_none(futures: list[TaskFuture]) -> Iterator[None]:
+    """When an item is wrong, nobody gets the futures of those before it, which may run by now."""
+    try:
+        yield
+    except BaseException as error:
+        for future in futures:
+            if not future.done():
+                future.cancel()
+        if futures:
+            error.add_note(f"map: {len(futures)} tasks before were submitted, and are cancelled")
+        raise
 
 
 class _SchedulerFace:
@@ -184,13 +200,15 @@ class Scheduler(_SchedulerFace):
     ) -> list[TaskFuture]:
         """Submits a task for each item: a tuple or list of its parameters, or the only one.
 
-        Returns the futures, in the order of the items.
+        Returns the futures, in the order of the items. They are submitted as the items come; when
+        an item is wrong, those before it are cancelled.
         """
         futures: list[TaskFuture] = []
-        for chunk in self._chunks(task, params, order):
-            futures += [future for future, _ in chunk]
-            if self._core.submission.put(chunk):
-                _background.run(self._core.submission.room())
+        with _all_or_none(futures):
+            for chunk in self._chunks(task, params, order):
+                futures += [future for future, _ in chunk]
+                if self._core.submission.put(chunk):
+                    _background.run(self._core.submission.room())
         return futures
 
     def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
@@ -279,10 +297,12 @@ class AsyncScheduler(_SchedulerFace):
     ) -> list[TaskFuture]:
         """As `Scheduler.map`: it waits until the tasks are handed over, not for their results."""
         futures: list[TaskFuture] = []
-        for chunk in self._chunks(task, params, order):
-            futures += [future for future, _ in chunk]
-            if self._core.submission.put(chunk):
-                await _background.arun(self._core.submission.room())
+        with _all_or_none(futures):
+            for chunk in self._chunks(task, params, order):
+                futures += [future for future, _ in chunk]
+                if self._core.submission.put(chunk):
+                    await _background.arun(self._core.submission.room())
+                await asyncio.sleep(0)  # others have their turn
         return futures
 
     async def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
