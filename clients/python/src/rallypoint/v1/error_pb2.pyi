@@ -278,6 +278,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The call needs a role that the caller does not have in its namespace, or in
     all namespaces. Metadata: `role`.
     """
+    CLAIM_OF_ANOTHER: _ErrorReason.ValueType  # 117
+    """Another identity has made the claim: that one renews and releases it, and an
+    operator ends it with ForceRelease.
+    """
+    IDENTITY_LOST: _ErrorReason.ValueType  # 118
+    """The caller lost its role, or its token or certificate expired, while the call
+    waited. What it had begun goes on.
+    """
     ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 120
     """A page of another origin has sent the request, or the server, which does not
     know callers, was reached by a name that it does not have (`--http-host`). HTTP
@@ -553,6 +561,14 @@ that names it, `metadata`.
 ROLE_MISSING: ErrorReason.ValueType  # 115
 """The call needs a role that the caller does not have in its namespace, or in
 all namespaces. Metadata: `role`.
+"""
+CLAIM_OF_ANOTHER: ErrorReason.ValueType  # 117
+"""Another identity has made the claim: that one renews and releases it, and an
+operator ends it with ForceRelease.
+"""
+IDENTITY_LOST: ErrorReason.ValueType  # 118
+"""The caller lost its role, or its token or certificate expired, while the call
+waited. What it had begun goes on.
 """
 ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 120
 """A page of another origin has sent the request, or the server, which does not
