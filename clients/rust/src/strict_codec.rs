@@ -23,8 +23,8 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making"));
 
-/// The most fields of a request, those of its parts not counted: each may become as large as a task,
-/// of two bytes. A call takes 10 000 tasks.
+/// The most fields of a request, those of its parts not counted: each may become as large as a
+/// task, of two bytes. A call takes 10 000 tasks.
 const MAX_FIELDS: usize = 100_000;
 
 /// Encodes a `T`, decodes an `R`, whose fields must all be known if it is a request.
