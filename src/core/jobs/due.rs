@@ -16,8 +16,9 @@ use crate::core::{
 };
 
 impl Jobs {
-    /// Gives every due time of a job that has passed its fate. Those of a stopped agent have it when
-    /// that starts, or before their job changes: what is to run then waits for the start.
+    /// Says of every due time of a job that has passed what becomes of it. Those of a stopped agent
+    /// learn it when that starts, or before their job changes: what is to run then waits for the
+    /// start.
     pub(super) fn pass(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
         if let Some(job) = self.jobs.get(&no) {
             let until = turn.now - job.delay();
@@ -32,14 +33,14 @@ impl Jobs {
         self.pass_until(turn, limits, no, until, self.paused_because(no));
     }
 
-    /// Gives the due times until then their fate; `fate`: the same one to all.
+    /// Says what becomes of the due times until then; `became`: the same of all.
     pub(super) fn pass_until(
         &mut self,
         turn: &mut Turn,
         limits: &Limits,
         no: JobNo,
         until: Time,
-        fate: Option<(RunState, RunReason)>,
+        became: Option<(RunState, RunReason)>,
     ) {
         let Some(job) = self.jobs.get_mut(&no) else {
             return;
@@ -62,9 +63,9 @@ impl Jobs {
             state.time_zones = release.into();
         });
         self.set_timer(no);
-        match fate {
+        match became {
             _ if !is_named => {}
-            Some(fate) => self.pass_over(turn, limits, no, passed, fate),
+            Some(became) => self.pass_over(turn, limits, no, passed, became),
             None => self.fire(turn, limits, no, passed, misfire),
         }
     }

@@ -1,7 +1,7 @@
 //! What happens because time passes: due times, the longest time of a run, and its next attempt.
 //!
-//! A timer that goes off asks what is due, and may find nothing: those of jobs and of claims are not
-//! taken back.
+//! A timer that goes off asks what is due, and may find nothing: those of jobs and of claims are
+//! not taken back.
 
 use super::{Jobs, Step, wake::Wake};
 use crate::core::{

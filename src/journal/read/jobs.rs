@@ -11,30 +11,13 @@ use crate::journal::{
     rows::job::{AgentRow, JobRow, RunClaimRow, RunRow},
 };
 
-/// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are not over, and those of late that were asked for.
+/// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are
+/// not over, and those of late that were asked for.
 pub(super) async fn jobs(
     connection: &mut BoundedConnection,
     shard: ShardId,
 ) -> Result<RecoveredJobs, JournalError> {
-    let jobs: Vec<JobRow> = sqlx::query_as(
-        "-- recover_jobs
-         select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
-             j.created_at, j.changed_at, j.changed_by, j.deleted,
-             s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-             s.paused
-         from job j
-         left join job_state s on s.shard = j.shard and s.job_no = j.job_no
-         where j.shard = $1
-             and (
-                 not j.deleted
-                 or j.job_no in (
-                     select r.job_no from job_run r where r.shard = $1 and r.state <= 3
-                 )
-             )",
-    )
-    .bind(shard.0)
-    .fetch_all(&mut *connection)
-    .await?;
+    let jobs = job_rows(connection, shard).await?;
     let runs: Vec<RunRow> = sqlx::query_as(
         "-- recover_job_runs
          select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason,
@@ -75,6 +58,33 @@ pub(super) async fn jobs(
         agent,
         last,
     })
+}
+
+/// Jobs that are there, and deleted ones of which a run goes on.
+async fn job_rows(
+    connection: &mut BoundedConnection,
+    shard: ShardId,
+) -> Result<Vec<JobRow>, JournalError> {
+    let rows = sqlx::query_as(
+        "-- recover_jobs
+         select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
+             j.created_at, j.changed_at, j.changed_by, j.deleted,
+             s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+             s.paused
+         from job j
+         left join job_state s on s.shard = j.shard and s.job_no = j.job_no
+         where j.shard = $1
+             and (
+                 not j.deleted
+                 or j.job_no in (
+                     select r.job_no from job_run r where r.shard = $1 and r.state <= 3
+                 )
+             )",
+    )
+    .bind(shard.0)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows)
 }
 
 /// Claims of runs that have not ended.

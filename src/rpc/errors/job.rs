@@ -3,7 +3,7 @@
 use super::{info, journal_rejected, limits, not_carried_out, reason::Reason, violation};
 use crate::{
     coordinator::CallError,
-    core::{JobReject, Reject},
+    core::{JobReject, Reject, Time},
 };
 use jiff::Timestamp;
 use tonic::{Code, Status};
@@ -73,23 +73,8 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
                 message,
             )
         }
-        JobReject::JobRuns(due) => {
-            let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
-            let due = due.unwrap_or_default();
-            let message = format!(
-                "the run of {due} goes on, and `overlap` is SKIP: wait for it, or end it with \
-                 CancelRun"
-            );
-            precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
-        }
-        JobReject::RunsWait(most) => {
-            let message = format!(
-                "{most} runs of the job go on or wait, which is the most: wait for them, or end \
-                 some with CancelRun"
-            );
-            let facts = [("runs", most.to_string())];
-            precondition(Reason::JobBlocked, &facts, "name", message)
-        }
+        JobReject::JobRuns(due) => job_runs(due),
+        JobReject::RunsWait(most) => runs_wait(most),
         JobReject::UnknownRun => unknown_run("the job has no such run, or it is over"),
         JobReject::RunEnded(_) => unknown_run("the run is over"),
         JobReject::NoSteps => {
@@ -109,6 +94,24 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             precondition(Reason::JobBlocked, &[], "agent", message.to_owned())
         }
     }
+}
+
+fn job_runs(due: Time) -> Status {
+    let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
+    let due = due.unwrap_or_default();
+    let message = format!(
+        "the run of {due} goes on, and `overlap` is SKIP: wait for it, or end it with CancelRun"
+    );
+    precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
+}
+
+fn runs_wait(most: usize) -> Status {
+    let message = format!(
+        "{most} runs of the job go on or wait, which is the most: wait for them, or end some with \
+         CancelRun"
+    );
+    let facts = [("runs", most.to_string())];
+    precondition(Reason::JobBlocked, &facts, "name", message)
 }
 
 fn not_for_claims() -> Status {
