@@ -179,7 +179,9 @@ impl Hub {
 
     /// Hands these out. Work without a session is done when this returns.
     pub(crate) fn dispatch(&self, work: Vec<(Assignment, Option<Body>)>) {
-        self.feed(Event::Dispatch(work));
+        if !work.is_empty() {
+            self.feed(Event::Dispatch(work));
+        }
     }
 
     pub(crate) fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {

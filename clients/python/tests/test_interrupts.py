@@ -2,8 +2,10 @@
 
 import asyncio
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from rallypoint import (
     shared,
     try_acquire,
 )
+from rallypoint._waiting import Future, wait_until_done
 from rallypoint.v1 import scheduler_pb2
 
 
@@ -34,14 +37,12 @@ class TooLate:
             await self._press(waiting)
 
     async def _cancel(self, waiting: Coroutine[Any, Any, object]) -> None:
-        real = asyncio.run_coroutine_threadsafe
-
-        def spy(*arguments: Any) -> Any:
-            self._futures.append(real(*arguments))
+        def spy() -> Any:
+            self._futures.append(Future())
             return self._futures[-1]
 
         with self._monkeypatch.context() as patch:
-            patch.setattr(asyncio, "run_coroutine_threadsafe", spy)
+            patch.setattr(_background, "Future", spy)
             task = asyncio.create_task(waiting)
             await asyncio.sleep(0)
         (future,) = self._futures
@@ -170,3 +171,39 @@ def test_a_scheduler_is_opened_once(rallypoint: Client) -> None:
         errors = [str(future.exception()) for future in opened if future.exception()]
     assert errors == ["the scheduler is open already; make another one"]
     s.close()
+
+
+def test_an_interrupt_at_any_moment_leaves_a_future_whole() -> None:
+    """As Ctrl-C does, which Python raises where functions begin and where calls have returned."""
+
+    def waits(at: int) -> bool:
+        """Whether the wait was over before this moment."""
+        future: Future[int] = Future()
+        passed = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal passed
+            passed += event in ("call", "return")
+            if passed == at:
+                passed += 1
+                raise KeyboardInterrupt
+            return trace
+
+        setting = threading.Timer(0.002, future.set_result, [7])
+        setting.daemon = True
+        setting.start()
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            wait_until_done(future, 5)
+            is_over = True
+        except KeyboardInterrupt:
+            is_over = False
+        finally:
+            sys.settrace(before)
+        setting.join(5)
+        assert not setting.is_alive(), f"interrupted at moment {at}, nobody can set the result"
+        assert future.result(0) == 7
+        return is_over
+
+    assert next(at for at in range(1, 2_000) if waits(at)) > 8

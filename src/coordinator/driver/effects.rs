@@ -122,14 +122,16 @@ impl Loop {
                     attempt,
                 } => match bodies.stop(handle, first, attempt) {
                     Some(assignment) => hub.decline(assignment),
-                    None => hub.stop(handle, first, attempt),
+                    None => {
+                        // It may be among these.
+                        hub.dispatch(std::mem::take(&mut work));
+                        hub.stop(handle, first, attempt);
+                    }
                 },
                 Action::Resolve(unresolved) => hub.resolve(unresolved),
             }
         }
-        if !work.is_empty() {
-            hub.dispatch(work);
-        }
+        hub.dispatch(work);
         for (handle, _) in release
             .progress
             .iter()

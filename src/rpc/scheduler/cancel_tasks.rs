@@ -41,10 +41,8 @@ impl Schedulers {
         };
         let search = self.reader.search(query.handle, query.filter.clone()).await;
         let search = search.map_err(errors::journal)?;
-        let mut page = RangePage {
-            ranges: Vec::new(),
-            next: Some(before),
-        };
+        // Every call gets somewhere, however long it took to come to this.
+        let mut page = leaving_room(self.unfinished(&caller, &query, &search, before)).await?;
         while let Some(before) = page.next
             && page.ranges.is_empty()
             && begun.elapsed() < MAX_PAGE_TIME

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from rallypoint._waiting import wait_until_done
+from rallypoint._waiting import Future, wait_until_done
 from rallypoint.errors import RallypointError
 
 log = logging.getLogger("rallypoint")
@@ -134,28 +134,40 @@ class _Handover(Generic[T]):
                 "this call waits, and was made in a callback of a future, for which everything "
                 "else waits; make it in another thread"
             )
-        self._work, self._undo = work, undo
+        self._undo = undo
+        self.future: Future[T] = Future()
         # These are of the background thread.
         self._results: list[T] = []
-        self._is_begun = self._is_left = False
-        self.future = asyncio.run_coroutine_threadsafe(self._do(work), _background().loop)
+        self._is_left = False
+        self._task: asyncio.Task[T] | None = None
+        call(self._begin, work)
 
-    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        self._is_begun = True
-        result = await work
-        self._results.append(result)
+    def _begin(self, work: Coroutine[Any, Any, T]) -> None:
+        self._task = asyncio.ensure_future(work)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[T]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if not task.cancelled() and error is None:
+            self._results.append(task.result())
         self._undo_if_left()
-        return result
+        if error is None and not self._results:
+            self.future.cancel()
+        if not self.future.set_running_or_notify_cancel():
+            return
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(self._results[0])
 
     def leave(self) -> None:
         """Nobody waits for it any more."""
-        self.future.cancel()
         call(self._leave)
 
     def _leave(self) -> None:
         self._is_left = True
-        if not self._is_begun:  # and never will: it was cancelled before
-            self._work.close()
+        if self._task is not None:
+            self._task.cancel()
         self._undo_if_left()
 
     def _undo_if_left(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rallypoint import _background
 from rallypoint._result import Result
-from rallypoint._waiting import wait_until_done
+from rallypoint._waiting import Future, remove_done_callback, wait_until_done
 from rallypoint.errors import (
     RallypointError,
     TaskCancelled,
@@ -38,6 +37,9 @@ class _Callback:
     def __init__(self, function: Callable[[Any], object]) -> None:
         self.function = function
         self._loop = asyncio._get_running_loop()
+
+    def __eq__(self, other: object) -> bool:
+        return self.function == (other.function if isinstance(other, _Callback) else other)
 
     def __call__(self, future: Any) -> None:
         if self._loop is not None:
@@ -72,7 +74,7 @@ class Submitter(Protocol):
         """Raises RallypointError in a process that was forked."""
 
 
-class TaskFuture(concurrent.futures.Future[Result]):
+class TaskFuture(Future[Result]):
     """What becomes of a task: a `Result`, or an error such as `TaskFailed`.
 
     It works with `concurrent.futures.wait` and `as_completed`, and in asyncio it is awaited;
@@ -133,11 +135,7 @@ class TaskFuture(concurrent.futures.Future[Result]):
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Calls it no more. How often it was there, as asyncio has it."""
-        with self._condition:
-            known: list[Any] = vars(self)["_done_callbacks"]
-            before = len(known)
-            known[:] = [callback for callback in known if callback.function != fn]
-            return before - len(known)
+        return remove_done_callback(self, fn)
 
     def __await__(self) -> Generator[Any, None, Result]:
         if not self.done():
