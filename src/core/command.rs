@@ -21,6 +21,12 @@ pub fn is_identity(name: &str) -> bool {
     kind.is_some_and(|kind| IDENTITIES.contains(&kind))
 }
 
+/// Whether a caller may go on with what `maker` began: where callers are known, only the maker may.
+/// Another holder of a token of the namespace is not to end it, or to keep it.
+pub(crate) fn may_go_on_for(maker: &str, caller: &str) -> bool {
+    !is_identity(maker) || maker == caller
+}
+
 /// What identities begin with, before a colon.
 pub const IDENTITIES: [&str; 3] = ["token", "jwt", "cert"];
 

@@ -263,4 +263,6 @@ pub enum JobReject {
     RunsChanged,
     /// There is no open claim with this token.
     NoClaim,
+    /// Another identity has made the claim.
+    ClaimOfAnother,
 }

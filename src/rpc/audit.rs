@@ -5,7 +5,7 @@
 //! do to their own schedulers is written a moment after the answer; the log says it, too. Rows of
 //! refused calls have the room that is left, so that strangers cannot push out what others did.
 
-use super::errors;
+use super::errors::{self, reason::NO_EFFECT};
 use crate::{
     clock::Clock,
     core::Caller,
@@ -28,7 +28,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tonic::{
-    Status,
+    Code, Status,
     body::Body,
     codegen::http::{Request, Response},
 };
@@ -123,8 +123,12 @@ impl Audit {
 
     /// Queues a row. Returns the receiver that hears when it is durable; `None`: nobody waits for
     /// that, or there is no room.
-    fn queue(&self, mut entry: AuditEntry, waits: bool) -> Option<oneshot::Receiver<()>> {
-        let refused = ![OK, UNKNOWN].contains(&&*entry.outcome);
+    fn queue(
+        &self,
+        mut entry: AuditEntry,
+        refused: bool,
+        waits: bool,
+    ) -> Option<oneshot::Receiver<()>> {
         if refused && !self.has_room_for_refused() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -239,14 +243,13 @@ impl Call {
     /// Writes the row of an answer, and returns what is answered.
     async fn answered(mut self, answer: Response<Body>) -> Response<Body> {
         self.is_written = true;
-        let outcome = outcome(&answer);
-        let succeeded = outcome == OK;
-        if succeeded && self.rule == Audited::IfRefused {
+        let (outcome, refused) = outcome(&answer);
+        if outcome == OK && self.rule == Audited::IfRefused {
             return answer;
         }
-        let waits = self.rule == Audited::BeforeTheAnswer && succeeded;
+        let waits = self.rule == Audited::BeforeTheAnswer && !refused;
         let entry = self.entry(outcome);
-        let row = self.audit.queue(entry, waits);
+        let row = self.audit.queue(entry, refused, waits);
         if !waits {
             return answer;
         }
@@ -280,19 +283,26 @@ impl Drop for Call {
     fn drop(&mut self) {
         if !self.is_written && self.subject.object.get().is_some() {
             let entry = self.entry(UNKNOWN.to_owned());
-            self.audit.queue(entry, false);
+            self.audit.queue(entry, false, false);
         }
     }
 }
 
-fn outcome(answer: &Response<Body>) -> String {
-    let Some(status) = Status::from_header_map(answer.headers()) else {
-        return OK.to_owned();
+/// What the row says of an answer, and whether the call was refused: it had no effect.
+fn outcome(answer: &Response<Body>) -> (String, bool) {
+    let status = Status::from_header_map(answer.headers());
+    let Some(status) = status.filter(|status| status.code() != Code::Ok) else {
+        return (OK.to_owned(), false);
     };
     match status.get_details_error_info() {
-        _ if status.code() == tonic::Code::Ok => OK.to_owned(),
-        Some(info) => cut(info.reason),
-        None => format!("{:?}", status.code()),
+        Some(info) => {
+            let refused = info
+                .metadata
+                .get("effect")
+                .is_some_and(|is| is == NO_EFFECT);
+            (cut(info.reason), refused)
+        }
+        None => (format!("{:?}", status.code()), true),
     }
 }
 
@@ -306,6 +316,17 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_refused_when_it_had_no_effect() {
+        let of = |status: Status| outcome(&status.into_http());
+        let late = of(errors::deadline_exceeded());
+        assert_eq!(late, ("DEADLINE_EXCEEDED".to_owned(), false));
+        let denied = of(errors::task_not_found());
+        assert!(denied.1, "{denied:?}");
+        let bare = of(Status::unimplemented("no such method"));
+        assert_eq!(bare, ("Unimplemented".to_owned(), true));
+    }
 
     fn entry(outcome: &str) -> AuditEntry {
         AuditEntry {
@@ -333,9 +354,12 @@ mod tests {
         };
         const CALLS: u32 = 50_000;
         for _ in 0..CALLS {
-            audit.queue(entry("IDENTITY_MISSING"), false);
+            audit.queue(entry("IDENTITY_MISSING"), true, false);
         }
-        assert!(audit.queue(entry(OK), true).is_some(), "there is room");
+        assert!(
+            audit.queue(entry(OK), false, true).is_some(),
+            "there is room"
+        );
         let mut kept = Vec::new();
         while let Ok(row) = queued.try_recv() {
             kept.extend(row.entry);

@@ -3,7 +3,7 @@
 //! Where the work is done on a target, a claim that did not succeed is not the last word: the
 //! target is asked, by the steps of the job, whether the work is done there.
 
-use super::{Answered, Failure, Jobs, Step, ended_claims::EndedClaim};
+use super::{Answered, Failure, Jobs, Step, claims::check_is_of, ended_claims::EndedClaim};
 use crate::core::{
     Caller, JobNo, JobReject, JobReply, KnownClaim, LateReport, Reject, RunClaim, RunClaimEnd,
     RunClaimOutcome, RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn,
@@ -25,7 +25,8 @@ impl Jobs {
         let job = self.job_of(caller, name)?;
         let key = RunKey { job, due };
         let open = self.claims.get(&key);
-        if open.is_some_and(|claim| claim.image.token == report.token) {
+        if let Some(open) = open.filter(|claim| claim.image.token == report.token) {
+            check_is_of(&open.image, caller)?;
             let outcome = match report.succeeded {
                 true => RunClaimOutcome::Succeeded,
                 false => RunClaimOutcome::Failed,
@@ -39,6 +40,7 @@ impl Jobs {
         let Some(ended) = ended.or_else(|| known.map(EndedClaim::of)) else {
             return Err(Reject::Job(JobReject::NoClaim));
         };
+        check_is_of(&ended.image, caller)?;
         let run = known.map(|known| &known.run);
         let claim = &ended.image;
         if claim.is_finished() || claim.late.is_some() {

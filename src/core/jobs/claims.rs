@@ -7,9 +7,18 @@
 use super::{Answered, Jobs, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
     Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunClaim, RunClaimOutcome,
-    RunClaimed, RunImage, RunKey, RunState, RunToken, Time, Turn, model::limits::Limits,
+    RunClaimed, RunImage, RunKey, RunState, RunToken, Time, Turn, command::may_go_on_for,
+    model::limits::Limits,
 };
 use std::sync::Arc;
+
+/// Refused to other identities than the one that made the claim.
+pub(super) fn check_is_of(claim: &RunClaim, caller: &Caller) -> Result<(), Reject> {
+    match may_go_on_for(&claim.caller, &caller.name) {
+        true => Ok(()),
+        false => Err(Reject::Job(JobReject::ClaimOfAnother)),
+    }
+}
 
 impl Jobs {
     /// Whether outside programs do the runs of a job.
@@ -34,8 +43,11 @@ impl Jobs {
         if let Some(request) = claimant.request {
             let mut open = self.claims.range(RunKey::all_of(no));
             let same = open.find(|(_, claim)| claim.image.request == Some(request));
-            if let Some(key) = same.map(|(key, _)| *key) {
-                return Ok(self.claimed(key, false));
+            if let Some((key, claim)) = same {
+                return match may_go_on_for(&claim.image.caller, &caller.name) {
+                    true => Ok(self.claimed(*key, false)),
+                    false => Err(Reject::RequestIdReused),
+                };
             }
         }
         if !self.is_held(no) {
@@ -146,6 +158,7 @@ impl Jobs {
         let Some(claim) = claim.filter(|claim| claim.image.token == token) else {
             return Err(Reject::Job(JobReject::NoClaim));
         };
+        check_is_of(&claim.image, caller)?;
         claim.renewed_at = self.pace.steady(now);
         let until = claim.lease_until(&self.pace, self.leases_since);
         Ok(JobReply::Renewed(until))

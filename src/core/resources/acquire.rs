@@ -4,6 +4,7 @@ use super::{Resources, claim::Claim, define::unknown};
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimPhase, ClaimRecord, ClaimSpec, Mode, Namespace, Reject, ResourceKey,
     ResourceReject, ResourceReply, Turn, Want,
+    command::may_go_on_for,
     model::limits::{LIMIT_WAIT, Limit, Limits},
 };
 use std::sync::Arc;
@@ -65,9 +66,12 @@ impl Resources {
         };
         let call = (spec.namespace.clone(), request.id);
         let known = self.requests.get(&call).copied();
-        let made_by = known.and_then(|no| self.claims.get(&no)?.spec.request);
-        match made_by {
-            Some(made_by) if made_by.hash != request.hash => Err(Reject::RequestIdReused),
+        let made_by = known.and_then(|no| self.claims.get(&no));
+        let is_of_another = |made: &Claim| !may_go_on_for(&made.spec.caller, &spec.caller);
+        match made_by.and_then(|made| Some((made, made.spec.request?))) {
+            Some((made, first)) if first.hash != request.hash || is_of_another(made) => {
+                Err(Reject::RequestIdReused)
+            }
             Some(_) => Ok(known),
             None => Ok(None),
         }

@@ -2,7 +2,8 @@
 
 use crate::core::{
     Caller, ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time,
-    Token, is_identity,
+    Token,
+    command::may_go_on_for,
     model::steady::{Pace, Steady},
 };
 use std::{sync::Arc, time::Duration};
@@ -61,11 +62,9 @@ impl Claim {
         }
     }
 
-    /// Refused to everybody but the identity that made it, if it was made by a known one: another
-    /// holder of a token of the namespace is not to end it, or to keep it.
+    /// Refused to other identities than the one that made it.
     pub(crate) fn check_is_of(&self, caller: &Caller) -> Result<(), Reject> {
-        let maker = &self.spec.caller;
-        match !is_identity(maker) || *maker == caller.name {
+        match may_go_on_for(&self.spec.caller, &caller.name) {
             true => Ok(()),
             false => Err(Reject::Resource(ResourceReject::ClaimOfAnother)),
         }

@@ -1,6 +1,9 @@
 //! Why a call about jobs was refused. It had no effect.
 
-use super::{info, journal_rejected, limits, not_carried_out, reason::Reason, violation};
+use super::{
+    info, journal_rejected, limits, not_carried_out, plain, reason::Reason, request_id_reused,
+    violation,
+};
 use crate::{
     coordinator::CallError,
     core::{JobReject, Reject, Time},
@@ -13,6 +16,7 @@ use tonic_types::StatusExt;
 pub(crate) fn call(error: CallError) -> Status {
     not_carried_out(error, |reject| match reject {
         Reject::Job(reject) => rejected(reject),
+        Reject::RequestIdReused => request_id_reused(),
         Reject::LimitReached {
             limit,
             namespace,
@@ -84,6 +88,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
         JobReject::NotForClaims => not_for_claims(),
         JobReject::ClaimedChanged => claimed_changed(),
         JobReject::NoClaim => no_claim(),
+        JobReject::ClaimOfAnother => claimed_by_another(),
         JobReject::RunsChanged => {
             let message = "others ask for runs of the job at the same time: repeat the call";
             precondition(Reason::JobChanged, &[], "name", message.to_owned())
@@ -112,6 +117,12 @@ fn runs_wait(most: usize) -> Status {
     );
     let facts = [("runs", most.to_string())];
     precondition(Reason::JobBlocked, &facts, "name", message)
+}
+
+fn claimed_by_another() -> Status {
+    let message = "another identity has claimed the run, which renews and finishes it; CancelRun \
+                   ends it";
+    plain(Code::PermissionDenied, Reason::ClaimOfAnother, message)
 }
 
 fn not_for_claims() -> Status {

@@ -2,6 +2,9 @@
 
 pub(crate) use rallypoint_client::api::ErrorReason as Reason;
 
+/// The call changed nothing.
+pub(crate) const NO_EFFECT: &str = "none";
+
 /// Whether a call that failed for this reason may have had an effect: `effect` in the metadata of
 /// ErrorInfo.
 pub(crate) fn effect(reason: Reason) -> &'static str {
@@ -11,6 +14,6 @@ pub(crate) fn effect(reason: Reason) -> &'static str {
         | Reason::IdentityLost
         | Reason::TemporarilyUnavailable
         | Reason::Internal => "unknown",
-        _ => "none",
+        _ => NO_EFFECT,
     }
 }

@@ -252,7 +252,13 @@ fn a_hang_up_is_for_the_command_and_the_lock_is_kept_until_it_ends() {
         begun.display(),
         go.display()
     );
-    let run = start(&server, &["deploy", "--", "sh", "-c", &script]);
+    // The tests may run under `nohup` themselves.
+    let run = Command::new("env")
+        .args(["--default-signal=HUP", PROGRAM, "--server", &server.url])
+        .args(["lock", "run", "deploy", "--", "sh", "-c", &script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
     wait_for("the command begins", || number(&begun) == 1);
     kill(Pid::from_raw(run.id() as i32), Signal::SIGHUP).expect("it runs");
     wait_for("the command hears it", || number(&heard) == 1);

@@ -2,9 +2,14 @@
 
 use super::{Grant, Secured, token};
 use crate::harness::{conversation::WAIT_TIMEOUT, work::sql};
-use rallypoint_client::api::{
-    CreateResourceRequest, ReleaseMode, ReleaseSchedulerRequest, ResourceSettings,
-    SchedulerSettings, SchedulerState, Task, scheduler_service_client::SchedulerServiceClient,
+use rallypoint_client::{
+    Client,
+    api::{
+        ClaimRunRequest, CreateJobRequest, CreateResourceRequest, FinishRunRequest, Interval,
+        JobSettings, ReleaseMode, ReleaseSchedulerRequest, RenewRunRequest, ResourceSettings,
+        RunClaims, RunJobRequest, Schedule, SchedulerSettings, SchedulerState, Task,
+        schedule::Rule, scheduler_service_client::SchedulerServiceClient,
+    },
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -54,6 +59,81 @@ async fn a_claim_is_kept_and_ended_by_whoever_made_it_or_by_an_operator() {
     let hold = ada.acquire("disk").await.expect("it is free");
     let (claim, token) = (hold.claim().claim, hold.token());
     ada.release_claim(claim, token).await.expect("her own");
+}
+
+/// Creates the job `daily`, of which callers claim the runs, and has it be due.
+async fn claimed_job_is_due(olga: &Client) {
+    let day = prost_types::Duration {
+        seconds: 86_400,
+        nanos: 0,
+    };
+    olga.create_job(CreateJobRequest {
+        name: "daily".into(),
+        settings: Some(JobSettings {
+            schedule: Some(Schedule {
+                rule: Some(Rule::Interval(Interval {
+                    every: Some(day),
+                    phase: None,
+                })),
+                ..Schedule::default()
+            }),
+            claims: Some(RunClaims::default()),
+            ..JobSettings::default()
+        }),
+        ..CreateJobRequest::default()
+    })
+    .await
+    .expect("created");
+    olga.run_job(RunJobRequest {
+        name: "daily".into(),
+        ..RunJobRequest::default()
+    })
+    .await
+    .expect("due");
+}
+
+#[tokio::test]
+async fn a_claimed_run_is_kept_and_finished_by_whoever_claimed_it() {
+    let server = Secured::start(GRANTS, "", None);
+    let (ada, eve, olga) = (
+        server.client("ada"),
+        server.client("eve"),
+        server.client("olga"),
+    );
+    claimed_job_is_due(&olga).await;
+    let asked = ClaimRunRequest {
+        name: "daily".into(),
+        owner: "worker".into(),
+        request_id: "01a20000-0000-7000-8000-000000000001".into(),
+        ..ClaimRunRequest::default()
+    };
+    let claimed = ada.claim_run(asked.clone()).await.expect("an answer");
+    let claim = claimed.claim.expect("it is hers");
+    let due = claimed.run.expect("of this run").due;
+    let refused = eve.claim_run(asked.clone()).await.expect_err("her call");
+    assert!(refused.is("REQUEST_ID_REUSED"), "{refused:?}");
+    let renewal = RenewRunRequest {
+        name: "daily".into(),
+        due,
+        token: claim.token,
+    };
+    let end = FinishRunRequest {
+        name: "daily".into(),
+        due,
+        token: claim.token,
+        ..FinishRunRequest::default()
+    };
+    for refused in [
+        eve.renew_run(renewal.clone()).await.expect_err("not hers"),
+        eve.finish_run(end.clone()).await.expect_err("not hers"),
+    ] {
+        assert!(refused.is("CLAIM_OF_ANOTHER"), "{refused:?}");
+    }
+    ada.renew_run(renewal).await.expect("her own");
+    ada.finish_run(end.clone()).await.expect("her own");
+    let refused = eve.finish_run(end.clone()).await.expect_err("nor the end");
+    assert!(refused.is("CLAIM_OF_ANOTHER"), "{refused:?}");
+    assert!(ada.finish_run(end).await.expect("again").already_finished);
 }
 
 #[tokio::test]

@@ -279,8 +279,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     all namespaces. Metadata: `role`.
     """
     CLAIM_OF_ANOTHER: _ErrorReason.ValueType  # 117
-    """Another identity has made the claim: that one renews and releases it, and an
-    operator ends it with ForceRelease.
+    """Another identity has made the claim: that one renews and ends it. An operator
+    ends a claim of resources with ForceRelease; CancelRun ends that of a run.
     """
     IDENTITY_LOST: _ErrorReason.ValueType  # 118
     """The caller lost its role, or its token or certificate expired, while the call
@@ -563,8 +563,8 @@ ROLE_MISSING: ErrorReason.ValueType  # 115
 all namespaces. Metadata: `role`.
 """
 CLAIM_OF_ANOTHER: ErrorReason.ValueType  # 117
-"""Another identity has made the claim: that one renews and releases it, and an
-operator ends it with ForceRelease.
+"""Another identity has made the claim: that one renews and ends it. An operator
+ends a claim of resources with ForceRelease; CancelRun ends that of a run.
 """
 IDENTITY_LOST: ErrorReason.ValueType  # 118
 """The caller lost its role, or its token or certificate expired, while the call
