@@ -105,10 +105,14 @@ impl Resources {
         for (key, mode) in self.wants(no) {
             let in_use = self.in_use_of(&key);
             match in_use.take(now, (token, no), mode) {
-                Some(missing) => taken.push(Taken {
-                    name: key.name,
-                    missing,
-                }),
+                Some(missing) => {
+                    // Its turn may have come by another resource.
+                    self.watch_refill(&key);
+                    taken.push(Taken {
+                        name: key.name,
+                        missing,
+                    });
+                }
                 None => in_use.hold(no, mode),
             }
         }

@@ -34,7 +34,7 @@ impl Resources {
 
     /// Looks at a resource again when enough has come back. A timer that is due stays: it has the
     /// queue looked at, which those who stand in it wait for.
-    fn watch_refill(&mut self, key: &ResourceKey) {
+    pub(super) fn watch_refill(&mut self, key: &ResourceKey) {
         let is_due = |in_use: &InUse| in_use.wake <= self.now;
         if !self.in_use.get(key).is_some_and(is_due) {
             self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now));

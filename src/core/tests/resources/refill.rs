@@ -55,6 +55,20 @@ fn a_request_that_comes_when_permits_are_back_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_turn_that_comes_by_another_resource_takes_permits_that_come_back_all_the_same() {
+    let mut w = World::new(0);
+    w.define("mail", rate(1, 1, 2));
+    w.define("lock", settings(1));
+    let holder = w.claim("", &[("lock", WRITER)]);
+    let both = w.claim("", &[("lock", WRITER), ("mail", READER)]);
+    let last = w.claim("", &[("mail", READER)]);
+    w.give_back(holder);
+    assert_eq!(w.holds([both, last]), [both]);
+    w.seconds(2.0);
+    assert_eq!(w.holds([both, last]), [both, last]);
+}
+
+#[test]
 fn whoever_asks_for_many_is_not_passed_and_the_wait_is_known() {
     let mut w = World::new(0);
     w.define("mail", rate(10, 10, 1));
