@@ -173,8 +173,8 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
 }
 
 fn request_id_reused() -> Status {
-    let message = "the request_id was used with another payload, or by another identity, within the last \
-                   15 minutes";
+    let message = "the request_id was used with another payload, or by another identity, within \
+                   the last 15 minutes";
     plain(Code::AlreadyExists, Reason::RequestIdReused, message)
 }
 
