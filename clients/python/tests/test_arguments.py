@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Face
 
+import pytest_rallypoint
 import rallypoint
-from rallypoint import RallypointError, Tls, lock, noop, shared
+from rallypoint import RallypointError, Tls, lock
 
 # Types that are wrong are tried here all the same.
 AsyncScheduler: Any = rallypoint.AsyncScheduler
@@ -16,6 +18,12 @@ Client: Any = rallypoint.Client
 Retry: Any = rallypoint.Retry
 Scheduler: Any = rallypoint.Scheduler
 sql: Any = rallypoint.sql
+noop: Any = rallypoint.noop
+Lock: Any = rallypoint.lock
+shared: Any = rallypoint.shared
+ClaimRun: Any = rallypoint.claim_run
+AnyTls: Any = Tls
+Server: Any = pytest_rallypoint.RallypointServer
 
 # Nobody listens there: what was sent would fail otherwise.
 NOWHERE = "127.0.0.1:1"
@@ -36,7 +44,11 @@ NOWHERE = "127.0.0.1:1"
         (lambda: sql("a", target=1), TypeError, "target: give the name of a target"),
         (lambda: sql("a", timeout="1s"), TypeError, "timeout: give seconds as a number"),
         (lambda: sql("a", timeout=-1), ValueError, "timeout: -1 seconds is out of range"),
-        (lambda: sql("a", rows=10_001), ValueError, "rows: how many to keep, 0 to 10000"),
+        (
+            lambda: sql("a", rows=10_001),
+            ValueError,
+            "rows: how many to keep: 0 to 10000, not 10001",
+        ),
         (lambda: sql("a", retry="often"), TypeError, "retry: give a Retry or the total"),
         (
             lambda: sql("a", retry=Retry(initial_backoff="x")),
@@ -86,13 +98,124 @@ NOWHERE = "127.0.0.1:1"
         (lambda: Client(NOWHERE, retry_timeout=None), TypeError, "retry_timeout: give seconds"),
         (lambda: lock(client=NOWHERE), ValueError, "resources: 1 to 16 resources"),
         (lambda: lock("", client=NOWHERE), ValueError, "a resource has a name of 1 to 255 bytes"),
-        (lambda: lock(shared("a", 0), client=NOWHERE), ValueError, "0 permits of 'a'"),
+        (
+            lambda: lock(shared("a", 0), client=NOWHERE),
+            ValueError,
+            "permits of 'a': 1 to 1000000, not 0",
+        ),
         (lambda: lock("a", lease=0.5, client=NOWHERE), ValueError, "lease: 1 s to 1 h, not 0.5"),
     ],
 )
 def test_what_is_wrong_is_named(make: Callable[[], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Scheduler(5), "client: give a Client or an address, not 5"),
+        (lambda: Scheduler(NOWHERE, name=5), "name: give a str, not 5"),
+        (lambda: Scheduler(NOWHERE, handle=5), "handle: give a str, not 5"),
+        (lambda: Scheduler(NOWHERE, reuse="no"), "reuse: give True or False, not 'no'"),
+        (lambda: Scheduler(NOWHERE, display_name=3), "display_name: give a str, not 3"),
+        (lambda: Scheduler(NOWHERE, weight="a"), "weight: give a number, not 'a'"),
+        (lambda: Scheduler(NOWHERE, max_parallelism="4"), "max_parallelism: give a whole number"),
+        (lambda: Scheduler(NOWHERE, labels="x"), "labels: give a dict, not 'x'"),
+        (lambda: Scheduler(NOWHERE, default_options="x"), "default_options: give a dict, not 'x'"),
+        (lambda: Scheduler(NOWHERE).show_progress(interval="x"), "interval: give seconds"),
+        (lambda: sql("a", role=1), "role: give a str, not 1"),
+        (lambda: sql("a", read_only="no"), "read_only: give True or False, not 'no'"),
+        (lambda: sql("a", search_path=[1]), "search_path: give a list of schemas, as str, not 1"),
+        (lambda: sql("a", labels=["a"]), r"labels: give a dict, not \['a'\]"),
+        (lambda: sql("a", rows="all"), "rows: how many to keep: give a whole number, not 'all'"),
+        (lambda: sql("a", rows=True), "rows: how many to keep: give a whole number, not True"),
+        (lambda: sql("a", retry=True), "retry: give a Retry or the total of attempts, not True"),
+        (lambda: sql("a", retry=Retry("x")), "retry.max_attempts: give a whole number, not 'x'"),
+        (lambda: sql("a", retry=Retry(max_losses=1.5)), "retry.max_losses: give a whole number"),
+        (lambda: sql("a", retry=Retry(jitter="x")), "retry.jitter: give a number, not 'x'"),
+        (
+            lambda: sql("a", retry=Retry(backoff_multiplier="x")),
+            "retry.backoff_multiplier: give a number, not 'x'",
+        ),
+        (
+            lambda: sql("a", retry=Retry(non_retryable="23505")),
+            r"retry.non_retryable: give a list of SQLSTATEs, like \['23505'\]",
+        ),
+        (
+            lambda: sql("a", retry=Retry(non_retryable=[23505])),
+            "retry.non_retryable: give a list of SQLSTATEs, as str, not 23505",
+        ),
+        (lambda: sql("a", resources=5), "resources: give a list of resources, not 5"),
+        (lambda: sql("a", resources=[shared("b", "2")]), "permits of 'b': give a whole number"),
+        (lambda: noop("text"), "payload: give bytes, not 'text'"),
+        (lambda: Client(NOWHERE, token=5), "token: give a str, not 5"),
+        (lambda: Client(NOWHERE, token_file=5), "token_file: give a path, not 5"),
+        (lambda: Client(NOWHERE, tls="ca.crt"), r"tls: give Tls\(ca=…\), not 'ca.crt'"),
+        (lambda: Client("https://x", tls=AnyTls(ca=5)), "tls.ca: give a path, not 5"),
+        (lambda: Client(NOWHERE, namespace=5), "namespace: give a str, not 5"),
+        (lambda: Client(NOWHERE, caller=5), "caller: give a str, not 5"),
+        (lambda: Client(NOWHERE, plain_text_token="no"), "plain_text_token: give True or False"),
+        (lambda: Client(NOWHERE).create_resource(5), "name: give a str, not 5"),
+        (lambda: Client(NOWHERE).create_resource("a", "2"), "capacity: give a whole number"),
+        (lambda: Client(NOWHERE).delete_resource(5), "name: give a str, not 5"),
+        (lambda: Lock("a", owner=5, client=NOWHERE), "owner: give a str, not 5"),
+        (lambda: Lock("a", reason=5, client=NOWHERE), "reason: give a str, not 5"),
+        (lambda: Lock("a", labels=5, client=NOWHERE), "labels: give a dict, not 5"),
+        (lambda: Lock("a", wait="x", client=NOWHERE), "wait: give seconds as a number"),
+        (lambda: Lock("a", client=5), "client: give a Client or an address, not 5"),
+        (lambda: ClaimRun("a", owner=5), "owner: give a str, not 5"),
+        (lambda: Server("x", "--slots 4"), r"options: give a list, like \['--slots', '4'\]"),
+    ],
+)
+def test_a_wrong_type_is_named(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: sql("a", retry=0), "retry: attempts in all: 1 to 1000, not 0"),
+        (lambda: sql("a", retry=Retry(0)), "retry.max_attempts: 1 to 1000, not 0"),
+        (lambda: sql("a", retry=Retry(jitter=2)), "retry.jitter: 0 to 1, not 2"),
+        (lambda: sql("a", retry=Retry(max_losses=0)), "retry.max_losses: 1 to 1000, not 0"),
+        (lambda: sql("a", retry=Retry(backoff_multiplier=0)), "backoff_multiplier: 1 to 100"),
+        (lambda: Client(NOWHERE).create_resource("a", 0), "capacity: 1 to 1000000, not 0"),
+    ],
+)
+def test_a_wrong_number_is_named(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+async def test_arguments_of_an_open_scheduler_are_named(face: Face, rallypoint: Any) -> None:
+    async with face.scheduler(rallypoint) as s, face.scheduler(rallypoint) as other:
+        calls: list[tuple[str, Callable[[], Any]]] = [
+            ("timeout: give seconds", lambda: s.synchronize(timeout="x")),
+            ("future: give the future of a task that failed, not 'x'", lambda: s.retry("x")),
+            ("ignore_failures: give True or False", lambda: s.resume(ignore_failures="no")),
+            ("display_name: give a str, not 3", lambda: s.update(display_name=3)),
+            (r"params: give a list of items, like \['abc'\]", lambda: s.map("select $1", "abc")),
+            (r"params: give a list of items, like \[b'abc'\]", lambda: s.map(noop(), b"abc")),
+            ("params: give a list of items, not 5", lambda: s.map(noop(), 5)),
+        ]
+        for text, call in calls:
+            with pytest.raises(TypeError, match=text):
+                await call()
+        with pytest.raises(ValueError, match="payload of item 1: 1048577 bytes"):
+            await s.map(noop(), [b"x", b"x" * 1_048_577])
+        future = s.submit("select 1/0")
+        for wait in (future.result, future.exception):
+            with pytest.raises(TypeError, match="timeout: give seconds"):
+                wait(timeout="x")
+        assert str(await face.error(future)).startswith("task ")
+        with pytest.raises(ValueError, match=f"future: its task is of scheduler {s.handle}"):
+            await other.retry(future)
+        with pytest.raises(TypeError, match="task: give sql"):
+            await s.retry(future, 5)
+        again = await s.retry(future, "select 1")  # text, as submit takes it
+        assert (await face.result(again)).rows_affected == 1
 
 
 def test_a_scheduler_that_is_not_open_says_so() -> None:

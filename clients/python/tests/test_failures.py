@@ -1,6 +1,7 @@
 """Which failures are raised at the end of a block."""
 
 import asyncio
+import pickle
 import time
 from collections.abc import Iterator
 
@@ -8,7 +9,16 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import AsyncScheduler, Client, Scheduler, TaskCancelled, TasksFailed, noop
+from rallypoint import (
+    AsyncScheduler,
+    Client,
+    Scheduler,
+    TaskCancelled,
+    TaskFailed,
+    TasksFailed,
+    noop,
+    sql,
+)
 
 
 @pytest.mark.parametrize("seen", [slice(100), slice(1, None)])
@@ -32,6 +42,26 @@ def test_what_an_operator_cancels_is_told(
         rallypoint_server.run("release", "--cancel", "--yes", s.handle)
     assert raised.value.count == 1
     assert isinstance(future.exception(), TaskCancelled)
+
+
+async def test_what_failed_can_be_pickled(face: Face, rallypoint: Client) -> None:
+    with pytest.raises(TasksFailed) as raised:
+        async with face.scheduler(rallypoint) as s:
+            good = s.submit(sql("select 7 as n", rows=1), order=3)
+            s.submit("select 1/0")
+            await face.result(good)
+            running = s.submit("select pg_sleep(0.5)")
+            with pytest.raises(TypeError, match="when its task has ended, not before"):
+                pickle.dumps(running)
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert (str(copied), copied.count) == (str(raised.value), 1)
+    (failed,) = copied.failures
+    assert (failed.statement, failed.seq) == ("select 1/0", 2)
+    assert (failed.handle, failed.done(), failed.cancel()) == (s.handle, True, False)
+    assert isinstance(failed.exception(), TaskFailed)
+    assert (failed.exception().sqlstate, failed.exception().handle) == ("22012", s.handle)
+    kept = pickle.loads(pickle.dumps(good))
+    assert (kept.result().rows, kept.order, kept.cancelled()) == ([{"n": 7}], 3, False)
 
 
 async def test_a_map_with_a_wrong_item_is_cancelled(face: Face, rallypoint: Client) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from typing import Any
 
 import pytest
 from conftest import Face
@@ -14,6 +15,7 @@ from rallypoint import (
     HoldLost,
     LockTimeout,
     RallypointError,
+    _methods,
     lock,
     shared,
     try_acquire,
@@ -42,6 +44,42 @@ async def test_a_lock_is_held_by_one_at_a_time(face: Face, rallypoint: Client) -
     async with face.block(try_acquire("orders", client=rallypoint)) as again:
         assert again is not None
         assert again.token > hold.token
+
+
+@pytest.mark.parametrize("claim", [lock, try_acquire])
+async def test_a_claim_nobody_has_heard_of_yet_is_withdrawn(
+    claim: Any, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service has granted it, and its caller is cancelled before the answer is there."""
+    arrived, connection = threading.Event(), rallypoint.connection()
+    call, resumed = connection.call, connection.resumed
+
+    async def unheard_call(method: Any, request: Any, **named: Any) -> Any:
+        answer = await call(method, request, **named)
+        if method is _methods.TRY_ACQUIRE and not arrived.is_set():
+            arrived.set()
+            await asyncio.sleep(60)
+        return answer
+
+    async def unheard_stream(method: Any, request: Any) -> Any:
+        async with contextlib.aclosing(resumed(method, request)) as stream:
+            async for message in stream:
+                if not arrived.is_set():
+                    arrived.set()
+                    await asyncio.sleep(60)
+                yield message
+
+    monkeypatch.setattr(connection, "call", unheard_call)
+    monkeypatch.setattr(connection, "resumed", unheard_stream)
+    entering = asyncio.create_task(
+        claim("orders", owner="a", lease=3600, client=rallypoint).__aenter__()
+    )
+    assert await asyncio.to_thread(arrived.wait, 30)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    async with lock("orders", owner="b", wait=15, client=rallypoint) as hold:
+        assert hold.lost is None
 
 
 async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:

@@ -41,6 +41,7 @@ def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> Non
     everything = "".join(said)
     for expected in (
         "[{'sum': 30}]",
+        "[{'n': 1}, {'n': 2}] truncated: True of 5",
         "22012 division by zero",
         "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]",
         'column "nothing" does not exist',
@@ -48,7 +49,7 @@ def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> Non
         "1000/1000 done",
     ):
         assert expected in everything
-    assert len(PROGRAMS) == 8
+    assert len(PROGRAMS) == 9
 
 
 def test_the_tests(

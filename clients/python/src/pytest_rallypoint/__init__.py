@@ -41,6 +41,8 @@ class RallypointServer:
 
     def __init__(self, program: str | os.PathLike[str], options: Sequence[str] = ()) -> None:
         """`options`: more of them for `rallypoint serve`."""
+        if isinstance(options, str):
+            raise TypeError(f"options: give a list, like {options.split()!r}")
         self.program = os.fspath(program)
         #: With the data of the Postgres, and the log of the server.
         self.folder = Path(tempfile.mkdtemp(prefix="rallypoint-", dir=_in_memory()))

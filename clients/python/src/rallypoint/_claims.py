@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
@@ -114,8 +115,8 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
     waiting = _Waiting(connection, request, seconds)
     try:
         return await waiting.granted()
-    except BaseException:
-        waiting.give_up()
+    except BaseException as error:
+        waiting.give_up(error)
         raise
 
 
@@ -173,15 +174,31 @@ class _Waiting:
                     await self._connection.call(_methods.RENEW, request, limit=limit)
                     self._since = sent
 
-    def give_up(self) -> None:
+    def give_up(self, error: BaseException) -> None:
         """Withdraws it, in the background: the lease ends it, too."""
-        if self._claim.claim and self._claim.state != resource_pb2.CLAIM_STATE_ENDED:
-            task = asyncio.create_task(_withdraw(self._connection, self._claim))
-            _withdrawals.add(task)
-            task.add_done_callback(_withdrawals.discard)
+        if not self._claim.claim:
+            if isinstance(error, asyncio.CancelledError):
+                _in_background(self._withdraw_unknown())
+        elif self._claim.state != resource_pb2.CLAIM_STATE_ENDED:
+            _in_background(_withdraw(self._connection, self._claim))
+
+    async def _withdraw_unknown(self) -> None:
+        """Nobody has said yet whether it is in line: the same call says it, or is the first."""
+        stream = self._connection.resumed(_methods.ACQUIRE, lambda: self._request)
+        with contextlib.suppress(CallError):
+            async with contextlib.aclosing(stream):
+                async for message in stream:
+                    await _withdraw(self._connection, message.claim)
+                    return
 
 
 _withdrawals: set[asyncio.Task[None]] = set()
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    _withdrawals.add(task)
+    task.add_done_callback(_withdrawals.discard)
 
 
 async def _withdraw(connection: Connection, claim: resource_pb2.Claim) -> None:
@@ -207,8 +224,20 @@ async def try_acquire(
     """A claim that is granted at once; None: others are in the way."""
     request.request_id = new_request_id()
     since = time.monotonic()
-    answer = await connection.call(_methods.TRY_ACQUIRE, request)
+    try:
+        answer = await connection.call(_methods.TRY_ACQUIRE, request)
+    except asyncio.CancelledError:
+        _in_background(_withdraw_tried(connection, request))
+        raise
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
         return None
     return HeldClaim(connection, answer.claim, since, None)
+
+
+async def _withdraw_tried(connection: Connection, request: resource_pb2.TryAcquireRequest) -> None:
+    """Gives back what a call may have granted whose answer nobody waits for."""
+    with contextlib.suppress(CallError):
+        answer = await connection.call(_methods.TRY_ACQUIRE, request)
+        if answer.HasField("claim"):
+            await _withdraw(connection, answer.claim)

@@ -8,9 +8,10 @@ import re
 import threading
 from types import TracebackType
 
-from rallypoint import _background, _methods, _times
+from rallypoint import _background, _checks, _methods, _times
 from rallypoint._connection import Connection
 from rallypoint._servers import PathLike, Servers, Tls
+from rallypoint._tasks import MAX_PERMITS
 from rallypoint._times import Seconds
 from rallypoint._token import Token
 from rallypoint.errors import RallypointError
@@ -48,6 +49,8 @@ class BaseClient:
         environment = os.environ.get
         if server is not None and not isinstance(server, str):
             raise TypeError(f"server: give an address like {DEFAULT_SERVER}, not {server!r}")
+        if tls is not None and not isinstance(tls, Tls):
+            raise TypeError(f"tls: give Tls(ca=…), not {tls!r}")
         if tls is None:
             keys = (environment(f"RALLYPOINT_TLS_{name}") for name in ("CA", "CERT", "KEY"))
             tls = _environment_tls(*(key or None for key in keys), server=server)
@@ -58,7 +61,9 @@ class BaseClient:
             token = environment("RALLYPOINT_AUTH_TOKEN") or None
             token_file = None if token else environment("RALLYPOINT_AUTH_TOKEN_FILE") or None
         secret = Token(token, token_file) if token is not None or token_file is not None else None
-        is_allowed = plain_text_token or _is_on(environment("RALLYPOINT_PLAIN_TEXT_TOKEN"))
+        is_allowed = _checks.flag(plain_text_token, "plain_text_token") or _is_on(
+            environment("RALLYPOINT_PLAIN_TEXT_TOKEN")
+        )
         if secret is not None and not is_allowed:
             servers.check_unreadable()
         metadata = {
@@ -108,8 +113,8 @@ def _is_on(text: str | None) -> bool:
 
 def _checked(metadata: dict[str, str | None]) -> dict[str, str]:
     for key, value in metadata.items():
-        if value is not None and not (isinstance(value, str) and _PRINTABLE.match(value)):
-            name = key.removeprefix("rallypoint-")
+        name = key.removeprefix("rallypoint-")
+        if value is not None and not _PRINTABLE.match(_checks.text(value, name)):
             raise ValueError(f"{name}: {value!r} is not printable ASCII")
     return {key: value for key, value in metadata.items() if value is not None}
 
@@ -178,7 +183,9 @@ class AsyncClient(BaseClient):
 async def _create_resource(
     client: BaseClient, name: str, capacity: int, max_hold: Seconds | None
 ) -> bool:
-    settings = resource_pb2.ResourceSettings(capacity=capacity)
+    _checks.text(name, "name")
+    permits = _checks.whole(capacity, "capacity", 1, MAX_PERMITS)
+    settings = resource_pb2.ResourceSettings(capacity=permits)
     if max_hold is not None:
         settings.max_hold.CopyFrom(_times.duration(max_hold, "max_hold"))
     request = resource_pb2.CreateResourceRequest(name=name, settings=settings)
@@ -187,7 +194,7 @@ async def _create_resource(
 
 
 async def _delete_resource(client: BaseClient, name: str) -> None:
-    request = resource_pb2.DeleteResourceRequest(name=name)
+    request = resource_pb2.DeleteResourceRequest(name=_checks.text(name, "name"))
     await client.connection().call(_methods.DELETE_RESOURCE, request)
 
 
@@ -201,6 +208,8 @@ def client_of(client: BaseClient | str | None) -> BaseClient:
     if isinstance(client, BaseClient):
         return client
     if client is not None:
+        if not isinstance(client, str):
+            raise TypeError(f"client: give a Client or an address, not {client!r}")
         return Client(client)
     with _lock:
         if _default is None or not _default._is_here():

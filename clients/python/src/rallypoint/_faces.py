@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TextIO, Unpack
 
-from rallypoint import _background
+from rallypoint import _background, _checks, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._future import TaskFuture
 from rallypoint._orders import order_block, present_order
@@ -20,6 +20,7 @@ from rallypoint._scheduler import EXITS, Exit, SchedulerCore
 from rallypoint._settings import Settings
 from rallypoint._submission import MAX_UNSENT, Entry
 from rallypoint._tasks import Task, as_task, check_order
+from rallypoint._times import Seconds
 from rallypoint.errors import RallypointError
 from rallypoint.v1 import scheduler_pb2
 
@@ -74,7 +75,10 @@ class _SchedulerFace:
         When the block ends with an exception, what the program has submitted is cancelled.
         Failures that nobody has asked their futures about are raised at the end: `TasksFailed`.
         """
-        if reuse and not name:
+        _checks.text(name, "name")
+        if handle is not None:
+            _checks.text(handle, "handle")
+        if _checks.flag(reuse, "reuse") and not name:
             raise ValueError("reuse: it needs a name under which the scheduler is found")
         if handle is not None and (name or settings):
             raise ValueError("handle: a scheduler that is open has its name and settings")
@@ -96,9 +100,10 @@ class _SchedulerFace:
         """How far the tasks are that were submitted here; a notebook shows it as a bar."""
         return self._core.ledger.progress()
 
-    def show_progress(self, *, interval: float = 0.5, file: TextIO | None = None) -> Display:
+    def show_progress(self, *, interval: Seconds = 0.5, file: TextIO | None = None) -> Display:
         """`with s.show_progress():` shows it again and again: on a terminal, or in a notebook."""
-        return Display(self._core.ledger.progress, interval, file)
+        pause = _times.seconds(interval, "interval")
+        return Display(self._core.ledger.progress, pause, file)
 
     def order(self, order: int) -> AbstractContextManager[None]:
         """`with s.order(100):` what is submitted inside has this order.
@@ -211,15 +216,17 @@ class Scheduler(_SchedulerFace):
                     _background.run(self._core.submission.room())
         return futures
 
-    def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
+    def synchronize(self, *, order: int | None = None, timeout: Seconds | None = None) -> None:
         """Waits until everything has ended that was submitted here; with `order`, up to that one.
 
         Raises TasksFailed for failures that nobody has asked for, SchedulerHalted when what is
         left cannot start, TimeoutError after `timeout` seconds.
         """
-        _background.run(self._core.synchronize(check_order(order), timeout))
+        _background.run(
+            self._core.synchronize(check_order(order), _checks.patience(timeout, "timeout"))
+        )
 
-    def retry(self, future: TaskFuture, task: Task | None = None) -> TaskFuture:
+    def retry(self, future: TaskFuture, task: Task | str | None = None) -> TaskFuture:
         """Runs a failed task once more, or `task` in its place, in the same order."""
         return _background.run(self._core.retry(future, task))
 
@@ -229,7 +236,7 @@ class Scheduler(_SchedulerFace):
 
     def resume(self, *, ignore_failures: bool = False) -> None:
         """Lifts a pause; with `ignore_failures` also a halt."""
-        _background.run(self._core.resume(ignore_failures))
+        _background.run(self._core.resume(_checks.flag(ignore_failures, "ignore_failures")))
 
     def update(self, **settings: Unpack[Settings]) -> None:
         """Changes settings, such as `max_parallelism`."""
@@ -305,11 +312,15 @@ class AsyncScheduler(_SchedulerFace):
                 await asyncio.sleep(0)  # others have their turn
         return futures
 
-    async def synchronize(self, *, order: int | None = None, timeout: float | None = None) -> None:
+    async def synchronize(
+        self, *, order: int | None = None, timeout: Seconds | None = None
+    ) -> None:
         """As `Scheduler.synchronize`."""
-        await _background.arun(self._core.synchronize(check_order(order), timeout))
+        await _background.arun(
+            self._core.synchronize(check_order(order), _checks.patience(timeout, "timeout"))
+        )
 
-    async def retry(self, future: TaskFuture, task: Task | None = None) -> TaskFuture:
+    async def retry(self, future: TaskFuture, task: Task | str | None = None) -> TaskFuture:
         """As `Scheduler.retry`."""
         return await _background.arun(self._core.retry(future, task))
 
@@ -319,7 +330,7 @@ class AsyncScheduler(_SchedulerFace):
 
     async def resume(self, *, ignore_failures: bool = False) -> None:
         """Lifts a pause; with `ignore_failures` also a halt."""
-        await _background.arun(self._core.resume(ignore_failures))
+        await _background.arun(self._core.resume(_checks.flag(ignore_failures, "ignore_failures")))
 
     async def update(self, **settings: Unpack[Settings]) -> None:
         """Changes settings, such as `max_parallelism`."""

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from rallypoint import _background
+from rallypoint import _background, _checks
 from rallypoint._result import Result
+from rallypoint._times import Seconds
 from rallypoint._waiting import Future, remove_done_callback, wait_until_done
 from rallypoint.errors import (
     RallypointError,
@@ -99,14 +100,26 @@ class TaskFuture(Future[Result]):
         state = "pending" if not self.done() else "failed" if self._failure() else "succeeded"
         return f"<TaskFuture {self.seq or '(not numbered)'} {state}>"
 
-    def result(self, timeout: float | None = None) -> Result:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What has ended can be pickled, to show another process what it ended with."""
+        if not self.done():
+            raise TypeError("a future can be pickled when its task has ended, not before")
+        outcome = self._failure() or super().result()
+        return _ended, (self.handle, self.statement, self.order, self.seq, outcome)
+
+    @property
+    def handle(self) -> str:
+        """The scheduler of the task."""
+        return self._submitter.handle
+
+    def result(self, timeout: Seconds | None = None) -> Result:
         """Waits for the result, for so many seconds at most. Raises what the task ended with."""
-        self._wait(timeout)
+        self._wait(_checks.patience(timeout, "timeout"))
         return super().result()
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
+    def exception(self, timeout: Seconds | None = None) -> BaseException | None:
         """Waits for the end; what the task ended with, unless it succeeded."""
-        self._wait(timeout)
+        self._wait(_checks.patience(timeout, "timeout"))
         return super().exception()
 
     def cancel(self) -> bool:
@@ -188,3 +201,32 @@ class TaskFuture(Future[Result]):
             position=error.position if error.HasField("position") else None,
             notices=done.notices.splitlines(),
         )
+
+
+class _Elsewhere:
+    """Whoever has submitted a task, in another process."""
+
+    def __init__(self, handle: str) -> None:
+        self.handle = handle
+
+    def cancel(self, future: TaskFuture, /) -> None:
+        """Has nothing to do: the task has ended."""
+
+    def seen(self, future: TaskFuture, /) -> None:
+        """Is not told to the other process."""
+
+    def check_process(self) -> None:
+        """Everything is known here."""
+
+
+def _ended(
+    handle: str, statement: str | None, order: int | None, seq: int, outcome: Any
+) -> TaskFuture:
+    """A future that was pickled."""
+    future = TaskFuture(_Elsewhere(handle), statement, order)
+    future.seq = seq
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    return future

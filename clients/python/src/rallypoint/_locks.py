@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
-from rallypoint import _background, _claims, _times
+from rallypoint import _background, _checks, _claims, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._leases import HURRY
 from rallypoint._tasks import Use, check_labels, uses
@@ -60,6 +60,8 @@ class Hold:
 
     def when_lost(self, function: Callable[[str], None]) -> None:
         """Has a function called with the reason, on another thread. It must not wait."""
+        if not callable(function):
+            raise TypeError(f"function: give something to call, not {function!r}")
         _background.call(self._held.lease.when_lost, function)
 
 
@@ -76,7 +78,8 @@ class _Claiming:
         client: BaseClient | str | None = None,
     ) -> None:
         self._uses = uses(resources, "resources")
-        self._owner, self._reason = owner, reason
+        self._owner = None if owner is None else _checks.text(owner, "owner")
+        self._reason = _checks.text(reason, "reason")
         self._labels = check_labels(labels)
         if not 1 <= _times.seconds(lease, "lease") <= 3600:
             raise ValueError(f"lease: 1 s to 1 h, not {lease}")

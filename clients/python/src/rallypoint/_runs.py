@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from rallypoint import _background, _times
+from rallypoint import _background, _checks, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._connection import Connection
 from rallypoint._leases import DEFAULT_LEASE, HURRY, Lease
@@ -189,7 +189,7 @@ class claim_run:
             raise ValueError(f"lease: 1 s to 1 h, not {lease}")
         self._request = job_pb2.ClaimRunRequest(
             name=job,
-            owner=owner or "",
+            owner="" if owner is None else _checks.text(owner, "owner"),
             lease=_times.duration(lease, "lease"),
         )
         if due is not None:

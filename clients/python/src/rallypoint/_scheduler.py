@@ -22,7 +22,7 @@ from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
 from rallypoint._settings import Settings, settings_message
 from rallypoint._submission import Entry, Submission
-from rallypoint._tasks import Task
+from rallypoint._tasks import Task, as_task
 from rallypoint.errors import RallypointError, SchedulerHalted
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
@@ -212,8 +212,13 @@ class SchedulerCore:
         log.info("scheduler %s is released: %s", self.handle, how)
         await self._events.ended()
 
-    async def retry(self, future: TaskFuture, task: Task | None) -> TaskFuture:
+    async def retry(self, future: TaskFuture, task: Task | str | None) -> TaskFuture:
         """Submits a failed task once more; what stands for it from now on."""
+        if not isinstance(future, TaskFuture):
+            raise TypeError(f"future: give the future of a task that failed, not {future!r}")
+        if future.handle != self.handle:
+            raise ValueError(f"future: its task is of scheduler {future.handle}; retry it there")
+        task = None if task is None else as_task(task)
         request = scheduler_pb2.RetryTaskRequest(
             id=task_pb2.TaskId(handle=self.handle, seq=future.seq)
         )

@@ -46,6 +46,8 @@ class Tls(NamedTuple):
 def _pem(name: str, path: PathLike | None) -> bytes | None:
     if path is None:
         return None
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"tls.{name}: give a path, not {path!r}")
     try:
         with open(path, "rb") as file:
             content = file.read()

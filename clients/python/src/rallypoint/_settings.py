@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, TypedDict
 
-from rallypoint import _times
+from rallypoint import _checks, _times
 from rallypoint._tasks import Options, check_labels, choice, options_message
 from rallypoint._times import Seconds
 from rallypoint.v1 import scheduler_pb2
@@ -44,15 +44,17 @@ def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
     if strange := sorted(set(settings) - known):
         there_are = ", ".join(sorted(known))
         raise TypeError(f"{strange[0]}: no such setting; there are {there_are}")
-    message = scheduler_pb2.SchedulerSettings(display_name=settings.get("display_name", ""))
+    message = scheduler_pb2.SchedulerSettings()
+    if (title := settings.get("display_name")) is not None:
+        message.display_name = _checks.text(title, "display_name")
     if (limit := settings.get("max_parallelism")) is not None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise TypeError(f"max_parallelism: give a whole number, not {limit!r}")
+        if limit < 1:
             raise ValueError(f"max_parallelism: at least 1, not {limit!r}; to start none, pause()")
         message.max_parallelism = limit
     if (weight := settings.get("weight")) is not None:
-        if not 0.01 <= weight <= 1000:
-            raise ValueError(f"weight: 0.01 to 1000, not {weight!r}")
-        message.weight = weight
+        message.weight = _checks.number(weight, "weight", 0.01, 1000)
     if (word := settings.get("on_failure")) is not None:
         message.on_failure = choice(scheduler_pb2.OnFailure, "ON_FAILURE", word, "on_failure")
     if (late := settings.get("late_order")) is not None:
@@ -62,9 +64,10 @@ def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
     if (reset := settings.get("session_reset")) is not None:
         resets = scheduler_pb2.SessionReset
         message.session_reset = choice(resets, "SESSION_RESET", reset, "session_reset")
-    options = options_message(settings.get("default_options") or {})
-    if options is not None:
-        message.default_options.CopyFrom(options)
+    if (defaults := settings.get("default_options")) is not None:
+        _checks.mapping(defaults, "default_options")
+        if (options := options_message(defaults)) is not None:
+            message.default_options.CopyFrom(options)
     if (idle := settings.get("idle_timeout")) is not None:
         message.idle_timeout.CopyFrom(_times.duration(idle, "idle_timeout"))
     message.labels.update(check_labels(settings.get("labels")))

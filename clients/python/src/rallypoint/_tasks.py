@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
-from rallypoint import _times
+from rallypoint import _checks, _times
 from rallypoint._times import Seconds
 from rallypoint._values import Param, values
 from rallypoint.v1 import resource_pb2, task_pb2
@@ -15,6 +15,10 @@ from rallypoint.v1 import resource_pb2, task_pb2
 MAX_BODY_BYTES = 1 << 20
 MAX_ORDER = 9_007_199_254_740_991
 _MAX_ROWS = 10_000
+_MAX_ATTEMPTS = 1000
+_RETRY_COUNTS = {"max_attempts": (1, _MAX_ATTEMPTS), "max_losses": (1, _MAX_ATTEMPTS)}
+_RETRY_NUMBERS = {"backoff_multiplier": (1.0, 100.0), "jitter": (0.0, 1.0)}
+MAX_PERMITS = 1_000_000
 
 Delivery: TypeAlias = Literal["at_least_once", "at_most_once", "exactly_once"]
 Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializable"]
@@ -53,10 +57,10 @@ class Use(NamedTuple):
         if self.permits is None:
             mode = resource_pb2.RESOURCE_MODE_EXCLUSIVE
             return resource_pb2.ResourceUse(name=self.name, mode=mode)
-        if not 0 < self.permits <= 1_000_000:
-            raise ValueError(f"{argument}: {self.permits} permits of {self.name!r}: 1 to 1000000")
+        what = f"{argument}: permits of {self.name!r}"
+        permits = _checks.whole(self.permits, what, 1, MAX_PERMITS)
         mode = resource_pb2.RESOURCE_MODE_SHARED
-        return resource_pb2.ResourceUse(name=self.name, mode=mode, permits=self.permits)
+        return resource_pb2.ResourceUse(name=self.name, mode=mode, permits=permits)
 
 
 def exclusive(name: str) -> Use:
@@ -71,13 +75,13 @@ def shared(name: str, permits: int = 1) -> Use:
 
 def uses(resources: Iterable[str | Use], argument: str) -> list[resource_pb2.ResourceUse]:
     """The uses of several resources, each named once. Raises TypeError or ValueError."""
-    if isinstance(resources, str):
-        raise TypeError(f"{argument}: give a list of resources, like [{resources!r}]")
-    found = [use if isinstance(use, Use) else exclusive(use) for use in resources]
+    given = _checks.items(resources, argument, "resources")
+    found = [use if isinstance(use, Use) else exclusive(use) for use in given]
+    messages = [use.message(argument) for use in found]
     names = [use.name for use in found]
     if not 1 <= len(found) <= 16 or len(set(names)) < len(names):
         raise ValueError(f"{argument}: 1 to 16 resources, each once, not {names}")
-    return [use.message(argument) for use in found]
+    return messages
 
 
 class Options(TypedDict, total=False):
@@ -146,7 +150,8 @@ class Task:
         """One of each item: its parameters, or for a no-op its payload."""
         template = self.message(order)
         make = self._with_payload if self.statement is None else self._with_params
-        return (make(template, item, place) for place, item in enumerate(items))
+        given = _checks.items(items, "params", "items")
+        return (make(template, item, place) for place, item in enumerate(given))
 
     @staticmethod
     def _with_params(template: task_pb2.Task, item: Any, place: int) -> task_pb2.Task:
@@ -160,7 +165,8 @@ class Task:
     def _with_payload(template: task_pb2.Task, item: Any, place: int) -> task_pb2.Task:
         message = task_pb2.Task()
         message.CopyFrom(template)
-        message.noop.payload = item if isinstance(item, bytes) else str(item).encode()
+        payload = item if isinstance(item, bytes) else str(item).encode()
+        message.noop.payload = _payload(payload, f"payload of item {place}")
         return message
 
 
@@ -183,12 +189,19 @@ def sql(statement: str, *params: Param, **spec: Unpack[TaskSpec]) -> Task:
 
 def noop(payload: bytes = b"", **spec: Unpack[TaskSpec]) -> Task:
     """Nothing, which succeeds: for tests and measurements. The payload is stored in the log."""
-    if len(payload) > MAX_BODY_BYTES:
-        raise ValueError(f"payload: {len(payload)} bytes; 1 MiB at most")
+    _payload(payload, "payload")
     order = check_order(spec.pop("order", None))
     options = options_message(spec)
     message = task_pb2.Task(noop=task_pb2.NoopTask(payload=payload), options=options)
     return Task(message, None, order)
+
+
+def _payload(payload: bytes, name: str) -> bytes:
+    if not isinstance(payload, bytes):
+        raise TypeError(f"{name}: give bytes, not {payload!r}")
+    if len(payload) > MAX_BODY_BYTES:
+        raise ValueError(f"{name}: {len(payload)} bytes; 1 MiB at most")
+    return payload
 
 
 def as_task(task: Task | str, argument: str = "task") -> Task:
@@ -241,12 +254,11 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
     if (delivery := options.get("delivery")) is not None:
         message.delivery = choice(task_pb2.Delivery, "DELIVERY", delivery, "delivery")
     if (rows := options.get("rows")) is not None:
-        if not isinstance(rows, int) or not 0 <= rows <= _MAX_ROWS:
-            raise ValueError(f"rows: how many to keep, 0 to {_MAX_ROWS}, not {rows!r}")
-        message.result_rows = rows
+        message.result_rows = _checks.whole(rows, "rows: how many to keep", 0, _MAX_ROWS)
     message.labels.update(check_labels(options.get("labels")))
     _session(options, message)
-    if resources := options.get("resources"):
+    resources = options.get("resources")
+    if resources is not None and resources != [] and resources != ():
         message.resources.extend(uses(resources, "resources"))
     return message
 
@@ -254,33 +266,33 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
 def _session(options: Options, message: task_pb2.TaskOptions) -> None:
     session = task_pb2.SessionOptions()
     if (read_only := options.get("read_only")) is not None:
-        session.read_only = read_only
+        session.read_only = _checks.flag(read_only, "read_only")
     if (isolation := options.get("isolation")) is not None:
         session.isolation = choice(task_pb2.Isolation, "ISOLATION", isolation, "isolation")
     if (path := options.get("search_path")) is not None:
-        if isinstance(path, str):
-            raise TypeError(f"search_path: give a list of schemas, like [{path!r}]")
-        session.search_path.extend(path)
+        session.search_path.extend(_checks.texts(path, "search_path", "schemas"))
     if (limit := options.get("statement_timeout")) is not None:
         session.statement_timeout.CopyFrom(_times.duration(limit, "statement_timeout"))
     if (role := options.get("role")) is not None:
-        session.role = role
+        session.role = _checks.text(role, "role")
     if session != task_pb2.SessionOptions() or role is not None:
         message.session.CopyFrom(session)
 
 
 def _retry(retry: Retry | int) -> task_pb2.RetryPolicy:
-    if isinstance(retry, int):
-        retry = Retry(max_attempts=retry)
+    if isinstance(retry, int) and not isinstance(retry, bool):
+        attempts = _checks.whole(retry, "retry: attempts in all", 1, _MAX_ATTEMPTS)
+        return task_pb2.RetryPolicy(max_attempts=attempts)
     if not isinstance(retry, Retry):
         raise TypeError(f"retry: give a Retry or the total of attempts, not {retry!r}")
-    message = task_pb2.RetryPolicy(
-        max_attempts=retry.max_attempts,
-        max_losses=retry.max_losses,
-        backoff_multiplier=retry.backoff_multiplier,
-        jitter=retry.jitter,
-        non_retryable_codes=retry.non_retryable,
-    )
+    codes = _checks.texts(retry.non_retryable, "retry.non_retryable", "SQLSTATEs")
+    message = task_pb2.RetryPolicy(non_retryable_codes=codes)
+    for name, (least, most) in _RETRY_COUNTS.items():
+        if (count := getattr(retry, name)) is not None:
+            setattr(message, name, _checks.whole(count, f"retry.{name}", least, most))
+    for name, (lowest, highest) in _RETRY_NUMBERS.items():
+        if (value := getattr(retry, name)) is not None:
+            setattr(message, name, _checks.number(value, f"retry.{name}", lowest, highest))
     if retry.initial_backoff is not None:
         delay = _times.duration(retry.initial_backoff, "retry.initial_backoff")
         message.initial_backoff.CopyFrom(delay)
@@ -291,7 +303,7 @@ def _retry(retry: Retry | int) -> task_pb2.RetryPolicy:
 
 def check_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
     """Raises TypeError."""
-    for key, value in (labels or {}).items():
+    for key, value in _checks.mapping({} if labels is None else labels, "labels").items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"labels: keys and values are str, not {key!r}: {value!r}")
     return labels or {}

@@ -4,6 +4,8 @@ import contextlib
 import os
 import time
 
+from rallypoint import _checks
+
 # For how long what was read counts. Whoever renews a token leaves more time than that.
 _READ_INTERVAL = 10.0
 
@@ -12,9 +14,13 @@ class Token:
     """A token, or a file whose first line is one."""
 
     def __init__(self, token: str | None, path: str | os.PathLike[str] | None) -> None:
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"token_file: give a path, not {path!r}")
         self._path = path
         self._read_at = time.monotonic()
-        self._bearer = _bearer(token, "token") if token is not None else self._read()
+        self._bearer = (
+            _bearer(_checks.text(token, "token"), "token") if token is not None else self._read()
+        )
 
     def __repr__(self) -> str:
         return "Token(…)"

@@ -627,6 +627,7 @@ class Blocker(_message.Message):
         WAIT_EVENT_TYPE_FIELD_NUMBER: _builtins.int
         WAIT_EVENT_FIELD_NUMBER: _builtins.int
         TRANSACTION_AGE_FIELD_NUMBER: _builtins.int
+        TASK_FIELD_NUMBER: _builtins.int
         backend_pid: _builtins.int
         """0: a prepared transaction, see pg_prepared_xacts."""
         depth: _builtins.int
@@ -647,6 +648,13 @@ class Blocker(_message.Message):
         def transaction_age(self) -> _duration_pb2.Duration:
             """How long its transaction lasts; unset: it has none."""
 
+        @_builtins.property
+        def task(self) -> _task_pb2.TaskId:
+            """The task it runs; unset: it is no session of the replica that runs the
+            explained task and of the same target, or that task is of another
+            namespace.
+            """
+
         def __init__(
             self,
             *,
@@ -659,10 +667,11 @@ class Blocker(_message.Message):
             wait_event_type: _builtins.str = ...,
             wait_event: _builtins.str = ...,
             transaction_age: _duration_pb2.Duration | None = ...,
+            task: _task_pb2.TaskId | None = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["transaction_age", b"transaction_age"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task", "transaction_age", b"transaction_age"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "backend_pid", b"backend_pid", "backend_type", b"backend_type", "depth", b"depth", "state", b"state", "transaction_age", b"transaction_age", "user", b"user", "wait_event", b"wait_event", "wait_event_type", b"wait_event_type"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "backend_pid", b"backend_pid", "backend_type", b"backend_type", "depth", b"depth", "state", b"state", "task", b"task", "transaction_age", b"transaction_age", "user", b"user", "wait_event", b"wait_event", "wait_event_type", b"wait_event_type"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -556,7 +556,9 @@ class Schedule(_message.Message):
     cron: _builtins.str
     """Five fields of local time: minute, hour, day of month, month, day of week."""
     after: _builtins.str
-    """Whenever a run of the job of this name has succeeded."""
+    """Whenever a run of the job of this name has succeeded. Up to 1000 jobs may follow
+    one.
+    """
     time_zone: _builtins.str
     """IANA name of the zone in which times of day, dates, periods and windows count.
     Empty: UTC.

@@ -789,10 +789,13 @@ class SchedulerFilter(_message.Message):
     OPENED_FROM_FIELD_NUMBER: _builtins.int
     OPENED_BEFORE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    HALTED_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """With this display name, as a whole."""
     name: _builtins.str
     """Opened under this name. At most one of them is open."""
+    halted: _builtins.bool
+    """Only those that a failure has halted (`Scheduler.halt`)."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___SchedulerState.ValueType]:
         """In one of these states."""
@@ -818,10 +821,11 @@ class SchedulerFilter(_message.Message):
         opened_from: _timestamp_pb2.Timestamp | None = ...,
         opened_before: _timestamp_pb2.Timestamp | None = ...,
         name: _builtins.str = ...,
+        halted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["opened_before", b"opened_before", "opened_from", b"opened_from"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "labels", b"labels", "name", b"name", "opened_before", b"opened_before", "opened_from", b"opened_from", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "halted", b"halted", "labels", b"labels", "name", b"name", "opened_before", b"opened_before", "opened_from", b"opened_from", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

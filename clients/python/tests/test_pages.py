@@ -1,0 +1,141 @@
+"""The commands and programs of the pages of `docs/`, each page on a server of its own.
+
+With PAGES_UPDATE=1 the pages are given what was printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pages
+import pytest
+
+import pytest_rallypoint
+from pytest_rallypoint import RallypointServer
+
+TOP = Path(__file__).parents[3]
+# Others have tests in tests/it, or nothing to run.
+NAMES = (
+    "concepts",
+    "from-celery",
+    "from-pg-cron-and-pgagent",
+    "from-service-broker",
+    "from-sql-server-agent",
+    "getting-started",
+    "operations",
+    "outbox",
+    "promises",
+    "shapes",
+)
+_POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where Postgres, which does not run as root, may come, too."""
+    made = Path(tempfile.mkdtemp(prefix="rallypoint-page-", dir=pytest_rallypoint._in_memory()))
+    made.chmod(0o711)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_page_shows_is_what_is_printed(
+    name: str, folder: Path, rallypoint_program: str
+) -> None:
+    file = TOP / "docs" / f"{name}.md"
+    text = file.read_text()
+    found = pages.steps(text)
+    assert found
+    if (examples := TOP / "examples" / name).exists():
+        shutil.copytree(examples, folder, dirs_exist_ok=True)
+    programs = Path(rallypoint_program).absolute().parent
+    path = os.pathsep.join([str(programs), *map(str, _POSTGRES), os.environ["PATH"]])
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RALLYPOINT_")}
+    environment = {**kept, "PATH": path, "HOME": str(folder)}
+    if any(step.command.startswith("rallypoint serve") for step in found):
+        address = _free_address()
+        own = {
+            "RALLYPOINT_LISTEN": address,
+            "RALLYPOINT_REPLICA": "a",
+            "RALLYPOINT_SERVER": f"http://{address}",
+            "RALLYPOINT_DATA_DIR": str(folder / "data"),
+        }
+        pages.run(found, folder, environment | own)
+    else:
+        server = RallypointServer(rallypoint_program, ["--replica-name", "a"])
+        try:
+            server.start()
+            pages.run(found, folder, environment | _of(server))
+        finally:
+            server.remove()
+    if os.environ.get("PAGES_UPDATE"):
+        file.write_text(pages.updated(text, found))
+    for step in found:
+        assert step.fits(), f"{step.command}shows\n{step.shown}\nprints\n{step.printed}"
+
+
+def _of(server: RallypointServer) -> dict[str, str]:
+    """What a shell is told of a server, and of the database of its target."""
+    database = urlsplit(server.target_url)
+    host, _, port = database.netloc.rpartition("@")[2].rpartition(":")
+    return {
+        "RALLYPOINT_SERVER": server.url,
+        "RALLYPOINT_DATABASE": f"postgres://rallypoint@{host}:{port}/rallypoint",
+        "RALLYPOINT_ADMIN_URL": f"postgres://postgres@{host}:{port}/app",
+        "PGHOST": unquote(host),
+        "PGPORT": port,
+        "PGUSER": "app",
+        "PGDATABASE": "app",
+    }
+
+
+def _free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "is_same"),
+    [
+        ("1 of 2 succeeded\n", "1 of 2 succeeded\n", True),
+        ("1 of 2 succeeded\n", "0 of 2 succeeded\n", False),
+        ("task  1  0.010 s\n", "task 1   1.250 s\n", True),
+        ("a\n…\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n…\nd\n", "a\nb\nc\n", False),
+        ("pid … ends\n", "pid 4711 ends\n", True),
+        ("a\n", "a\nb\n", False),
+    ],
+)
+def test_what_counts_as_the_same(shown: str, printed: str, is_same: bool) -> None:
+    assert pages.fits(shown, printed) is is_same
+
+
+def test_a_block_that_nobody_runs_is_refused() -> None:
+    with pytest.raises(ValueError, match="a block of kind 'cobol'"):
+        pages.steps("```cobol\nSTOP RUN.\n```\n")
+
+
+def test_the_figures_for_sizing_are_those_that_were_measured() -> None:
+    """After another `make bench` the page is brought up to date."""
+    measured = (TOP / "benches" / "RESULTS.md").read_text()
+    figures = re.findall(r"\*\*(\d.*?)\*\*", (TOP / "docs" / "sizing.md").read_text())
+    assert len(figures) > 20
+    assert [figure for figure in figures if figure.split("%")[0].strip() not in measured] == []
+
+
+def test_every_page_is_run_or_run_elsewhere() -> None:
+    """A new page is added to NAMES, unless it has nothing to run."""
+    elsewhere = {"cli", "control-table", "failed-night", "guard", "http", "log", "metrics"}
+    elsewhere |= {"page", "schedules", "security"}
+    for file in (TOP / "docs").glob("*.md"):
+        if file.stem not in {*NAMES, *elsewhere}:
+            assert pages.kinds(file.read_text()) <= {"{toctree}"}, file.name
