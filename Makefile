@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs python python-test api-image setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs python python-test docs api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -21,7 +21,8 @@ help:
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make stubs      of the API for Go, Java, Python and TypeScript, into target/stubs; nothing may warn'
 	@echo 'make python     the Python package, into clients/python/dist'
-	@echo 'make python-test  its lints, types and tests on a real server (RALLYPOINT_BIN=file, else a debug build)'
+	@echo 'make python-test  its lints, types and tests, and the commands of docs/, on a real server (RALLYPOINT_BIN=file, else a debug build)'
+	@echo 'make docs       the documentation as a site, into target/site; a broken link fails'
 	@echo 'make api-image  at a release: what callers may rely on from now on (docs/decisions/0125)'
 	@echo 'make calendar   due times of 30 zones in 5 years, beside an expansion in Python minute by minute'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
@@ -77,6 +78,9 @@ python:
 python-test: setup-test
 	$(if $(RALLYPOINT_BIN),,@cargo build --quiet --bin rallypoint)
 	@RALLYPOINT_BIN=$(or $(RALLYPOINT_BIN),$(abspath $(TARGET)/debug/rallypoint)) .ci/python test
+
+docs:
+	@.ci/docs $(TARGET)/site
 
 api-image:
 	@.ci/buf build --exclude-source-info -o proto/v1.binpb
