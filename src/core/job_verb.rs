@@ -97,12 +97,19 @@ pub enum JobVerb {
     /// Fire jobs.
     StartAgent,
     /// Fire nothing.
-    StopAgent {
-        /// What becomes of runs.
-        mode: StopMode,
-        /// Why.
-        reason: Arc<str>,
-    },
+    StopAgent(StopAgent),
+}
+
+/// How the agent is stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopAgent {
+    /// What becomes of runs.
+    pub mode: StopMode,
+    /// Why.
+    pub reason: Arc<str>,
+    /// The call goes on with the stop of then ([`AgentView::goes_on`]): without effect when the
+    /// agent was started since.
+    pub goes_on: Option<Time>,
 }
 
 /// Due times in the past that have had no run, as the journal was read.
@@ -203,6 +210,9 @@ pub struct AgentView {
     pub running: Vec<(JobKey, RunImage)>,
     /// How many go on.
     pub count: usize,
+    /// More runs are to be cancelled than one batch bears: by the same call once more, which says
+    /// this.
+    pub goes_on: Option<Time>,
 }
 
 /// Counts over all jobs.
@@ -241,6 +251,8 @@ pub enum JobReject {
     FollowsItself(Vec<Arc<str>>),
     /// This job follows it.
     JobFollowed(Arc<str>),
+    /// So many jobs follow this one, which is the most.
+    ManyFollow(Arc<str>, usize),
     /// A run goes on, and there may be one at a time.
     JobRuns(Time),
     /// The job has no run of this due time that goes on.

@@ -183,8 +183,8 @@ impl Jobs {
                 let known = known.as_deref();
                 self.finish_run(turn, limits, caller, (name, *due), report, known)
             }
-            JobVerb::StartAgent => Ok(self.start_agent(turn, limits, caller)),
-            JobVerb::StopAgent { mode, reason } => Ok(self.stop_agent(turn, caller, *mode, reason)),
+            JobVerb::StartAgent => Ok(self.start_agent(turn, caller)),
+            JobVerb::StopAgent(stop) => Ok(self.stop_agent(turn, limits, caller, stop)),
         };
         match answered {
             Ok(reply) => Reply::Job(Box::new(reply)),

@@ -1,16 +1,18 @@
-//! What one batch of commands yields in numbers, for metrics. Nothing is decided by it, and it is
+//! What one batch of commands yields for metrics and traces. Nothing is decided by it, and it is
 //! not remembered: what happened before a crash stays counted only where it was shown.
 
-use super::{Outcome, Work};
+use super::{Outcome, Traced, Work};
 use std::time::Duration;
 
-/// Numbers of one batch.
+/// What one batch has done.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Tasks that ended, by their work and outcome.
     pub ended: Vec<(Work, Outcome, u64)>,
     /// How long after its due time each run began that a schedule names.
     pub start_delays: Vec<Duration>,
+    /// What has ended of tasks that are traced.
+    pub traced: Vec<Traced>,
 }
 
 impl Tally {

@@ -4,6 +4,8 @@
 mod bad_claims;
 #[cfg(test)]
 mod bad_jobs;
+#[cfg(test)]
+mod bad_waits;
 mod claims;
 mod conversations;
 mod copies;
@@ -23,6 +25,7 @@ mod retries;
 mod standstill;
 mod streams;
 mod submits;
+mod waits;
 
 #[cfg(test)]
 pub(crate) use crash::Crash;
@@ -84,7 +87,9 @@ impl Verdict {
         line::rates_are_kept(facts, &mut verdict);
         leases::renewed_claims_live(facts, &mut verdict);
         leases::a_repeated_claim_is_one(facts, &mut verdict);
-        leases::nobody_waits_for_the_dead(facts, &mut verdict);
+        waits::nobody_waits_without_a_reason(facts, &mut verdict);
+        leases::what_has_ended_stays_ended(facts, &mut verdict);
+        leases::no_hold_is_too_long(facts, &mut verdict);
         leases::every_claim_ends(facts, &mut verdict);
         jobs::a_due_time_has_one_run(facts, &mut verdict);
         jobs::every_due_time_has_a_row(facts, &mut verdict);

@@ -15,6 +15,9 @@ pub(crate) struct Use {
 pub(crate) struct Definition {
     pub capacity: u32,
     pub lock_delay: i64,
+    /// The longest hold.
+    #[serde(default)]
+    pub max_hold: Option<i64>,
     /// So many permits come back in a period.
     pub refill: Option<(u32, i64)>,
     pub reader_preferred: bool,
@@ -28,6 +31,7 @@ pub(crate) enum Call {
     Renew,
     Look,
     Release,
+    ForceRelease,
     /// Of the Rust client, which makes calls of its own.
     Client,
 }

@@ -15,6 +15,9 @@ pub(crate) enum JobEntry {
         side_by_side: bool,
         /// Programs claim its runs.
         claimed: bool,
+        /// How often a run may be repeated. `None`: in histories of before this was recorded.
+        #[serde(default)]
+        repeats: Option<i32>,
     },
     /// A due time has a row, or a range of them.
     Run(JobRun),
@@ -39,6 +42,8 @@ pub(crate) enum JobEntry {
     /// The agent was stopped: schedulers of runs, soon after that was acknowledged and before it
     /// was started again.
     Stopped { before: i64, after: i64 },
+    /// When the agent was stopped for good, by the time of the service.
+    StoppedForGood { at: i64 },
     /// The agent was stopped, and what ran was waited for: runs that run nevertheless.
     Drained { left: i64 },
 }

@@ -62,6 +62,7 @@ impl Fixtures {
             Arc::new(Spec {
                 work: targets[0].clone(),
                 options,
+                trace: None,
             })
         };
         let error = |code: &str, message: &str| {
@@ -73,6 +74,7 @@ impl Fixtures {
         let elsewhere = Arc::new(Spec {
             work: targets[1].clone(),
             options: TaskOptions::default(),
+            trace: None,
         });
         let mut specs: Vec<_> = all_options().into_iter().chain(more).map(spec).collect();
         specs.extend([elsewhere.clone(), elsewhere]);
@@ -86,6 +88,7 @@ impl Fixtures {
             noop: Arc::new(Spec {
                 work: Work::Noop,
                 options: TaskOptions::default(),
+                trace: None,
             }),
             failures: [
                 error("22012", "division by zero"),
@@ -129,6 +132,7 @@ impl Fixtures {
                         deadline,
                         ..TaskOptions::default()
                     },
+                    trace: None,
                 })
             }
             _ => rng.one_of(&self.specs).clone(),

@@ -1,6 +1,6 @@
-//! Model callers that keep jobs: they define them, change, pause and resume them, ask for runs and
-//! backfills and cancel runs; claimants do the runs of one of them; and an operator stops and
-//! starts the agent.
+//! Model callers that keep jobs: they define them, change, delete, pause and resume them, ask for
+//! runs and backfills and cancel runs; claimants do the runs of one of them; and an operator stops
+//! and starts the agent.
 
 mod claims;
 
@@ -10,8 +10,8 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Caller, Command, JobReject, JobReply, JobSettings, JobVerb, Misfire, Namespace, NewJob,
-        OnFailure, Order, Overlap, Packed, Reject, Reply, Rerun, Run, RunKey, Settings, StopMode,
-        Submit, Ticket, Time,
+        OnFailure, Order, Overlap, Packed, Reject, Reply, Rerun, Run, RunKey, Settings, StopAgent,
+        StopMode, Submit, Ticket, Time,
         schedule::{RuleText, ScheduleText},
     },
 };
@@ -46,6 +46,8 @@ pub(crate) struct JobKeepers {
     /// Runs that were told of.
     known: Vec<(Arc<str>, Time)>,
     claims: Claims,
+    /// A call that stops the agent and is to go on.
+    stopping: Option<JobVerb>,
     /// Backfills that were asked for.
     backfills: Vec<JobVerb>,
 }
@@ -61,6 +63,7 @@ impl JobKeepers {
             runs: BTreeMap::new(),
             known: Vec::new(),
             claims: Claims::default(),
+            stopping: None,
             backfills: Vec::new(),
         }
     }
@@ -69,6 +72,9 @@ impl JobKeepers {
     pub(crate) fn act(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> Option<Envelope> {
         if !self.rng.percent(15) {
             return None;
+        }
+        if let Some(call) = self.stop_on() {
+            return Some(call);
         }
         let verb = match self.unknown.pop() {
             Some(verb) => verb,
@@ -84,10 +90,17 @@ impl JobKeepers {
 
     /// The operator stops the agent for good.
     pub(crate) fn stop(&mut self) -> Envelope {
-        self.say(JobVerb::StopAgent {
+        self.say(JobVerb::StopAgent(StopAgent {
             mode: StopMode::CancelRunning,
             reason: "the end".into(),
-        })
+            goes_on: None,
+        }))
+    }
+
+    /// A call that stops the agent goes on, as the service has it do.
+    pub(crate) fn stop_on(&mut self) -> Option<Envelope> {
+        let verb = self.stopping.take()?;
+        Some(self.say(verb))
     }
 
     fn say(&mut self, verb: JobVerb) -> Envelope {
@@ -106,7 +119,7 @@ impl JobKeepers {
 
     fn verb(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> JobVerb {
         let name: Arc<str> = (*self.rng.one_of(&NAMES)).into();
-        match self.rng.below(23) {
+        match self.rng.below(27) {
             0..=5 => JobVerb::Run {
                 name,
                 request: Some(Uuid::from_u128(1 + u128::from(self.rng.next()))),
@@ -125,15 +138,25 @@ impl JobKeepers {
                 name,
                 reason: "why".into(),
             },
-            11 => JobVerb::StopAgent {
+            11 => JobVerb::StopAgent(StopAgent {
                 mode: match self.rng.percent(50) {
                     true => StopMode::Drain,
                     false => StopMode::CancelRunning,
                 },
                 reason: "why".into(),
-            },
+                goes_on: None,
+            }),
             12..=15 => JobVerb::StartAgent,
             16..=18 => self.backfill(name, jobs),
+            // One that others follow stays.
+            19 => JobVerb::Delete {
+                name,
+                version: None,
+            },
+            20..=22 => JobVerb::Create {
+                job: self.job(fixtures, &name),
+                name,
+            },
             _ => JobVerb::Resume(name),
         }
     }
@@ -153,16 +176,14 @@ impl JobKeepers {
         let rng = &mut self.rng;
         let claimed = name == CLAIMED;
         let second = Duration::from_secs(1);
+        let (rule, jitter) = rule(rng);
         let settings = JobSettings {
             schedule: ScheduleText {
-                rule: RuleText::Interval {
-                    every: second * (1 + rng.below(40) as u32),
-                    phase: Duration::ZERO,
-                },
+                rule,
                 time_zone: "UTC".to_owned(),
                 dst_gap: None,
                 dst_fold: None,
-                jitter: Duration::ZERO,
+                jitter,
                 start: String::new(),
                 end: String::new(),
                 exclude: Vec::new(),
@@ -226,6 +247,16 @@ impl JobKeepers {
         };
         match (verb, reply) {
             (JobVerb::Create { .. }, _) => self.defined += 1,
+            // Another job may have its name from now on.
+            (JobVerb::Delete { .. }, _) => self.runs.clear(),
+            (JobVerb::StopAgent(stop), JobReply::Agent(view, _)) => {
+                self.stopping = view.goes_on.map(|then| {
+                    JobVerb::StopAgent(StopAgent {
+                        goes_on: Some(then),
+                        ..stop
+                    })
+                });
+            }
             (JobVerb::Run { name, request, .. }, JobReply::Run(run, _)) => {
                 let request = request.expect("each has one");
                 let known = *self.runs.entry(request).or_insert(run.key);
@@ -259,6 +290,21 @@ impl JobKeepers {
             self.unknown.extend(self.asked.remove(&ticket));
         }
     }
+}
+
+/// At equal distances, with jitter now and then, or whenever another job has succeeded.
+fn rule(rng: &mut Rng) -> (RuleText, Duration) {
+    if rng.percent(20) {
+        let leader = (*rng.one_of(&NAMES)).to_owned();
+        return (RuleText::After(leader), Duration::ZERO);
+    }
+    let every = Duration::from_secs(1 + rng.below(40));
+    let jitter = match rng.percent(30) {
+        true => every / 2,
+        false => Duration::ZERO,
+    };
+    let phase = Duration::ZERO;
+    (RuleText::Interval { every, phase }, jitter)
 }
 
 /// Settings of the schedulers of runs: half a question about a claim has no meaning.

@@ -246,10 +246,10 @@ impl<'a> World<'a> {
             running: self.executors.occupied(),
             streams: &self.callers.streams,
         };
-        self.journal.oracle.settled(&outside);
-        self.journal.oracle.jobs.settled(self.now);
-        let unstopped = self.executors.unstopped();
-        self.journal.oracle.nothing_goes_on_unasked(&unstopped);
+        let oracle = &mut self.journal.oracle;
+        oracle.settled(&outside);
+        oracle.jobs.settled(self.now);
+        oracle.nothing_goes_on_unasked(&self.executors.unstopped());
     }
 
     fn executors_report(&mut self, events: &mut Vec<Event>) {
@@ -330,12 +330,12 @@ impl<'a> World<'a> {
         self.callers.give_up();
         let mut events = self.all_slots();
         events.extend(self.resume_everything());
-        // The first call may find the shard owned elsewhere, and be lost. What never ends by itself
-        // needs a CANCEL.
+        // The first call may be lost with its owner. What never ends by itself needs a CANCEL.
         let (mut calls, mut stops, mut timers) = (3, 3, MOST_TIMERS);
         for step in 0..LAST_STEPS {
             self.journal_answers(&mut events);
             self.executors_report(&mut events);
+            events.extend(self.job_keepers.stop_on().map(Event::Command));
             self.feed(std::mem::take(&mut events));
             self.bodies_arrive();
             let due = self.machine.next_due();

@@ -1,23 +1,19 @@
 //! The agent: whether jobs are fired at all. Both verbs may be repeated.
 
-use super::Jobs;
+use super::{Jobs, timers::has_many_rows};
 use crate::core::{
     AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, RunImage, RunKey, RunReason, RunState,
-    StopMode, Turn, model::limits::Limits,
+    StopAgent, StopMode, Turn, model::limits::Limits,
 };
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 /// Runs that an answer names.
 const NAMED: usize = 100;
 
 impl Jobs {
-    /// Fires jobs. Due times since the stop go by the rules for those that nobody served.
-    pub(super) fn start_agent(
-        &mut self,
-        turn: &mut Turn,
-        limits: &Limits,
-        caller: &Caller,
-    ) -> JobReply {
+    /// Fires jobs. Due times since the stop go by the rules for those that nobody served. What is
+    /// to start does so with this batch and the next ones, as much as each bears.
+    pub(super) fn start_agent(&mut self, turn: &mut Turn, caller: &Caller) -> JobReply {
         let changes = self.agent.is_stopped;
         if changes {
             self.agent = AgentImage {
@@ -29,26 +25,30 @@ impl Jobs {
             };
             turn.out.records.jobs.agent = Some(self.agent.clone());
             let all: Vec<JobNo> = self.jobs.keys().copied().collect();
-            for no in all {
-                self.set_timer(no);
-                let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
-                open.into_iter().for_each(|key| self.set_run_timer(key));
-                // Of a paused job, runs that somebody asked for.
-                self.take_turns(turn, no);
-            }
-            self.settle(turn, limits);
+            all.into_iter().for_each(|no| self.set_timer(no));
+            let open: Vec<RunKey> = self.runs.keys().copied().collect();
+            open.into_iter().for_each(|key| self.set_run_timer(key));
+            // Also of paused jobs: runs that somebody asked for.
+            self.turns_later();
         }
         JobReply::Agent(self.agent_view(), changes)
     }
 
-    /// Fires nothing more. What runs goes on, or is cancelled.
+    /// Fires nothing more. What runs goes on, or is cancelled, as many runs as one batch bears: the
+    /// answer says whether the call is to go on. One that goes on leaves alone what has changed
+    /// since.
     pub(super) fn stop_agent(
         &mut self,
         turn: &mut Turn,
+        limits: &Limits,
         caller: &Caller,
-        mode: StopMode,
-        reason: &Arc<str>,
+        stop: &StopAgent,
     ) -> JobReply {
+        let goes_on = stop.goes_on.is_some();
+        let is_it = stop.goes_on == self.agent.stopped_at && self.agent.is_stopped;
+        if goes_on && !is_it {
+            return JobReply::Agent(self.agent_view(), false);
+        }
         let changes = !self.agent.is_stopped;
         if changes {
             self.agent = AgentImage {
@@ -56,26 +56,42 @@ impl Jobs {
                 changed_at: turn.now,
                 stopped_at: Some(turn.now),
                 changed_by: caller.name.clone(),
-                reason: reason.clone(),
+                reason: stop.reason.clone(),
             };
             turn.out.records.jobs.agent = Some(self.agent.clone());
         }
-        if mode == StopMode::CancelRunning {
-            let open: Vec<(RunKey, RunState)> = self
-                .runs
-                .iter()
-                .map(|(key, run)| (*key, run.state))
-                .collect();
-            for (key, state) in open {
-                match state {
-                    RunState::Running => {
-                        self.cancel(turn, key, RunReason::AgentStopped, &caller.name)
-                    }
-                    _ => self.give_up(turn, key, RunState::Cancelled, RunReason::AgentStopped),
-                }
+        let is_over = stop.mode == StopMode::Drain || self.cancel_all(turn, limits, caller);
+        let view = AgentView {
+            goes_on: self.agent.stopped_at.filter(|_| !is_over),
+            ..self.agent_view()
+        };
+        JobReply::Agent(view, changes)
+    }
+
+    /// Cancels what runs and what waits. Returns whether that was all there is.
+    fn cancel_all(&mut self, turn: &mut Turn, limits: &Limits, caller: &Caller) -> bool {
+        let open = self.runs.iter().map(|(key, run)| (*key, run.state));
+        let open: Vec<(RunKey, RunState)> = open.collect();
+        // What is being cancelled already adds no row.
+        for (key, state) in open {
+            if has_many_rows(turn, limits) {
+                return false;
+            }
+            match state {
+                RunState::Running => self.cancel(turn, key, RunReason::AgentStopped, &caller.name),
+                _ => self.give_up(turn, key, RunState::Cancelled, RunReason::AgentStopped),
             }
         }
-        JobReply::Agent(self.agent_view(), changes)
+        true
+    }
+
+    /// Runs that wait take their turns where these may have come.
+    pub(super) fn turns_later(&mut self) {
+        let waiting = |run: &&RunImage| run.state == RunState::Waiting;
+        let jobs: BTreeSet<JobNo> = (self.runs.values().filter(waiting))
+            .map(|run| run.key.job)
+            .collect();
+        jobs.into_iter().for_each(|no| self.turn_later(no));
     }
 
     fn agent_view(&self) -> AgentView {
@@ -92,6 +108,7 @@ impl Jobs {
             image: self.agent.clone(),
             running: runs().filter_map(named).take(NAMED).collect(),
             count: runs().count(),
+            goes_on: None,
         }
     }
 }

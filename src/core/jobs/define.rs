@@ -39,7 +39,7 @@ impl Jobs {
                 wait: None,
             });
         }
-        self.check_follows(&key, &job.settings.schedule)?;
+        self.check_follows(limits, &key, &job.settings.schedule)?;
         self.last = JobNo(self.last.0 + 1);
         let image = JobImage {
             no: self.last,
@@ -74,7 +74,7 @@ impl Jobs {
         if known.image.settings.claimed != job.settings.claimed {
             return Err(Reject::Job(JobReject::ClaimedChanged));
         }
-        self.check_follows(&key_of(caller, name), &job.settings.schedule)?;
+        self.check_follows(limits, &key_of(caller, name), &job.settings.schedule)?;
         self.pass(turn, limits, no);
         if !is_due_alike(&self.jobs[&no].image.settings, &job.settings) {
             self.pass_early(turn, limits, no);

@@ -35,12 +35,26 @@ impl Jobs {
         }
     }
 
-    /// A job follows one that exists, and not itself over others.
+    /// A job follows one that exists, that not too many others follow, and not itself over others.
     pub(super) fn check_follows(
         &self,
+        limits: &Limits,
         key: &JobKey,
         schedule: &ScheduleText,
     ) -> Result<(), Reject> {
+        let own = self.by_name.get(key);
+        let followed = schedule.follows().map(|name| JobKey {
+            namespace: key.namespace.clone(),
+            name: name.into(),
+        });
+        if let Some(followed) = followed
+            && let Some(those) = self.followers.get(&followed)
+            && those.len() >= limits.followers
+            && own.is_none_or(|own| !those.contains(own))
+        {
+            let (name, most) = (followed.name, limits.followers);
+            return Err(Reject::Job(JobReject::ManyFollow(name, most)));
+        }
         let mut way: Vec<Arc<str>> = vec![key.name.clone()];
         let mut before: Option<Arc<str>> = schedule.follows().map(Into::into);
         while let Some(name) = before {

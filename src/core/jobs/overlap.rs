@@ -153,16 +153,15 @@ impl Jobs {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        let asks_target = run.state == RunState::Running
-            && matches!(
-                run.reason,
-                Some(RunReason::ClaimantLost | RunReason::Reported | RunReason::MaxRuntime)
-            )
-            && self
-                .jobs
-                .get(&key.job)
-                .is_some_and(|job| job.image.settings.claimed);
-        if asks_target {
+        // A job that is deleted is not known any more: the reason says that its run is a question.
+        let is_open = match run.reason {
+            Some(RunReason::ClaimantLost | RunReason::Reported | RunReason::MaxRuntime) => true,
+            other => reason == RunReason::JobDeleted && other != Some(reason),
+        };
+        let job = self.jobs.get(&key.job);
+        let is_claimed = job.is_some_and(|job| job.image.settings.claimed);
+        let asks_target = run.state == RunState::Running && run.handle.is_some() && is_claimed;
+        if asks_target && is_open {
             // It is not offered again. What the target says is waited for: the work may be done.
             run.reason = Some(reason);
             if !by.is_empty() {

@@ -33,6 +33,8 @@ impl Jobs {
         let (deleted, runs) = (&mut jobs.deleted, &jobs.runs);
         deleted.retain(|no, _| runs.range(RunKey::all_of(*no)).next().is_some());
         jobs.find_missing_claims();
+        // An earlier owner may have left some of them to a later batch.
+        jobs.turns_later();
         jobs
     }
 

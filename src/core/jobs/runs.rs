@@ -16,9 +16,10 @@ impl Jobs {
         self.start_again(turn, key);
     }
 
-    /// A run starts if nothing keeps it waiting.
+    /// A run starts if nothing keeps it waiting: another run, or a batch that starts much already.
     pub(super) fn start_or_wait(&mut self, turn: &mut Turn, image: RunImage) {
-        match self.is_free_for(&image) && self.may_start(&image) {
+        let is_full = self.is_full() && !self.is_claimed(image.key.job);
+        match !is_full && self.is_free_for(&image) && self.may_start(&image) {
             true => self.start(turn, image),
             false => self.wait(turn, image),
         }

@@ -12,14 +12,13 @@ use crate::core::{
 impl Jobs {
     /// Does what is due, as much as one batch bears.
     pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits) {
-        self.started_bytes = 0;
-        for _ in 0..limits.timers_per_batch {
+        for done in 0..limits.timers_per_batch {
             let first = self.timers.first().copied();
             let Some((at, wake)) = first.filter(|(at, _)| *at <= turn.now) else {
                 return;
             };
-            let rows = turn.out.records.jobs.runs.len();
-            if rows >= limits.timers_per_batch || self.started_bytes >= CALL_BYTES {
+            // Commands may have filled every batch, and nothing waits for ever behind them.
+            if done > 0 && (self.is_full() || has_many_rows(turn, limits)) {
                 return;
             }
             self.timers.remove(&(at, wake));
@@ -29,8 +28,26 @@ impl Jobs {
                 Wake::Job(no) => self.pass(turn, limits, no),
                 Wake::Run(key) => self.wake_run(turn, key),
                 Wake::Claim(key) => self.wake_claim(turn, limits, key),
+                Wake::Turn(no) => self.take_turns(turn, no),
             }
         }
+    }
+
+    /// This batch starts no further runs: their tasks are as many bytes as those of the largest
+    /// call.
+    pub(super) fn is_full(&self) -> bool {
+        self.started_bytes >= CALL_BYTES
+    }
+
+    /// The batch is sealed.
+    pub(crate) fn end_batch(&mut self) {
+        self.started_bytes = 0;
+    }
+
+    /// Has the runs of a job that wait take their turns in a later batch, or later in this one:
+    /// before due times, which meet what runs.
+    pub(super) fn turn_later(&mut self, no: JobNo) {
+        self.timers.insert((Time(0), Wake::Turn(no)));
     }
 
     /// When `settle` has something to do even without a command.
@@ -121,4 +138,9 @@ impl Jobs {
     pub(super) fn check_later(&mut self, key: RunKey) {
         self.steps.push_back(Step::Check(key));
     }
+}
+
+/// Whether a batch has as many rows of runs as it bears.
+pub(super) fn has_many_rows(turn: &Turn, limits: &Limits) -> bool {
+    turn.out.records.jobs.runs.len() >= limits.timers_per_batch
 }

@@ -32,6 +32,9 @@ impl Jobs {
             return;
         }
         while let Some(key) = self.next_turn(no) {
+            if self.is_full() {
+                return self.turn_later(no);
+            }
             match self.runs[&key].closes {
                 Some(closes) if closes <= turn.now => {
                     self.give_up(turn, key, RunState::Missed, RunReason::WindowClosed);

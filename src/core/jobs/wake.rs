@@ -10,4 +10,6 @@ pub(crate) enum Wake {
     Run(RunKey),
     /// The lease of a claim.
     Claim(RunKey),
+    /// Runs of a job that wait for their turn, which may have come.
+    Turn(JobNo),
 }

@@ -64,6 +64,8 @@ pub struct Limits {
     pub jobs: usize,
     /// Runs of one job that wait.
     pub waiting_runs: usize,
+    /// Jobs that follow one job: all of them have a row in the batch in which its run ends.
+    pub followers: usize,
     /// How late a run may start although a later due time has passed: what was due before is
     /// missed.
     pub late_start: Duration,
@@ -126,6 +128,7 @@ impl Limits {
         ended_claims: 100_000,
         jobs: 100_000,
         waiting_runs: 1_000,
+        followers: 1_000,
         late_start: Duration::from_secs(2),
         latest_start: Duration::from_secs(60),
         longest_offer: Duration::from_secs(7 * 86_400),

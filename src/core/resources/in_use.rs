@@ -26,7 +26,9 @@ pub(crate) struct InUse {
     pub held: BTreeMap<ClaimNo, Mode>,
     /// Permits of `held`.
     used: u64,
-    exclusive: bool,
+    /// How many of `held` have all of it. After a takeover with a clock that is behind, one that
+    /// has lost it keeps others out once more, beside whoever has got it since.
+    writers: u32,
     /// Claims that wait, first in line first.
     pub queue: BTreeMap<ClaimNo, Waiter>,
     /// Those of `queue` that share.
@@ -46,7 +48,7 @@ impl InUse {
             settings,
             held: BTreeMap::new(),
             used: 0,
-            exclusive: false,
+            writers: 0,
             queue: BTreeMap::new(),
             readers: BTreeSet::new(),
             missing: None,
@@ -68,9 +70,9 @@ impl InUse {
 
     /// Permits in use or missing: all of them when it is held exclusively.
     pub(crate) fn used(&self, now: Time) -> u64 {
-        match self.exclusive {
-            true => self.used.max(self.settings.capacity.into()),
-            false => self.used + self.missing_parts(now).div_ceil(PARTS),
+        match self.writers {
+            0 => self.used + self.missing_parts(now).div_ceil(PARTS),
+            _ => self.used.max(self.settings.capacity.into()),
         }
     }
 
@@ -104,7 +106,7 @@ impl InUse {
     pub(crate) fn hold(&mut self, no: ClaimNo, mode: Mode) {
         self.held.insert(no, mode);
         match mode {
-            Mode::Exclusive => self.exclusive = true,
+            Mode::Exclusive => self.writers += 1,
             Mode::Shared(permits) => self.used += u64::from(permits),
         }
     }
@@ -120,7 +122,7 @@ impl InUse {
 
     pub(crate) fn give_back(&mut self, no: ClaimNo) {
         match self.held.remove(&no) {
-            Some(Mode::Exclusive) => self.exclusive = false,
+            Some(Mode::Exclusive) => self.writers -= 1,
             Some(Mode::Shared(permits)) => self.used -= u64::from(permits),
             None => {}
         }
@@ -146,7 +148,7 @@ impl InUse {
             capacity: u64::from(self.settings.capacity) * PARTS,
             all: self.settings.refill.map(|_| self.settings.capacity),
             used: self.used * PARTS + self.missing_parts(now),
-            is_closed: self.exclusive || self.settings.capacity == 0,
+            is_closed: self.writers > 0 || self.settings.capacity == 0,
         }
     }
 
@@ -250,4 +252,20 @@ impl Room {
         self.used += u64::from(permits) * PARTS;
         !self.is_closed && (before == 0 || self.used <= self.capacity)
     }
+}
+
+#[test]
+fn a_writer_that_was_lost_gives_back_nothing_of_the_one_after_it() {
+    let settings = ResourceSettings {
+        capacity: 1,
+        ..ResourceSettings::default()
+    };
+    let (mut lock, now) = (InUse::new(settings), Time(0));
+    lock.hold(ClaimNo(1), Mode::Exclusive);
+    lock.hold(ClaimNo(2), Mode::Exclusive);
+    lock.enqueue(ClaimNo(3), Mode::Exclusive);
+    lock.give_back(ClaimNo(1));
+    assert_eq!((lock.used(now), lock.next_in_line(now).next()), (1, None));
+    lock.give_back(ClaimNo(2));
+    assert_eq!(lock.next_in_line(now).next(), Some(ClaimNo(3)));
 }

@@ -6,6 +6,7 @@ mod changes;
 mod claims;
 mod failures;
 mod followers;
+mod large_batches;
 mod late_claims;
 mod offers;
 mod one_batch;
@@ -15,7 +16,8 @@ mod repeated;
 use super::world::{Task, World, order, submission};
 use crate::core::{
     Caller, Command, Handle, JobNo, JobReject, JobReply, JobSettings, JobVerb, Misfire, Namespace,
-    NewJob, Outcome, Overlap, Reject, Reply, RunImage, RunKey, RunReason, RunState, Settings, Time,
+    NewJob, Outcome, Overlap, Reject, Reply, RunImage, RunKey, RunReason, RunState, Settings,
+    StopAgent, StopMode, Time,
     schedule::{Period, RuleText, ScheduleText},
 };
 use std::{sync::Arc, time::Duration};
@@ -129,6 +131,14 @@ impl World {
             self.fail(handle, 1);
         }
     }
+}
+
+fn stop_verb(mode: StopMode, reason: Arc<str>) -> JobVerb {
+    JobVerb::StopAgent(StopAgent {
+        mode,
+        reason,
+        goes_on: None,
+    })
 }
 
 /// When a world begins: a whole minute.

@@ -11,37 +11,46 @@ use rallypoint_client::api::ClaimEnd;
 const SECOND_US: i64 = 1_000_000;
 
 /// A claim on one resource, by the times in seconds at which something is known of it.
-struct Claimed {
+pub(super) struct Claimed {
     id: u64,
     name: &'static str,
     permits: Option<u32>,
+    also: Option<&'static str>,
     entries: Vec<Entry>,
 }
 
-fn claim(id: u64, name: &'static str, permits: Option<u32>) -> Claimed {
+pub(super) fn claim(id: u64, name: &'static str, permits: Option<u32>) -> Claimed {
     Claimed {
         id,
         name,
         permits,
+        also: None,
         entries: Vec::new(),
     }
 }
 
-fn seconds(at: f64) -> i64 {
+pub(super) fn seconds(at: f64) -> i64 {
     (at * SECOND_US as f64) as i64
 }
 
 impl Claimed {
-    fn note(mut self, what: ClaimEntry) -> Claimed {
+    pub(super) fn note(mut self, what: ClaimEntry) -> Claimed {
         self.entries.push(Entry::Claim { id: self.id, what });
         self
     }
 
-    fn asked(self, at: f64) -> Claimed {
-        let uses = vec![Use {
-            name: self.name.into(),
+    /// It is to be about another resource, too, in the same way.
+    pub(super) fn also(&mut self, name: &'static str) {
+        self.also = Some(name);
+    }
+
+    pub(super) fn asked(self, at: f64) -> Claimed {
+        let names = [Some(self.name), self.also].into_iter().flatten();
+        let uses = names.map(|name| Use {
+            name: name.into(),
             permits: self.permits,
-        }];
+        });
+        let uses = uses.collect();
         self.note(ClaimEntry::Asked {
             at: seconds(at),
             uses,
@@ -50,7 +59,7 @@ impl Claimed {
         })
     }
 
-    fn shown(self, call: Call, at: f64, phase: Phase) -> Claimed {
+    pub(super) fn shown(self, call: Call, at: f64, phase: Phase) -> Claimed {
         let claim = self.id as i64;
         self.note(ClaimEntry::Shown {
             call,
@@ -61,15 +70,15 @@ impl Claimed {
         })
     }
 
-    fn waits(self, at: f64) -> Claimed {
+    pub(super) fn waits(self, at: f64) -> Claimed {
         self.shown(Call::Renew, at, Phase::Waiting)
     }
 
-    fn granted(self, at: f64, token: i64) -> Claimed {
+    pub(super) fn granted(self, at: f64, token: i64) -> Claimed {
         self.shown(Call::Acquire, at, Phase::Held(token))
     }
 
-    fn held(self, from: f64, to: f64, marks: (i64, i64)) -> Claimed {
+    pub(super) fn held(self, from: f64, to: f64, marks: (i64, i64)) -> Claimed {
         let held = |at, mark| ClaimEntry::Held {
             at: seconds(at),
             mark: Some(mark),
@@ -77,16 +86,16 @@ impl Claimed {
         self.note(held(from, marks.0)).note(held(to, marks.1))
     }
 
-    fn ended(self, at: f64, how: ClaimEnd) -> Claimed {
+    pub(super) fn ended(self, at: f64, how: ClaimEnd) -> Claimed {
         self.shown(Call::Release, at, Phase::Ended(how.into()))
     }
 
-    fn left(self, at: f64) -> Claimed {
+    pub(super) fn left(self, at: f64) -> Claimed {
         self.note(ClaimEntry::Left { at: seconds(at) })
     }
 }
 
-fn resource(name: &str, capacity: u32, at: f64) -> Entry {
+pub(super) fn resource(name: &str, capacity: u32, at: f64) -> Entry {
     defined(name, capacity, None, at)
 }
 
@@ -98,6 +107,7 @@ fn defined(name: &str, capacity: u32, refill: Option<(u32, i64)>, at: f64) -> En
         definition: Some(Definition {
             capacity,
             lock_delay: 0,
+            max_hold: None,
             refill,
             reader_preferred: name == "news",
         }),
@@ -119,7 +129,7 @@ fn minute() -> impl Iterator<Item = Entry> {
 }
 
 /// Whether the promise is checked in this history, and whether it is kept.
-fn judged(promise: &str, resources: Vec<Entry>, claims: Vec<Claimed>) -> (bool, bool) {
+pub(super) fn judged(promise: &str, resources: Vec<Entry>, claims: Vec<Claimed>) -> (bool, bool) {
     let claims = claims.into_iter().flat_map(|claim| claim.entries);
     let entries = resources.into_iter().chain(claims).chain(minute());
     let verdict = Verdict::of(&Facts::gather(entries));
@@ -130,7 +140,7 @@ fn judged(promise: &str, resources: Vec<Entry>, claims: Vec<Claimed>) -> (bool, 
 }
 
 #[track_caller]
-fn tells_apart(
+pub(super) fn tells_apart(
     promise: &str,
     resources: fn() -> Vec<Entry>,
     good: Vec<Claimed>,
@@ -140,7 +150,7 @@ fn tells_apart(
     assert_eq!(judged(promise, resources(), bad), (true, false), "bad");
 }
 
-fn lock() -> Vec<Entry> {
+pub(super) fn lock() -> Vec<Entry> {
     vec![resource("lock", 1, 0.0)]
 }
 
@@ -355,28 +365,6 @@ fn a_call_that_makes_two_claims_is_noticed() {
         vec![one]
     };
     tells_apart(promise, lock, repeated(1), repeated(2));
-}
-
-#[test]
-fn who_waits_for_a_lease_that_is_over_is_noticed() {
-    let promise = "nobody waits for the dead";
-    // It may hold until the fourth second, and the service may take a moment.
-    let waits_until = |at| {
-        vec![
-            claim(1, "lock", None).asked(1.0).granted(1.1, 1).left(2.0),
-            claim(2, "lock", None).asked(2.5).waits(3.0).waits(at),
-        ]
-    };
-    tells_apart(promise, lock, waits_until(5.0), waits_until(6.0));
-    // Whoever holds it is a reason, and whoever waits behind is none.
-    let and = |other: Claimed| {
-        let mut claims = waits_until(6.0);
-        claims.push(other);
-        judged(promise, lock(), claims)
-    };
-    let another = || claim(3, "lock", None).asked(5.0);
-    assert_eq!(and(another().granted(5.1, 2)), (true, true));
-    assert_eq!(and(another().waits(5.5).waits(7.0)), (true, false));
 }
 
 #[test]

@@ -18,8 +18,9 @@ fn defined() -> Vec<JobEntry> {
         every: SECOND_US,
         side_by_side: job == "beside",
         claimed: job == "claimed",
+        repeats: Some(i32::from(job == "repeated")),
     };
-    ["job", "beside", "claimed"].map(job).into()
+    ["job", "beside", "claimed", "repeated"].map(job).into()
 }
 
 /// What became of the due time of a second.
@@ -63,16 +64,22 @@ fn tells_apart(promise: &str, good: Vec<JobEntry>, bad: Vec<JobEntry>) {
 #[test]
 fn a_due_time_with_two_schedulers_or_without_a_row_is_noticed() {
     let promise = "a due time has one run";
-    let with = |attempt, handles: &[&str]| {
-        let opened = handles.iter().map(|handle| opened("job", 7, handle));
+    let of = |job: &str, attempt, handles: &[&str]| {
+        let opened = handles.iter().map(|handle| opened(job, 7, handle));
         let run = JobRun {
             attempt,
-            ..run("job", 7)
+            ..run(job, 7)
         };
         opened.chain([JobEntry::Run(run)]).collect()
     };
+    let with = |attempt, handles: &[&str]| of("repeated", attempt, handles);
     tells_apart(promise, with(1, &["a"]), with(1, &["a", "b"]));
     tells_apart(promise, with(2, &["a", "b"]), with(2, &["a"]));
+    tells_apart(promise, with(1, &["a"]), with(1, &[]));
+    // More attempts than the job allows, each with a scheduler.
+    let three = || with(3, &["a", "b", "c"]);
+    tells_apart(promise, with(2, &["a", "b"]), three());
+    tells_apart(promise, of("job", 1, &["a"]), of("job", 2, &["a", "b"]));
     assert_eq!(judged(promise, vec![opened("job", 7, "a")]), (true, false));
 }
 
@@ -90,6 +97,57 @@ fn a_due_time_that_is_passed_over_or_counted_twice_is_noticed() {
     };
     tells_apart(promise, range(9, 10), range(9, 11));
     tells_apart(promise, range(9, 10), range(10, 10));
+}
+
+#[test]
+fn a_job_that_is_due_no_more_is_noticed() {
+    let stopped = |at: i64, rows: &[i64]| {
+        let jobs = defined().into_iter().map(|defined| match defined {
+            JobEntry::Defined { job, .. } => job,
+            other => panic!("{other:?}"),
+        });
+        let runs = jobs.flat_map(|job| rows.iter().map(move |due| run(&job, *due)));
+        let at = JobEntry::StoppedForGood {
+            at: at * SECOND_US + 1,
+        };
+        runs.map(JobEntry::Run).chain([at]).collect::<Vec<_>>()
+    };
+    let promise = "every due time has a row";
+    tells_apart(promise, stopped(60, &[58, 59, 60]), stopped(60, &[28, 29]));
+    tells_apart(promise, stopped(60, &[57, 58]), stopped(60, &[]));
+}
+
+#[test]
+fn a_set_clock_alone_excuses_no_runs_side_by_side() {
+    let meet = || {
+        let first = JobRun {
+            ended: Some(9 * SECOND_US),
+            ..run("job", 7)
+        };
+        [first, run("job", 8)].map(|run| Entry::Job(JobEntry::Run(run)))
+    };
+    let fault = |kind: &str, begun: i64, hurt: &[usize]| Entry::Fault {
+        kind: kind.into(),
+        begun: begun * SECOND_US,
+        ended: (begun + 1) * SECOND_US,
+        bites: 1,
+        hurt: hurt.into(),
+        what: String::new(),
+    };
+    let is_kept = |faults: Vec<Entry>| {
+        let defined = defined().into_iter().map(Entry::Job);
+        let entries = defined.chain(meet()).chain(faults);
+        let verdict = Verdict::of(&Facts::gather(entries));
+        let promise = "runs go on as their job allows";
+        !verdict.violations.contains_key(promise)
+    };
+    let set = || fault("ClockOfJournal", 1, &[]);
+    assert!(!is_kept(vec![set()]));
+    assert!(!is_kept(vec![set(), fault("Kill", 30, &[0])]));
+    assert!(
+        is_kept(vec![set(), fault("Kill", 3, &[0])]),
+        "it may go back"
+    );
 }
 
 #[test]

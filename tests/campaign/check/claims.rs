@@ -20,6 +20,7 @@ pub(crate) struct Shown {
 
 #[derive(Default)]
 pub(crate) struct Claim {
+    pub id: u64,
     pub begun: i64,
     pub uses: Vec<Use>,
     pub lease: i64,
@@ -56,7 +57,11 @@ pub(crate) struct Claims {
 impl Claims {
     pub(super) fn take(&mut self, entry: &Entry) {
         match entry {
-            Entry::Claim { id, what } => self.by_id.entry(*id).or_default().take(what),
+            Entry::Claim { id, what } => {
+                let claim = self.by_id.entry(*id).or_default();
+                claim.id = *id;
+                claim.take(what);
+            }
             Entry::Epoch { at, .. } => self.epochs.push(*at),
             Entry::OpenClaims { count } => self.open = Some(*count),
             Entry::Resource {
@@ -94,8 +99,18 @@ impl Claims {
 
     /// The highest capacity that may have been in force at some time between these.
     pub(super) fn capacity(&self, name: &str, from: i64, to: i64) -> u32 {
+        self.capacities(name, from, to).max().unwrap_or(0)
+    }
+
+    /// The lowest one, 0 if there may have been no such resource.
+    pub(super) fn least_capacity(&self, name: &str, from: i64, to: i64) -> u32 {
+        self.capacities(name, from, to).min().unwrap_or(0)
+    }
+
+    /// The capacities that may have been in force at some time between these.
+    fn capacities(&self, name: &str, from: i64, to: i64) -> impl Iterator<Item = u32> {
         let changes = self.changes_of(name);
-        let in_force = changes.iter().enumerate().filter(|(place, change)| {
+        let in_force = changes.iter().enumerate().filter(move |(place, change)| {
             let mut later = changes[place + 1..].iter().filter(|later| later.is_known);
             let replaced = later.next().map_or(i64::MAX, |later| later.ended);
             let until = match change.is_known {
@@ -104,8 +119,11 @@ impl Claims {
             };
             change.begun <= to && from <= until
         });
-        let capacities = in_force.filter_map(|(_, change)| Some(change.definition?.capacity));
-        capacities.max().unwrap_or(0)
+        in_force.map(|(_, change)| {
+            change
+                .definition
+                .map_or(0, |definition| definition.capacity)
+        })
     }
 }
 

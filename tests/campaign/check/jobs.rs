@@ -1,6 +1,6 @@
 //! Promises about recurring jobs and their runs.
 
-use super::{Facts, Verdict};
+use super::{Facts, Verdict, facts::Fault};
 use crate::{
     history::Entry,
     jobs::{JobEntry, JobRun},
@@ -20,6 +20,7 @@ pub(crate) struct Jobs {
     settled: BTreeMap<(String, i64), i64>,
     finished: BTreeSet<(String, i64)>,
     stopped: Vec<(i64, i64)>,
+    stopped_for_good: Option<i64>,
     /// What still ran when the agent had been stopped for long enough.
     drained: Vec<i64>,
 }
@@ -28,7 +29,12 @@ struct Defined {
     every: i64,
     side_by_side: bool,
     claimed: bool,
+    repeats: Option<i32>,
 }
+
+/// What is due so shortly before the agent is stopped for good may have no row: the owner may be
+/// busy, or the stop be decided before.
+const AT_THE_STOP_US: i64 = 5_000_000;
 
 /// How a claim ended that was finished in time, as the journal numbers it.
 const CLAIM_SUCCEEDED: i32 = 1;
@@ -44,11 +50,13 @@ impl Jobs {
                 every,
                 side_by_side,
                 claimed,
+                repeats,
             } => {
                 let defined = Defined {
                     every,
                     side_by_side,
                     claimed,
+                    repeats,
                 };
                 self.defined.insert(job, defined);
             }
@@ -67,6 +75,7 @@ impl Jobs {
             }
             JobEntry::Finished { job, due, .. } => _ = self.finished.insert((job, due)),
             JobEntry::Stopped { before, after } => self.stopped.push((before, after)),
+            JobEntry::StoppedForGood { at } => self.stopped_for_good = Some(at),
             JobEntry::Drained { left } => self.drained.push(left),
         }
     }
@@ -76,19 +85,24 @@ impl Jobs {
     }
 }
 
-/// However often the shard changed its owner, nothing was opened twice for an attempt.
+/// However often the shard changed its owner, nothing was opened twice for an attempt, and there
+/// are no more attempts than the job allows.
 pub(super) fn a_due_time_has_one_run(facts: &Facts, verdict: &mut Verdict) {
-    for (id, handles) in &facts.jobs.opened {
+    let promise = "a due time has one run";
+    let Jobs { runs, opened, .. } = &facts.jobs;
+    let (none, all) = (BTreeSet::new(), runs.keys().chain(opened.keys()));
+    for id in all.collect::<BTreeSet<_>>() {
         let defined = facts.jobs.defined.get(&id.0);
-        if defined.is_none_or(|defined| defined.claimed) {
+        let Some(defined) = defined.filter(|defined| !defined.claimed) else {
             continue;
-        }
-        let attempts = facts
-            .jobs
-            .runs
-            .get(id)
-            .map_or(0, |run| run.attempt as usize);
-        verdict.expect("a due time has one run", handles.len() == attempts, || {
+        };
+        let attempts = runs.get(id).map_or(0, |run| run.attempt);
+        let handles = opened.get(id).unwrap_or(&none);
+        verdict.expect(promise, handles.len() as i32 == attempts, || {
+            format!("{id:?}: {attempts} attempts, and schedulers {handles:?}")
+        });
+        let is_allowed = defined.repeats.is_none_or(|most| attempts <= 1 + most);
+        verdict.expect(promise, is_allowed, || {
             format!("{id:?}: {attempts} attempts, and schedulers {handles:?}")
         });
     }
@@ -105,12 +119,32 @@ pub(super) fn every_due_time_has_a_row(facts: &Facts, verdict: &mut Verdict) {
             });
             next = Some(run.last.unwrap_or(run.due) + defined.every);
         }
+        let Some(stopped) = facts.jobs.stopped_for_good else {
+            continue;
+        };
+        let goes_on = next.is_some_and(|next| next > stopped - AT_THE_STOP_US);
+        verdict.expect("every due time has a row", goes_on, || {
+            format!("{job}: {next:?} has none, and the agent was stopped at {stopped}")
+        });
+    }
+}
+
+/// Up to here the time of the service goes on, though its clock may be set: only a server that
+/// starts by a clock that was set may be an owner by whose time it is earlier than before.
+fn time_goes_on(facts: &Facts) -> i64 {
+    let set = facts.clock_set();
+    let restarts = |fault: &&Fault| !fault.hurt.is_empty() && fault.ended >= set;
+    let faults = facts.faults.values().flatten();
+    let restarted = faults.filter(restarts).map(|fault| fault.begun);
+    // The time of the service is half as fast as that of this machine, or faster.
+    match restarted.min() {
+        Some(at) => set + (at - set).max(0) / 2,
+        None => i64::MAX,
     }
 }
 
 pub(super) fn runs_go_on_as_their_job_allows(facts: &Facts, verdict: &mut Verdict) {
-    // The times of runs are those of the service: a set clock may make it stand still.
-    let until = facts.clock_set();
+    let until = time_goes_on(facts);
     for (job, defined) in &facts.jobs.defined {
         if defined.side_by_side {
             continue;

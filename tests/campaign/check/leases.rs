@@ -1,17 +1,15 @@
-//! Promises about claims and time: who renews a claim keeps it, who does not keeps nobody waiting
-//! for longer than its lease and the delay of the resource, counted while the service was there.
+//! Promises about claims and time: who renews a claim keeps it, who does not has it no longer than
+//! its lease and the delay of the resource, counted while the service was there; and nobody holds
+//! for longer than the resource allows.
 
 use super::{Facts, Verdict, claims::Claim, quiet::Quiet};
-use crate::{
-    claims::{Call, Phase},
-    load::resources::is_used_by_tasks,
-};
+use crate::claims::{Call, Phase};
 use rallypoint_client::api::ClaimEnd;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 const SECOND_US: i64 = 1_000_000;
 /// How long the service may take to grant what can be granted, on a busy machine.
-const SLACK_US: i64 = 1_500_000;
+pub(super) const SLACK_US: i64 = 1_500_000;
 /// How long what was withheld may take to arrive, once nothing is withheld any more.
 const LATE_US: i64 = 2 * SECOND_US;
 /// Faults in which what callers have sent may arrive later.
@@ -61,6 +59,49 @@ pub(super) fn a_repeated_claim_is_one(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
+/// Who has lost a claim, by whatever, or has given it back, never has it again.
+pub(super) fn what_has_ended_stays_ended(facts: &Facts, verdict: &mut Verdict) {
+    for claim in facts.claims.by_id.values() {
+        let Some((how, ended)) = claim.ended() else {
+            continue;
+        };
+        for later in claim.shown.iter().filter(|shown| ended < shown.begun) {
+            let is_over = later.phase == Phase::Ended(how);
+            verdict.expect("what has ended stays ended", is_over, || {
+                let (no, phase) = (later.claim, later.phase);
+                format!("claim {no} had ended as {how} at {ended}, and later is {phase:?}")
+            });
+        }
+    }
+}
+
+/// However often a hold is renewed, it ends after the longest time that one of its resources
+/// allows.
+pub(super) fn no_hold_is_too_long(facts: &Facts, verdict: &mut Verdict) {
+    let quiet = Quiet::of(facts);
+    for claim in facts.claims.by_id.values() {
+        let definitions = claim.uses.iter();
+        let definitions = definitions.filter_map(|one| facts.claims.definition(&one.name));
+        let longest = definitions.filter_map(|one| one.max_hold).min();
+        let (Some(longest), Some((_, granted))) = (longest, claim.granted()) else {
+            continue;
+        };
+        // The service counts it by a clock that may run at half speed.
+        let Some(over) = quiet.after(granted, 2 * longest + SLACK_US) else {
+            continue;
+        };
+        let held = claim
+            .shown
+            .iter()
+            .filter(|shown| matches!(shown.phase, Phase::Held(_)) && shown.call != Call::Acquire);
+        let last = held.map(|shown| shown.begun).max().unwrap_or(granted);
+        verdict.expect("no hold is too long", last <= over, || {
+            let no = claim.no();
+            format!("claim {no:?}, granted before {granted}, is held at {last}")
+        });
+    }
+}
+
 pub(super) fn every_claim_ends(facts: &Facts, verdict: &mut Verdict) {
     if let Some(open) = facts.claims.open {
         verdict.expect("every claim ends", open == 0, || {
@@ -69,83 +110,15 @@ pub(super) fn every_claim_ends(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-/// Whoever waits behind claims that nobody keeps any more has a reason: somebody else, or a lease
-/// that is not over yet.
-pub(super) fn nobody_waits_for_the_dead(facts: &Facts, verdict: &mut Verdict) {
-    let quiet = Quiet::of(facts);
-    let mut by_name: BTreeMap<&str, Vec<(&Claim, i64)>> = BTreeMap::new();
-    for claim in facts.claims.by_id.values() {
-        let over = over(facts, &quiet, claim);
-        for one in &claim.uses {
-            by_name.entry(&one.name).or_default().push((claim, over));
-        }
-    }
-    for claim in facts.claims.by_id.values() {
-        let Some(no) = claim.no().filter(|_| waits_for_callers_alone(facts, claim)) else {
-            continue;
-        };
-        let names = claim.uses.iter().map(|one| one.name.as_str());
-        let others = names.flat_map(|name| &by_name[name]);
-        let others: Vec<_> = others
-            .filter(|(other, _)| other.begun != claim.begun)
-            .collect();
-        for at in waiting(claim).filter(|at| quiet.at(*at, SLACK_US)) {
-            let is_dead = |other: &Claim| other.left.is_some_and(|left| left < at);
-            let mut dead = others.iter().filter(|(other, over)| {
-                is_dead(other) && *over < i64::MAX && other.no() < Some(no)
-            });
-            if dead.next().is_none() {
-                continue;
-            }
-            let mut alive = others.iter().filter(|(_, over)| *over >= at - SLACK_US);
-            let in_the_way = alive.any(|(other, _)| may_be_in_the_way(claim, other, at));
-            verdict.expect("nobody waits for the dead", in_the_way, || {
-                let uses = &claim.uses;
-                format!("claim {no} ({uses:?}) waits at {at}, and there is nobody before it")
-            });
-        }
-    }
-}
-
-/// Whether another claim, if it is not over, may keep one waiting: it is ahead, or may hold what
-/// this one asks for.
-fn may_be_in_the_way(claim: &Claim, other: &Claim, at: i64) -> bool {
-    if other.no().is_none() || other.no() < claim.no() {
-        return other.begun <= at;
-    }
-    let waited = [ClaimEnd::Withdrawn, ClaimEnd::TimedOut, ClaimEnd::Abandoned].map(i32::from);
-    let never_held = other.ended().is_some_and(|(how, _)| waited.contains(&how));
-    let token = |claim: &Claim| claim.granted().map(|(token, _)| token);
-    let held_later = token(claim)
-        .zip(token(other))
-        .is_some_and(|(own, other)| own < other);
-    !never_held && !held_later && other.granted_after() <= at
-}
-
-/// When it was surely waiting.
-fn waiting(claim: &Claim) -> impl Iterator<Item = i64> {
-    let waiting = claim.shown.iter();
-    let waiting = waiting.filter(|shown| shown.phase == Phase::Waiting);
-    waiting.map(|shown| shown.begun)
-}
-
-/// Neither for tasks nor for permits that come back by time.
-fn waits_for_callers_alone(facts: &Facts, claim: &Claim) -> bool {
-    claim.uses.iter().all(|one| {
-        let definition = facts.claims.definition(&one.name);
-        let refills = definition.is_none_or(|definition| definition.refill.is_some());
-        !refills && !is_used_by_tasks(&one.name)
-    })
-}
-
 /// From when on a claim surely keeps nobody waiting; [`i64::MAX`]: perhaps never.
-fn over(facts: &Facts, quiet: &Quiet, claim: &Claim) -> i64 {
+pub(super) fn over(facts: &Facts, quiet: &Quiet, claim: &Claim) -> i64 {
     let delays = claim.uses.iter();
     let delays = delays.filter_map(|one| facts.claims.definition(&one.name));
     // The service counts it by a clock that may run at half speed.
     let delay = 2 * delays.map(|one| one.lock_delay).max().unwrap_or(0);
     if let Some((how, at)) = claim.ended() {
-        let was_lost = how == i32::from(ClaimEnd::Expired);
+        let losses = [ClaimEnd::Expired, ClaimEnd::HeldTooLong, ClaimEnd::Forced];
+        let was_lost = losses.map(i32::from).contains(&how);
         return at + if was_lost { delay } else { 0 };
     }
     let last_call = claim.last_call();

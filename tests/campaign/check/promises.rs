@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 49] = [
+const PROMISES: [(&str, fn(&str) -> bool); 52] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -48,6 +48,9 @@ const PROMISES: [(&str, fn(&str) -> bool); 49] = [
     ("a renewed claim lives for its lease", is_of_one_version),
     ("a repeated claim is one", is_of_one_version),
     ("nobody waits for the dead", is_of_one_version),
+    ("a line moves when it may", is_of_one_version),
+    ("what has ended stays ended", is_of_one_version),
+    ("no hold is too long", is_of_one_version),
     ("every claim ends", is_of_one_version),
     ("a due time has one run", is_of_one_version),
     ("every due time has a row", is_of_one_version),

@@ -56,6 +56,15 @@ pub(super) async fn of_journal(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
                 handle,
             }),
     );
+    let stopped = "select (extract(epoch from stopped_at) * 1000000)::int8
+        from job_agent
+        where stopped and stopped_at is not null";
+    let stopped: Vec<i64> = sqlx::query_scalar(stopped).fetch_all(&mut journal).await?;
+    entries.extend(
+        stopped
+            .into_iter()
+            .map(|at| JobEntry::StoppedForGood { at }),
+    );
     let claims = "select convert_from(j.name, 'UTF8'),
             (extract(epoch from c.due_at) * 1000000)::int8,
             c.token,

@@ -5,6 +5,8 @@
 //! since the last answered renewal was sent, and one that its stream renews for as long as the
 //! stream is open.
 
+mod ending;
+
 use super::{
     Load, RETRY_TIMEOUT,
     claimants::{MARK_INTERVAL, Witness, hold_length},
@@ -34,6 +36,8 @@ enum Plan {
     Vanish,
     /// It waits no longer than this.
     Withdraw,
+    /// An operator ends its hold, and it goes on renewing that.
+    Lose,
 }
 
 pub(super) struct Claim {
@@ -53,6 +57,9 @@ pub(super) struct Claim {
     phase: Option<Phase>,
     /// When its last answered renewal was sent, or its request.
     kept_since: i64,
+    /// The longest hold, and when it was granted at the earliest.
+    max_hold: Option<i64>,
+    granted_after: i64,
     next_renewal: i64,
     held_until: Option<i64>,
 }
@@ -81,6 +88,7 @@ impl Claim {
         let plan = match rng.below(10) {
             0 | 1 => Plan::Vanish,
             2 => Plan::Withdraw,
+            3 => Plan::Lose,
             _ => Plan::Release,
         };
         let request = api::AcquireRequest {
@@ -106,6 +114,8 @@ impl Claim {
             claim: 0,
             phase: None,
             kept_since: at,
+            max_hold: resources::max_hold(&uses),
+            granted_after: at,
             next_renewal: at + seconds * SECOND_US / 3,
             held_until: None,
         }
@@ -123,10 +133,12 @@ impl Claim {
             let at = now();
             let is_over = match self.phase {
                 Some(Phase::Held(_)) => self.held_until.is_some_and(|until| until <= at),
-                _ => self.plan != Plan::Release && leaves_at <= at,
+                _ => matches!(self.plan, Plan::Vanish | Plan::Withdraw) && leaves_at <= at,
             };
             if is_over && self.plan == Plan::Vanish || at > until {
                 is_open = false;
+            } else if is_over && self.plan == Plan::Lose && self.token() != 0 {
+                is_open = self.lose(until).await;
             } else if is_over && self.claim != 0 {
                 is_open = self.release(until).await;
             } else {
@@ -290,40 +302,16 @@ impl Claim {
             true => at < self.kept_since + self.lease - self.lease / 10,
             false => self.stream.is_some(),
         };
-        if is_kept {
+        // The service counts it by a clock that may run at double speed.
+        let longest = self
+            .max_hold
+            .map(|longest| self.granted_after + longest / 2);
+        if is_kept && longest.is_none_or(|until| at < until) {
             self.load.note(self.id, ClaimEntry::Held { at, mark });
         }
         if is_first {
             self.held_until = Some(at + self.length.as_micros() as i64);
         }
-    }
-
-    /// Gives it back, or withdraws it. Says whether it is known to have ended.
-    async fn release(&mut self, until: i64) -> bool {
-        while now() < until {
-            let (begun, claim, token) = (now(), self.claim, self.token());
-            let mut client = self.load.resources(self.server);
-            let call = client.release(api::ReleaseRequest { claim, token });
-            match self.load.once(call).await {
-                Answer::Ok(answer) => {
-                    self.note_shown(Call::Release, begun, &answer.claim.unwrap_or_default());
-                    return true;
-                }
-                Answer::Refused(why) => {
-                    let is_granted = why == "TOKEN_MISMATCH" && token == 0;
-                    self.note_failed(Call::Release, begun, true, why);
-                    if !is_granted || !self.look().await {
-                        return false;
-                    }
-                }
-                Answer::Unknown(why) => {
-                    self.note_failed(Call::Release, begun, false, why);
-                    self.server += 1;
-                    sleep(RETRY_INTERVAL).await;
-                }
-            }
-        }
-        false
     }
 
     fn token(&self) -> i64 {
@@ -344,6 +332,9 @@ impl Claim {
             _ => Phase::Waiting,
         };
         self.claim = claim.claim;
+        if phase == Phase::Waiting {
+            self.granted_after = self.granted_after.max(begun);
+        }
         // A message of the stream may be older than the answer to a call.
         let is_older = matches!((self.phase, phase), (Some(Phase::Held(_)), Phase::Waiting));
         if !is_older {

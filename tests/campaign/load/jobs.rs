@@ -133,6 +133,7 @@ impl Keeper {
     }
 
     async fn create(&mut self, name: &str, every: i64, overlap: Overlap, job: api::JobSettings) {
+        let repeats = job.rerun.map_or(0, |rerun| rerun.max);
         let request = api::CreateJobRequest {
             name: name.to_owned(),
             settings: Some(job),
@@ -151,6 +152,7 @@ impl Keeper {
             every: every * 1_000_000,
             side_by_side: overlap == Overlap::Allow,
             claimed: name == CLAIMED,
+            repeats: Some(repeats),
         });
     }
 

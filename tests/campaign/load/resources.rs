@@ -26,8 +26,8 @@ const FLEETING: &str = "fleeting";
 /// All of them, by name.
 const DEFINITIONS: [(&str, Definition); 14] = [
     ("lock-1", permits(1)),
-    ("lock-2", permits(1).delayed()),
-    ("lock-3", permits(1)),
+    ("lock-2", permits(1).delayed().limited()),
+    ("lock-3", permits(1).limited()),
     ("pool-1", permits(3)),
     ("pool-2", permits(5).delayed()),
     ("readers-1", permits(4)),
@@ -78,6 +78,7 @@ const fn permits(capacity: u32) -> Definition {
     Definition {
         capacity,
         lock_delay: 0,
+        max_hold: None,
         refill: None,
         reader_preferred: false,
     }
@@ -86,6 +87,12 @@ const fn permits(capacity: u32) -> Definition {
 impl Definition {
     const fn delayed(mut self) -> Self {
         self.lock_delay = SECOND_US;
+        self
+    }
+
+    /// Nobody holds it for longer than two seconds.
+    const fn limited(mut self) -> Self {
+        self.max_hold = Some(2 * SECOND_US);
         self
     }
 
@@ -141,6 +148,16 @@ pub(super) fn of_caller(rng: &mut Rng) -> Vec<Use> {
     uses
 }
 
+/// The longest hold of resources, in microseconds.
+pub(super) fn max_hold(uses: &[Use]) -> Option<i64> {
+    let of = |one: &Use| {
+        let mut definitions = DEFINITIONS.iter();
+        let (_, definition) = definitions.find(|(name, _)| *name == one.name)?;
+        definition.max_hold
+    };
+    uses.iter().filter_map(of).min()
+}
+
 pub(super) fn message(one: &Use) -> api::ResourceUse {
     let mode = match one.permits {
         None => api::ResourceMode::Exclusive,
@@ -165,9 +182,9 @@ fn settings(definition: &Definition) -> api::ResourceSettings {
     api::ResourceSettings {
         capacity: definition.capacity as i32,
         lock_delay: Some(duration(definition.lock_delay)),
+        max_hold: definition.max_hold.map(duration),
         refill,
         reader_preferred: definition.reader_preferred,
-        ..Default::default()
     }
 }
 

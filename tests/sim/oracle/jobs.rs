@@ -3,6 +3,7 @@
 //! callers would have to ask for.
 
 mod claims;
+mod followers;
 mod following;
 
 use super::{Oracle, rows::Rows};
@@ -32,10 +33,12 @@ pub(crate) struct Jobs {
     is_stopped: bool,
 }
 
-/// The due times of a job: every so many seconds since 1970.
+/// The due times of a job: every so many seconds since 1970. One that follows another has none.
 fn after(job: &JobImage, time: Time) -> Time {
-    let RuleText::Interval { every, .. } = &job.settings.schedule.rule else {
-        panic!("all jobs here have intervals");
+    let every = match &job.settings.schedule.rule {
+        RuleText::Interval { every, .. } => every,
+        RuleText::After(_) => return Time::NEVER,
+        other => panic!("no job here is due by {other:?}"),
     };
     let every = every.as_micros() as i64;
     Time((time.0.div_euclid(every) + 1) * every)
@@ -49,6 +52,7 @@ impl Jobs {
             self.is_stopped = agent.is_stopped;
         }
         let changes = records.agent.is_some();
+        self.followers_fire(records);
         let mut begun = Vec::new();
         for (key, run) in &records.runs {
             if let Some(job) = records.jobs.get(&key.job) {
@@ -78,7 +82,7 @@ impl Jobs {
         }
         for (no, state) in &records.states {
             self.states.insert(*no, state.clone());
-            let next = Some(self.next[no]);
+            let next = Some(self.next[no]).filter(|next| *next != Time::NEVER);
             assert_eq!(state.next_due, next, "job {}: its next due time", no.0);
         }
         self.one_at_a_time(records);
@@ -88,7 +92,10 @@ impl Jobs {
     /// From now on a job is due by this definition, unless it was before.
     fn define(&mut self, job: &JobImage) {
         let known = self.jobs.insert(job.no, job.clone());
-        if known.is_none_or(|known| known.version != job.version) {
+        // By the jitter the start of a due time may be still to come, which a change leaves as it
+        // is unless the job is due at other times.
+        let same = |known: JobImage| known.settings.schedule.rule == job.settings.schedule.rule;
+        if known.is_none_or(|known| known.version != job.version && !same(known)) {
             self.next.insert(job.no, after(job, job.changed_at));
         }
     }
@@ -126,6 +133,8 @@ impl Jobs {
             return;
         }
         let job = &self.jobs[&key.job];
+        let is_early = run.started_at.is_some_and(|at| at < key.due);
+        assert!(!is_early, "{key:?} starts before it is due");
         let next = self.next.get_mut(&key.job).expect("it is defined");
         assert_eq!(key.due, *next, "job {}: a due time is left out", key.job.0);
         *next = after(job, run.last.unwrap_or(key.due));
@@ -171,11 +180,12 @@ impl Jobs {
     pub(crate) fn settled(&self, now: Time) {
         for (no, next) in &self.next {
             let is_paused = self.states[no].paused.is_some();
-            if self.is_stopped || is_paused {
+            if self.is_stopped || is_paused || self.jobs[no].deleted {
                 continue;
             }
+            let jitter = self.jobs[no].settings.schedule.jitter;
             assert!(
-                *next > now,
+                *next > now - jitter,
                 "job {}: {next:?} has passed, and nothing became of it",
                 no.0
             );
@@ -235,12 +245,25 @@ impl Oracle {
         for handle in cancelled {
             self.asks(at, handle, &Verb::Release(ReleaseMode::Cancel), rows);
         }
+        self.runs_end(at, records, rows);
         let failures = self.jobs.failures(records);
         for (run, job) in self.jobs.durable(records) {
             self.begins(at, &run, &job, rows);
         }
         self.questions_refused(at, rows);
         self.follow(at, records, failures, rows);
+    }
+
+    /// The tasks of runs that are over have ended before the runs that waited for that begin, and
+    /// count for no limit any more. What begins and ends in this batch is decided as it begins.
+    fn runs_end(&mut self, at: Time, records: &JobRecords, rows: &mut Rows<'_>) {
+        let over = records.runs.values().filter(|run| run.ended_at.is_some());
+        let handles = over.filter_map(|run| run.handle);
+        for handle in handles {
+            while self.jobs.opened.contains(&handle) && rows.left(handle) > 0 {
+                self.uncaused(handle, at, rows);
+            }
+        }
     }
 
     /// What asks a target about a claim is refused at once: its run has another state by then.

@@ -41,12 +41,20 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Whether a task that has not begun ends as cancelled, perhaps with those behind it.
+    /// Whether a task that has not begun ends as cancelled, perhaps with those behind it. One in
+    /// doubt whose attempt is asked to stop may end so, too, when its host is found to be lost:
+    /// nobody cancelled that while it waited.
     pub(crate) fn cancels(&self, handle: Handle, first: Seq) -> bool {
-        self.done.iter().any(|(of, done)| {
-            let is_cancelled = done.outcome == Outcome::Cancelled && done.started.is_none();
-            *of == handle && done.first == first && is_cancelled
-        })
+        let is_stopped = self.attempts.iter().any(|row| {
+            row.handle == handle
+                && row.seq == first
+                && matches!(row.what, AttemptEvent::CancelRequested { .. })
+        });
+        !is_stopped
+            && self.done.iter().any(|(of, done)| {
+                let is_cancelled = done.outcome == Outcome::Cancelled && done.started.is_none();
+                *of == handle && done.first == first && is_cancelled
+            })
     }
 
     pub(crate) fn writes(&self, handle: Handle) -> bool {
@@ -163,4 +171,43 @@ impl<'a> Rows<'a> {
             );
         }
     }
+}
+
+#[test]
+fn who_is_stopped_in_doubt_and_lost_was_not_cancelled_while_it_waited() {
+    use rallypoint::core::{Attempt, CompletionRecord, ShardId, Time};
+    let handle = Handle::new(ShardId(0), 1, [1; 10]);
+    let done = Done {
+        first: Seq(1),
+        count: 1,
+        order: None,
+        retry_of: None,
+        outcome: Outcome::Cancelled,
+        attempt: Attempt(1),
+        started: None,
+        ended: Time(2),
+        slot: 0,
+        backend_pid: 0,
+        diagnostics: Default::default(),
+        error: None,
+        result: None,
+    };
+    let mut records = Records::default();
+    records
+        .completions
+        .push(std::sync::Arc::new(CompletionRecord {
+            handle,
+            first_done_no: DoneNo(1),
+            done: vec![done],
+        }));
+    assert!(Rows::new(&records).cancels(handle, Seq(1)));
+    records.attempts.push(AttemptRecord {
+        handle,
+        seq: Seq(1),
+        attempt: Attempt(1),
+        what: AttemptEvent::CancelRequested { why: None },
+        at: Time(1),
+        ran: None,
+    });
+    assert!(!Rows::new(&records).cancels(handle, Seq(1)));
 }

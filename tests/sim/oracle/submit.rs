@@ -309,5 +309,6 @@ fn with_defaults(spec: &Arc<Spec>, settings: &Settings) -> Arc<Spec> {
     Arc::new(Spec {
         work: spec.work.clone(),
         options,
+        trace: spec.trace.clone(),
     })
 }

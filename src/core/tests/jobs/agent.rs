@@ -1,11 +1,10 @@
 //! The agent as a whole is stopped and started.
 
 use super::*;
-use crate::core::StopMode;
 
 fn stop(w: &mut World, mode: StopMode) -> (usize, bool) {
     let reason = "a release".into();
-    match w.ask_jobs(JobVerb::StopAgent { mode, reason }) {
+    match w.ask_jobs(stop_verb(mode, reason)) {
         Ok(JobReply::Agent(view, changed)) => (view.count, changed),
         other => panic!("{other:?}"),
     }

@@ -31,8 +31,7 @@ impl World {
 
     fn stop_agent(&mut self) {
         let (mode, reason) = (StopMode::Drain, "".into());
-        self.ask_jobs(JobVerb::StopAgent { mode, reason })
-            .expect("it stops");
+        self.ask_jobs(stop_verb(mode, reason)).expect("it stops");
     }
 }
 

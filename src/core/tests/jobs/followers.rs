@@ -1,7 +1,6 @@
 //! Runs behind those of another job, while nothing may start.
 
 use super::*;
-use crate::core::StopMode;
 
 /// Successful runs of `a` under a stopped agent, and a job `b` that follows it and has an alarm.
 fn after_runs_of_a_stopped_agent(misfire: Misfire, runs: usize) -> World {
@@ -18,8 +17,7 @@ fn after_runs_of_a_stopped_agent(misfire: Misfire, runs: usize) -> World {
         w.run_now("a").expect("it may");
     }
     let (mode, reason) = (StopMode::Drain, "".into());
-    w.ask_jobs(JobVerb::StopAgent { mode, reason })
-        .expect("it stops");
+    w.ask_jobs(stop_verb(mode, reason)).expect("it stops");
     w.seconds(1.0);
     w.succeed_all();
     w

@@ -4,8 +4,16 @@ use super::{claims::at, *};
 use crate::core::{KnownClaim, Rerun, RunClaim, RunReport, RunToken};
 
 impl World {
-    /// The claim as the journal has it, if it is forgotten, as FinishRun asks.
+    /// Says for the first time that the work of a claim is done.
     fn finish_late(&mut self, token: RunToken) -> (RunClaim, Option<RunImage>) {
+        match self.say_late(token, true) {
+            (claim, run, true) => (claim, run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The claim as the journal has it, if it is forgotten, as FinishRun asks.
+    fn say_late(&mut self, token: RunToken, succeeded: bool) -> (RunClaim, Option<RunImage>, bool) {
         let due = at(3600);
         let key = RunKey { job: JobNo(1), due };
         let verb = |known| JobVerb::FinishRun {
@@ -13,7 +21,7 @@ impl World {
             due,
             report: RunReport {
                 token,
-                succeeded: true,
+                succeeded,
                 detail: "".into(),
             },
             known,
@@ -32,9 +40,59 @@ impl World {
             answered = self.ask_jobs(verb(Some(Box::new(known))));
         }
         match answered {
-            Ok(JobReply::Finished(claim, run, true)) => (claim, run),
+            Ok(JobReply::Finished(claim, run, changed)) => (claim, run, changed),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn what_was_said_late_first_counts_however_often_it_is_said() {
+    for (first, then) in [(true, true), (true, false), (false, true)] {
+        for forgotten in [false, true] {
+            let mut w = World::new(5);
+            w.claimed_job(|_| {});
+            w.seconds(3600.0);
+            let token = w.claimed("one");
+            w.seconds(20.0);
+            let (claim, _, changed) = w.say_late(token, first);
+            assert!(changed);
+            let ends = w.ends();
+            let expected = match first {
+                true => (3600, Succeeded, Some(RunReason::CompletedLate)),
+                false => (3600, Waiting, Some(RunReason::ClaimantLost)),
+            };
+            assert_eq!(ends, [expected]);
+            if forgotten {
+                w.take_over();
+            }
+            w.seconds(5.0);
+            let (again, _, changed) = w.say_late(token, then);
+            assert_eq!((again, changed), (claim, false), "{first}, then {then}");
+            assert_eq!(w.ends(), ends, "{first}, then {then}");
+        }
+    }
+}
+
+#[test]
+fn two_that_come_back_late_are_told_so_and_the_run_is_done_once() {
+    for forgotten in [false, true] {
+        let mut w = World::new(5);
+        w.claimed_job(|_| {});
+        w.seconds(3600.0);
+        let first = w.claimed("one");
+        w.seconds(20.0);
+        let second = w.claimed("two");
+        w.seconds(20.0);
+        if forgotten {
+            w.take_over();
+        }
+        w.finish_late(second);
+        let done = (3600, Succeeded, Some(RunReason::CompletedLate));
+        assert_eq!(w.ends(), [done]);
+        let (claim, _) = w.finish_late(first);
+        assert!(claim.late.is_some_and(|late| late.succeeded));
+        assert_eq!(w.ends(), [done], "it was over");
     }
 }
 

@@ -131,10 +131,7 @@ fn what_is_not_claimed_because_nothing_may_start_says_so() {
         .expect("it is there");
     w.seconds(1000.0);
     assert_eq!(w.states().last(), Some(&(3000, Waiting)));
-    let stop = JobVerb::StopAgent {
-        mode: crate::core::StopMode::Drain,
-        reason: "a release".into(),
-    };
+    let stop = stop_verb(crate::core::StopMode::Drain, "a release".into());
     w.ask_jobs(stop).expect("it stops");
     w.seconds(1000.0);
     let stopped = (3000, Missed, Some(RunReason::AgentStopped));
@@ -176,9 +173,14 @@ fn cancelling_a_run_of_which_the_target_is_asked_offers_it_no_more() {
 
 #[test]
 fn deleting_a_job_of_which_the_target_is_asked_leaves_the_answer() {
-    for is_done in [true, false] {
+    for (is_done, is_cancelled) in [(true, false), (false, false), (true, true), (false, true)] {
         let mut w = World::new(5);
         let handle = w.asking();
+        if is_cancelled {
+            let (name, due) = ("a".into(), at(1000));
+            w.ask_jobs(JobVerb::CancelRun { name, due })
+                .expect("it goes on");
+        }
         let gone = JobVerb::Delete {
             name: "a".into(),
             version: None,

@@ -57,6 +57,41 @@ fn it_runs_beside_the_earlier_one() {
 }
 
 #[test]
+fn what_is_caught_up_runs_side_by_side_to_its_cap_and_the_rest_is_missed() {
+    let mut w = World::new(50);
+    w.job("a", 600, |settings| {
+        settings.overlap = Overlap::Allow;
+        settings.misfire = Misfire::CatchUp(5);
+    });
+    w.seconds(600.0);
+    // Nobody serves for a day, and the first run still goes on.
+    let day = 86_400;
+    w.now = w.now + Duration::from_secs(day - 1);
+    w.take_over();
+    w.seconds(0.0);
+    let last = 600 + (day as i64 - 600);
+    let due: Vec<i64> = (2..=last / 600).map(|number| number * 600).collect();
+    let (missed, caught_up) = due.split_at(due.len() - 5);
+    let no_server = Some(RunReason::NoServer);
+    let ends = w.ends();
+    let is_range =
+        |end: &(i64, RunState, Option<RunReason>)| *end == (missed[0], Missed, no_server);
+    assert_eq!(ends[0], (600, Running, None));
+    assert!(is_range(&ends[1]), "{:?}", ends[1]);
+    let running: Vec<i64> = (ends[1..].iter())
+        .filter(|(_, state, _)| *state == Running)
+        .map(|(due, ..)| *due)
+        .collect();
+    assert_eq!(running, caught_up, "side by side, and beside the first one");
+    let rows = w.remembered.job_runs.range(RunKey::all_of(JobNo(1)));
+    let counted: i64 = rows
+        .filter(|(_, run)| run.state == Missed)
+        .map(|(_, run)| run.count)
+        .sum();
+    assert_eq!(counted, missed.len() as i64, "each of the others has a row");
+}
+
+#[test]
 fn a_run_that_is_asked_for_has_its_turn_or_is_refused() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});

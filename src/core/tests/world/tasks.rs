@@ -87,7 +87,11 @@ pub(crate) fn submission(
             _ => runs.push(Run {
                 count: 1,
                 order,
-                spec: Arc::new(Spec { work, options }),
+                spec: Arc::new(Spec {
+                    work,
+                    options,
+                    trace: None,
+                }),
             }),
         }
     }

@@ -67,8 +67,7 @@ impl Jobs {
 
     /// Due times that had no run, as the service reads them for a backfill.
     pub(crate) fn without_run(&self, name: &str, most: usize) -> Backfill {
-        let job = self.jobs.values().find(|job| &*job.key.name == name);
-        let Some(no) = job.map(|job| job.no) else {
+        let Some(no) = self.present(name) else {
             return Backfill {
                 due: Vec::new(),
                 ranges: Vec::new(),
@@ -90,7 +89,7 @@ impl Jobs {
 
     /// A claim as the service reads it when the core has forgotten it.
     pub(crate) fn known_claim(&self, name: &str, due: Time, token: RunToken) -> Option<KnownClaim> {
-        let job = self.jobs.values().find(|job| &*job.key.name == name)?.no;
+        let job = self.present(name)?;
         let key = RunKey { job, due };
         let own = self
             .claims

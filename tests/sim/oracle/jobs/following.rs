@@ -52,9 +52,17 @@ impl Jobs {
         failures
     }
 
-    fn job_named(&self, name: &str) -> JobNo {
+    /// The job of this name of which something has happened at this due time: several may have
+    /// had the name.
+    fn failed(&self, name: &str, due: Time, failures: &Failures) -> JobNo {
         let named = |job: &&JobImage| &*job.key.name == name;
-        self.jobs.values().find(named).expect("a job").no
+        let mut all = self.jobs.values().filter(named).map(|job| job.no);
+        let is_it = |no: &JobNo| {
+            let key = RunKey { job: *no, due };
+            failures.missed.contains(&key) || failures.ended.iter().any(|(of, _)| *of == key)
+        };
+        let found = all.clone().find(is_it);
+        found.or_else(|| all.next_back()).expect("a job")
     }
 }
 
@@ -73,9 +81,9 @@ impl Oracle {
                 continue;
             }
             let label = |name: &str| settings.labels[name].clone();
-            let no = self.jobs.job_named(&label("job"));
             let due: jiff::Timestamp = label("due").parse().expect("a due time");
             let due = Time(due.as_microsecond());
+            let no = self.jobs.failed(&label("job"), due, &failures);
             let key = RunKey { job: no, due };
             let said = label(LABEL);
             let expected = failures
@@ -133,7 +141,7 @@ impl Oracle {
         let has_tasks = |no: &JobNo| {
             let all = [failures.jobs.get(no), self.jobs.jobs.get(no)];
             let mut known = all.into_iter().flatten();
-            known.all(|job| !job.on_failure.runs.is_empty())
+            known.all(|job| !job.on_failure.runs.is_empty() && !job.deleted)
         };
         let is_refused = |key: &RunKey| {
             let run = records.runs.get(key);
