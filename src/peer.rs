@@ -1,11 +1,12 @@
-//! Connections of callers and replicas: accepting, dialling, TLS (`caller_tls`, `tls`); and the
-//! port of the replicas, with mutual TLS.
+//! Connections of callers and replicas: accepting, dialling, TLS (`caller_tls`, `certified`,
+//! `tls`); and the port of the replicas, with mutual TLS.
 //!
 //! Whoever gets through that port is trusted as a replica: what it says about the caller of a
 //! forwarded call is believed. So it must never be exposed to callers, and without certificates it
 //! must be protected by other means.
 
 mod caller_tls;
+mod certified;
 mod channels;
 mod connect_probe;
 mod connection;
@@ -14,11 +15,13 @@ mod renewed;
 mod strangers;
 mod tls;
 
-pub use caller_tls::{CallerTls, CallerTlsFiles, Certified, not_after};
+pub use caller_tls::{CallerTls, CallerTlsFiles};
+pub use certified::{Certified, validity};
 pub use channels::Peers;
 pub(crate) use connect_probe::refuses;
 pub use connection::{Connection, ConnectionInfo};
 pub use incoming::{Accept, connections};
+pub(crate) use strangers::network;
 pub use strangers::{Stranger, Strangers};
 pub use tls::{Tls, TlsFiles};
 

@@ -187,6 +187,7 @@ impl Host {
             http_hosts: Vec::new(),
             limits: Limits::default(),
             admin: None,
+            traces: None,
             allow_unsafe_database: false,
         };
         let running = tokio::spawn(serve(

@@ -1,10 +1,15 @@
 //! `doctor`: looks at everything a server needs (its database, targets, certificates, the other
 //! replicas) and says what is wrong and what to do. It needs no server, and changes nothing.
 
-use super::{check_config, error::CliError, output, postgres_url};
+use super::{error::CliError, output, postgres_url, serve::one_target};
 use crate::{
+    database_url::options_of,
     journal::{Finding, Verdict, examine},
-    server::{ConfigFile, DEFAULT_SESSION_IDLE, of_certificates, of_peer, of_target},
+    peer::{Tls, TlsFiles},
+    server::{
+        ConfigFile, DEFAULT_SESSION_IDLE, Target, of_certificates, of_peer, of_peer_certificates,
+        of_target,
+    },
 };
 use clap::Args;
 use serde_json::json;
@@ -29,12 +34,49 @@ pub(super) struct Doctor {
         value_name = "FILE"
     )]
     config_file: Option<PathBuf>,
+    /// A target as serve has it, NAME=URL or NAME:SLOTS=URL, which is tried; may be repeated
+    #[arg(
+        long = "target",
+        env = "RALLYPOINT_TARGETS",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        value_name = "NAME=URL"
+    )]
+    targets: Vec<String>,
     /// Certificates to look at (PEM), like those of --listen-cert and --peer-cert; may be repeated
     #[arg(long = "certificate", value_name = "FILE")]
     certificates: Vec<PathBuf>,
     /// Address of another replica, as its --peer-advertise says; may be repeated
     #[arg(long = "peer", value_name = "HOST:PORT")]
     peers: Vec<String>,
+    /// Certificate with which this replica calls others (PEM)
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_CERT",
+        hide_env_values = true,
+        requires = "peer_key",
+        requires = "peer_ca",
+        value_name = "FILE"
+    )]
+    peer_cert: Option<PathBuf>,
+    /// Private key of --peer-cert (PEM)
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_KEY",
+        hide_env_values = true,
+        requires = "peer_cert",
+        value_name = "FILE"
+    )]
+    peer_key: Option<PathBuf>,
+    /// Certificate of the authority that signs those of all replicas (PEM)
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_CA",
+        hide_env_values = true,
+        requires = "peer_cert",
+        value_name = "FILE"
+    )]
+    peer_ca: Option<PathBuf>,
 }
 
 impl Doctor {
@@ -46,23 +88,17 @@ impl Doctor {
                 .why(error)
                 .next("write it like postgres://user@host/database")
         };
-        let mut findings = examine(&self.database.parse().map_err(malformed)?).await;
-        if let Some(path) = self.config_file {
-            let file = ConfigFile {
-                path,
-                slots: 1,
-                session_idle: DEFAULT_SESSION_IDLE,
-                others: BTreeSet::new(),
-                namespaces: true,
-                certificates: true,
-            };
-            for target in check_config::read(&file)?.targets {
-                findings.push(of_target(&target).await);
-            }
+        let mut findings = examine(&options_of(&self.database).map_err(malformed)?).await;
+        let (targets, faults) = self.targets();
+        findings.extend(faults);
+        for target in targets {
+            findings.push(of_target(&target).await);
         }
+        let (tls, of_files) = self.peer_certificates();
+        findings.extend(of_files);
         findings.extend(self.certificates.iter().map(|path| of_certificates(path)));
         for peer in &self.peers {
-            findings.push(of_peer(peer).await);
+            findings.push(of_peer(peer, tls.as_ref()).await);
         }
         let worst = findings.iter().map(|one| one.verdict).max();
         let shown: Vec<_> = findings.iter().map(as_json).collect();
@@ -72,6 +108,66 @@ impl Doctor {
             Some(Verdict::Bad) => ExitCode::FAILURE,
             _ => ExitCode::SUCCESS,
         })
+    }
+}
+
+impl Doctor {
+    /// The targets of the configuration file and those named beside it, and what is wrong with what
+    /// describes them.
+    fn targets(&self) -> (Vec<Target>, Vec<Finding>) {
+        let (mut targets, mut faults) = (Vec::new(), Vec::new());
+        if let Some(path) = &self.config_file {
+            let file = ConfigFile {
+                path: path.clone(),
+                slots: 1,
+                session_idle: DEFAULT_SESSION_IDLE,
+                others: BTreeSet::new(),
+                namespaces: true,
+                certificates: true,
+            };
+            match file.read() {
+                Ok(described) => targets.extend(described.targets),
+                Err(found) => {
+                    let check = format!("configuration {}", path.display());
+                    let remedy = "correct it: a server does not start with it";
+                    let found = found.to_string();
+                    faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
+                }
+            }
+        }
+        for (index, text) in self.targets.iter().enumerate() {
+            match one_target(index + 1, text, 1) {
+                Ok(target) => targets.push(target),
+                Err(error) => {
+                    let check = format!("target {} of --target", index + 1);
+                    let remedy = "write it as NAME=URL or NAME:SLOTS=URL";
+                    let found = error.in_words();
+                    faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
+                }
+            }
+        }
+        (targets, faults)
+    }
+
+    /// How other replicas are called, and what is found about the files.
+    fn peer_certificates(&self) -> (Option<Tls>, Vec<Finding>) {
+        let (Some(cert), Some(key), Some(ca)) = (&self.peer_cert, &self.peer_key, &self.peer_ca)
+        else {
+            return (None, Vec::new());
+        };
+        let mut findings = vec![of_certificates(cert), of_certificates(ca)];
+        let files = TlsFiles {
+            cert: cert.clone(),
+            key: key.clone(),
+            ca: ca.clone(),
+        };
+        match of_peer_certificates(&files) {
+            Ok(tls) => (Some(tls), findings),
+            Err(fault) => {
+                findings.push(fault);
+                (None, findings)
+            }
+        }
     }
 }
 

@@ -163,6 +163,16 @@ impl CliError {
         }
     }
 
+    /// What could not be done, and why, on one line.
+    pub(super) fn in_words(&self) -> String {
+        let parts: Vec<&str> = [&self.what]
+            .into_iter()
+            .chain(&self.why)
+            .map(String::as_str)
+            .collect();
+        parts.join(": ")
+    }
+
     /// Prints the error on stderr and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
         match output::is_json() {

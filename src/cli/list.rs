@@ -31,6 +31,9 @@ pub(super) struct List {
     /// Only schedulers with this display name
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
+    /// Only schedulers that a failure has halted
+    #[arg(long)]
+    halted: bool,
     /// Only schedulers opened since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
@@ -94,6 +97,7 @@ impl List {
             name: self.name.clone().unwrap_or_default(),
             display_name: self.display_name.clone().unwrap_or_default(),
             opened_from: self.since.map(Since::timestamp),
+            halted: self.halted,
             ..Default::default()
         }
     }

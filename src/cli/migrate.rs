@@ -4,6 +4,7 @@
 use super::{error::CliError, output, postgres_url};
 use crate::{
     core::ShardId,
+    database_url::options_of,
     journal::{Journal, JournalConfig},
 };
 use clap::Args;
@@ -32,7 +33,7 @@ impl Migrate {
                 .next("write it like postgres://user@host/database")
         };
         let config = JournalConfig {
-            options: self.database.parse().map_err(malformed)?,
+            options: options_of(&self.database).map_err(malformed)?,
             shard: ShardId(0),
             allow_unsafe: false,
             readers: 1,

@@ -2,7 +2,7 @@
 //! it already is.
 
 use super::{error::CliError, output, postgres_url};
-use crate::server::target_setup;
+use crate::{database_url::options_of, server::target_setup};
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ impl PrepareTarget {
                 .why(error)
                 .next("write it like postgres://administrator@host/database")
         };
-        let options = url.parse().map_err(malformed)?;
+        let options = options_of(&url).map_err(malformed)?;
         let prepared = target_setup::prepare(&options, &self.logins).await;
         prepared.map_err(|error| {
             CliError::from(error).next(

@@ -6,6 +6,9 @@ mod listen;
 mod peers;
 mod quotas;
 mod targets;
+mod traces;
+
+pub(super) use targets::one_target;
 
 use super::{check_config, error::CliError, output, postgres_url, signals::Signals};
 use crate::{
@@ -18,6 +21,7 @@ use peers::Peers;
 use quotas::Quotas;
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::net::TcpListener;
+use traces::Traces;
 use tracing_subscriber::EnvFilter;
 
 /// Arguments of `serve`.
@@ -145,6 +149,8 @@ pub(super) struct Serve {
     peers: Peers,
     #[command(flatten)]
     quotas: Quotas,
+    #[command(flatten)]
+    traces: Traces,
     /// Format of the log on stderr; RUST_LOG sets what is logged
     #[arg(
         long,
@@ -242,6 +248,7 @@ impl Serve {
             peer,
             tls: self.callers.tls()?,
             admin: self.callers.admin()?,
+            traces: self.traces.config()?,
             authenticator: sources.map(Authenticator::new),
             allow_unsafe_database: false,
         })

@@ -108,7 +108,7 @@ impl Authenticator {
     }
 
     /// Resolves when whoever presents this may not call what needs `needed` in a namespace any
-    /// more: what it presents has expired, or other sources say otherwise.
+    /// more: what it presents has expired, or other sources or keys say otherwise.
     pub async fn revoked(
         &self,
         authorization: Option<SecretString>,
@@ -116,7 +116,7 @@ impl Authenticator {
         needed: Access,
         namespace: &Namespace,
     ) {
-        let mut changes = self.latest.subscribe();
+        let (mut changes, mut keys) = (self.latest.subscribe(), self.keys.changes());
         loop {
             let identity = self.identify(Credentials {
                 authorization: authorization.as_ref().map(|text| text.expose_secret()),
@@ -137,6 +137,9 @@ impl Authenticator {
             tokio::select! {
                 () = expired => return,
                 changed = changes.changed() => if changed.is_err() {
+                    return;
+                },
+                changed = keys.changed() => if changed.is_err() {
                     return;
                 }
             }

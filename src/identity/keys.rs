@@ -11,11 +11,11 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{sleep, timeout},
 };
 use tokio_rustls::rustls::{
@@ -47,7 +47,7 @@ pub enum KeySource {
 /// The latest keys. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
-    latest: Arc<RwLock<Option<Arc<JwkSet>>>>,
+    latest: watch::Sender<Option<Arc<JwkSet>>>,
     wanted: Arc<Notify>,
 }
 
@@ -79,13 +79,22 @@ impl KeySource {
 impl Keys {
     /// `None`: there are none yet.
     pub(super) fn latest(&self) -> Option<Arc<JwkSet>> {
-        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
-        latest.clone()
+        self.latest.borrow().clone()
+    }
+
+    /// Tells when there are others, from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<Option<Arc<JwkSet>>> {
+        self.latest.subscribe()
     }
 
     pub(super) fn set(&self, keys: Option<JwkSet>) {
-        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
-        *latest = keys.map(Arc::new);
+        self.latest.send_if_modified(|latest| {
+            let is_changed = latest.as_deref() != keys.as_ref();
+            if is_changed {
+                *latest = keys.map(Arc::new);
+            }
+            is_changed
+        });
     }
 
     /// A key is wanted that is not here: look again soon.

@@ -1,14 +1,11 @@
 //! The audit: who changed what, and who tried to. Rows are written beside the loop, in groups, and
 //! lie in partitions by day that have nothing to do with those of the journal.
 
-use super::{JournalError, encoding::Date, read::schedulers::Reader};
+use super::{JournalError, encoding::Date, error::NO_PARTITION, read::schedulers::Reader};
 use crate::core::{Day, Time};
 use sqlx::Error;
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// There is no partition for a row.
-const NO_PARTITION: &str = "23514";
 
 /// A call, and what became of it.
 #[derive(Clone, Debug)]
@@ -48,7 +45,8 @@ impl Reader {
         let written = self.insert_audit(replica, entries, last.at.day()).await;
         match &written {
             Err(JournalError::Database(Error::Database(error)))
-                if error.code().as_deref() == Some(NO_PARTITION) =>
+                if error.code().as_deref() == Some(NO_PARTITION)
+                    && error.constraint().is_none() =>
             {
                 let day = self.last_audit_day(last.at.day()).await?;
                 self.insert_audit(replica, entries, day).await

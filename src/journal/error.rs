@@ -1,5 +1,10 @@
 //! What can go wrong in the journal, apart from the result of an append.
 
+/// A constraint that forbids a row, or without one that there is no partition for it.
+pub(super) const NO_PARTITION: &str = "23514";
+/// A trigger forbids it.
+const RAISED: &str = "P0001";
+
 /// The journal could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -50,6 +55,22 @@ impl JournalError {
         }
     }
 
+    /// The database refuses what was to be written for what is in it, and always will: its form, a
+    /// constraint, its size, or a trigger. Days that are missing will be there.
+    pub(crate) fn is_of_the_content(&self) -> bool {
+        let JournalError::Database(sqlx::Error::Database(error)) = self else {
+            return false;
+        };
+        let is_constraint = error.constraint().is_some();
+        error.code().is_some_and(|code| match &*code {
+            NO_PARTITION => is_constraint,
+            RAISED => true,
+            code => ["22", "23", "54"]
+                .iter()
+                .any(|class| code.starts_with(class)),
+        })
+    }
+
     /// A row that makes no sense.
     pub(super) fn corrupt(what: impl Into<String>) -> Self {
         JournalError::Corrupt(what.into())
@@ -68,6 +89,15 @@ fn is_outage(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(broken) => !is_certificate_error(broken),
         sqlx::Error::Database(db) => connection_lost(error) || resources(&**db),
         _ => connection_lost(error),
+    }
+}
+
+/// The server has no TLS, or a certificate that does not show who it is.
+pub(super) fn is_of_tls(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(broken) => is_certificate_error(broken),
+        _ => false,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Checks the server before the journal is trusted to it, and refuses one that could lose a commit
 //! or is too old.
 
-use super::{JournalError, bounded_connection::BoundedConnection, rows::from_row};
+use super::{
+    JournalError, bounded_connection::BoundedConnection, error::is_of_tls, rows::from_row,
+};
 use sqlx::Row;
 
 /// The oldest version that will do: 14 has lz4, multiranges, and bodies of functions that are bound
@@ -19,6 +21,10 @@ pub(super) fn of_first_connection(error: sqlx::Error) -> JournalError {
         Some(said) if said.code().as_deref() == Some("42704") => JournalError::Unsafe(format!(
             "it says {:?}: use PostgreSQL 14 or later",
             said.message()
+        )),
+        _ if is_of_tls(&error) => JournalError::Unsafe(format!(
+            "{error}: name its authority with sslrootcert=FILE in the URL, or say another sslmode \
+             there, which off this machine is verify-full"
         )),
         _ => error.into(),
     }

@@ -2,7 +2,7 @@
 //! allowed, and what the calls on it share.
 
 use super::{
-    caller_tls::Certified,
+    certified::Certified,
     strangers::{FIRST_CALL_TIMEOUT, Stranger},
 };
 use bytes::{Buf, Bytes};

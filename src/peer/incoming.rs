@@ -4,7 +4,8 @@
 //! spinning.
 
 use super::{
-    caller_tls::{CallerTls, Certified},
+    caller_tls::CallerTls,
+    certified::Certified,
     connection::{Connection, ConnectionInfo, Stream},
     strangers::Strangers,
     tls::{Tls, has_name},
@@ -52,6 +53,14 @@ impl Accept {
             Accept::Plain => None,
             Accept::Callers(tls) => Some(tls.server()),
             Accept::Replicas(tls, _) => Some(tls.server()),
+        }
+    }
+
+    /// Who has shown these certificates, where callers do.
+    fn certified(&self, shown: &[CertificateDer<'_>]) -> Option<Certified> {
+        match self {
+            Accept::Callers(tls) => Certified::of(shown, tls.clone()),
+            Accept::Plain | Accept::Replicas(..) => None,
         }
     }
 
@@ -146,16 +155,15 @@ impl Opening {
         let mut stream: Box<dyn Stream> = match self.accept.tls() {
             Some(tls) => {
                 let stream = TlsAcceptor::from(tls).accept(stream).await?;
-                let shown = stream.get_ref().1.peer_certificates();
-                let shown = shown.and_then(|chain| chain.first());
-                if !self.accept.admits(shown) {
+                let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                if !self.accept.admits(shown.first()) {
                     tracing::warn!(
                         peer = ?tcp.remote_addr(),
                         "refused a certificate that names no replica (--peer-name)"
                     );
                     return Err(io::Error::other("the certificate names no replica"));
                 }
-                certified = shown.and_then(Certified::of);
+                certified = self.accept.certified(shown);
                 Box::new(stream)
             }
             None => Box::new(stream),
@@ -171,6 +179,14 @@ impl Opening {
         };
         let permits = self.permits.clone();
         let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+        // Meanwhile others may have been trusted: those that are open know of that, this one not.
+        if certified
+            .as_ref()
+            .and_then(Certified::withdrawn_since)
+            .is_some()
+        {
+            return Err(io::Error::other("its authority is not trusted any more"));
+        }
         let info = ConnectionInfo {
             tcp,
             certified,

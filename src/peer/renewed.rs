@@ -5,12 +5,8 @@
 //! before stay in use, and the log says why (decision 0048).
 
 use anyhow::{Context, anyhow, ensure};
-use std::{
-    fs,
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{fs, path::PathBuf, time::Duration};
+use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 /// Interval between looks at the files.
@@ -22,7 +18,7 @@ pub(super) type Texts = Vec<Vec<u8>>;
 /// What `make` makes of some files. Clones share the latest.
 #[derive(Clone)]
 pub(super) struct Renewed<T> {
-    latest: Arc<RwLock<(Texts, T)>>,
+    latest: watch::Sender<(Texts, T)>,
     make: fn(&[Vec<u8>]) -> anyhow::Result<T>,
     /// `None`: the texts were given, and stay as they are.
     files: Option<Files>,
@@ -46,7 +42,7 @@ impl<T: Clone> Renewed<T> {
         let texts = files.read()?;
         let made = make(&texts).with_context(|| files.shown.clone())?;
         Ok(Renewed {
-            latest: Arc::new(RwLock::new((texts, made))),
+            latest: watch::Sender::new((texts, made)),
             make,
             files: Some(files),
         })
@@ -59,7 +55,7 @@ impl<T: Clone> Renewed<T> {
     ) -> anyhow::Result<Self> {
         let made = make(&texts)?;
         Ok(Renewed {
-            latest: Arc::new(RwLock::new((texts, made))),
+            latest: watch::Sender::new((texts, made)),
             make,
             files: None,
         })
@@ -67,8 +63,12 @@ impl<T: Clone> Renewed<T> {
 
     /// What counts now.
     pub(super) fn latest(&self) -> T {
-        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
-        latest.1.clone()
+        self.latest.borrow().1.clone()
+    }
+
+    /// Tells when something else counts, from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<(Texts, T)> {
+        self.latest.subscribe()
     }
 
     /// Reads the files again whenever they have changed, for ever.
@@ -97,15 +97,13 @@ impl<T: Clone> Renewed<T> {
             return Ok(());
         };
         let texts = files.read().map_err(|error| (None, error))?;
-        let is_same = |latest: &(Texts, T)| latest.0 == texts;
-        if is_same(&self.latest.read().unwrap_or_else(PoisonError::into_inner)) {
+        if self.latest.borrow().0 == texts {
             return Ok(());
         }
         let made = (self.make)(&texts).with_context(|| files.shown.clone());
         match made {
             Ok(made) => {
-                let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
-                *latest = (texts, made);
+                self.latest.send_replace((texts, made));
                 let (whose, files) = (files.whose, &files.shown);
                 tracing::info!(%files, "the certificates of {whose} were renewed");
                 Ok(())

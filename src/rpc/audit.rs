@@ -2,31 +2,28 @@
 //! about and what became of it, and so is each that was refused.
 //!
 //! A call that needs an operator is answered when its row is durable, and not before. What callers
-//! do to their own schedulers is written a moment after the answer; the log says it, too. Rows of
-//! refused calls have the room that is left, so that strangers cannot push out what others did.
+//! do to their own schedulers is written a moment after the answer; the log says it, too. `rows`
+//! says which rows have how much room.
+
+mod rows;
+
+pub(crate) use rows::Audit;
 
 use super::errors::{self, reason::NO_EFFECT};
 use crate::{
-    clock::Clock,
     core::Caller,
     identity::{Audited, audited},
-    journal::{AuditEntry, Reader},
+    journal::AuditEntry,
     peer::ConnectionInfo,
 };
 use futures_util::future::{BoxFuture, Either, FutureExt};
+use rows::{Room, WRITE_TIMEOUT};
 use std::{
     convert::Infallible,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
-    time::{Duration, Instant},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::{sleep, timeout},
-};
+use tokio::time::timeout;
 use tonic::{
     Code, Status,
     body::Body,
@@ -36,20 +33,8 @@ use tonic_types::StatusExt;
 use tower::Service;
 use uuid::Uuid;
 
-/// Rows that may wait to be written.
-const MAX_QUEUED: usize = 10_000;
-/// Of them, rows of refused calls.
-const MAX_REFUSED: usize = 2_000;
-/// Rows of refused calls that are written in a second: strangers fill no disk.
-const REFUSED_PER_SECOND: u32 = 100;
-/// Rows in one statement.
-const MAX_WRITTEN: usize = 500;
 /// Bytes kept of what a caller says.
 const MAX_TEXT_BYTES: usize = 1_024;
-/// How long an operator's call waits for its row.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a statement that failed is sent again.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const OK: &str = "OK";
 /// The caller left before the answer.
 const UNKNOWN: &str = "UNKNOWN";
@@ -72,113 +57,6 @@ impl Subject {
         let _ = self.caller.set(caller.name.clone());
         let _ = self.namespace.set(caller.namespace.0.clone());
         let _ = self.object.set((object, reason));
-    }
-}
-
-/// A row, and whom to tell when it is durable, with all before it.
-struct Queued {
-    entry: Option<AuditEntry>,
-    durable: Option<oneshot::Sender<()>>,
-}
-
-/// The rows that wait to be written. Clones share them.
-#[derive(Clone)]
-pub(crate) struct Audit {
-    rows: mpsc::Sender<Queued>,
-    clock: Clock,
-    left_out: Arc<AtomicU32>,
-    /// Refused calls within a second, and when it began.
-    refused: Arc<Mutex<(Instant, u32)>>,
-}
-
-impl Audit {
-    /// Starts writing. It ends with the last clone, when all is written.
-    pub(crate) fn start(reader: Reader, clock: Clock, replica: Arc<str>) -> Audit {
-        let (rows, queued) = mpsc::channel(MAX_QUEUED);
-        tokio::spawn(write(queued, reader, replica));
-        Audit {
-            rows,
-            clock,
-            left_out: Arc::default(),
-            refused: Arc::new(Mutex::new((Instant::now(), 0))),
-        }
-    }
-
-    /// Returns when everything so far is durable, or after a while.
-    pub(crate) async fn flush(&self) {
-        let written = async {
-            let (durable, written) = oneshot::channel();
-            let last = Queued {
-                entry: None,
-                durable: Some(durable),
-            };
-            if self.rows.send(last).await.is_ok() {
-                let _ = written.await;
-            }
-        };
-        if timeout(WRITE_TIMEOUT, written).await.is_err() {
-            tracing::warn!("the audit of the last calls could not be written");
-        }
-    }
-
-    /// Queues a row. Returns the receiver that hears when it is durable; `None`: nobody waits for
-    /// that, or there is no room.
-    fn queue(
-        &self,
-        mut entry: AuditEntry,
-        refused: bool,
-        waits: bool,
-    ) -> Option<oneshot::Receiver<()>> {
-        if refused && !self.has_room_for_refused() {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        entry.left_out = self.left_out.swap(0, Ordering::Relaxed);
-        let (durable, written) = oneshot::channel();
-        let row = Queued {
-            entry: Some(entry),
-            durable: waits.then_some(durable),
-        };
-        match self.rows.try_send(row) {
-            Ok(()) => waits.then_some(written),
-            Err(error) => {
-                let entry = error.into_inner().entry;
-                let lost = entry.map_or(0, |entry| entry.left_out) + 1;
-                self.left_out.fetch_add(lost, Ordering::Relaxed);
-                None
-            }
-        }
-    }
-
-    fn has_room_for_refused(&self) -> bool {
-        let queued = MAX_QUEUED - self.rows.capacity();
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, count) = &mut *refused;
-        if since.elapsed() >= Duration::from_secs(1) {
-            (*since, *count) = (Instant::now(), 0);
-        }
-        *count += 1;
-        queued < MAX_REFUSED && *count <= REFUSED_PER_SECOND
-    }
-}
-
-/// Writes what is queued, in groups, until nobody can queue any more.
-async fn write(mut queued: mpsc::Receiver<Queued>, reader: Reader, replica: Arc<str>) {
-    let mut group = Vec::new();
-    let mut warned = false;
-    while queued.recv_many(&mut group, MAX_WRITTEN).await > 0 {
-        let entries: Vec<AuditEntry> = group.iter().filter_map(|row| row.entry.clone()).collect();
-        while let Err(error) = reader.write_audit(&replica, &entries).await {
-            if !std::mem::replace(&mut warned, true) {
-                tracing::warn!(%error, "the audit cannot be written; it is tried again");
-            }
-            sleep(RETRY_PAUSE).await;
-        }
-        warned = false;
-        for row in group.drain(..) {
-            // Who waited may have given up.
-            let _ = row.durable.map(|durable| durable.send(()));
-        }
     }
 }
 
@@ -247,16 +125,23 @@ impl Call {
         if outcome == OK && self.rule == Audited::IfRefused {
             return answer;
         }
-        let waits = self.rule == Audited::BeforeTheAnswer && !refused;
+        let room = match self.rule {
+            _ if refused => Room::Refused,
+            Audited::BeforeTheAnswer => Room::Operators,
+            Audited::Later | Audited::IfRefused => Room::Callers,
+        };
+        let is_done = outcome == OK;
         let entry = self.entry(outcome);
-        let row = self.audit.queue(entry, refused, waits);
-        if !waits {
+        let row = self.audit.queue(entry, room);
+        if room != Room::Operators {
             return answer;
         }
         let durable = async { row?.await.ok() };
         match timeout(WRITE_TIMEOUT, durable).await {
             Ok(Some(())) => answer,
-            _ => errors::not_audited().into_http(),
+            _ if is_done => errors::not_audited().into_http(),
+            // It says already that its effect is not known, and why.
+            _ => answer,
         }
     }
 
@@ -265,7 +150,7 @@ impl Call {
         let (object, reason) = subject.object.get().cloned().unwrap_or_default();
         AuditEntry {
             id: Uuid::now_v7(),
-            at: self.audit.clock.now(),
+            at: self.audit.now(),
             caller: subject.caller.get().cloned().unwrap_or_default(),
             address: self.address.take().unwrap_or_default(),
             namespace: subject.namespace.get().cloned().unwrap_or_default(),
@@ -283,7 +168,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         if !self.is_written && self.subject.object.get().is_some() {
             let entry = self.entry(UNKNOWN.to_owned());
-            self.audit.queue(entry, false, false);
+            self.audit.queue(entry, Room::Callers);
         }
     }
 }
@@ -328,45 +213,22 @@ mod tests {
         assert_eq!(bare, ("Unimplemented".to_owned(), true));
     }
 
-    fn entry(outcome: &str) -> AuditEntry {
-        AuditEntry {
-            id: Uuid::now_v7(),
-            at: Clock::new().now(),
-            caller: "".into(),
-            address: "192.0.2.7".into(),
-            namespace: "".into(),
-            method: "JobService/PauseJob".into(),
-            object: String::new(),
-            reason: String::new(),
-            outcome: outcome.into(),
-            left_out: 0,
-        }
-    }
-
     #[tokio::test]
-    async fn strangers_fill_neither_the_queue_nor_the_disk() {
-        let (rows, mut queued) = mpsc::channel(MAX_QUEUED);
-        let audit = Audit {
-            rows,
-            clock: Clock::new(),
-            left_out: Arc::default(),
-            refused: Arc::new(Mutex::new((Instant::now(), 0))),
+    async fn without_a_row_a_call_that_was_done_counts_as_unanswered_and_an_error_stays() {
+        let answered = async |answer: Response<Body>| {
+            let call = Call {
+                audit: Audit::closed(),
+                subject: Arc::default(),
+                method: ("JobService", "PauseJob"),
+                rule: Audited::BeforeTheAnswer,
+                address: None,
+                is_written: false,
+            };
+            outcome(&call.answered(answer).await).0
         };
-        const CALLS: u32 = 50_000;
-        for _ in 0..CALLS {
-            audit.queue(entry("IDENTITY_MISSING"), true, false);
-        }
-        assert!(
-            audit.queue(entry(OK), false, true).is_some(),
-            "there is room"
-        );
-        let mut kept = Vec::new();
-        while let Ok(row) = queued.try_recv() {
-            kept.extend(row.entry);
-        }
-        let refused = kept.len() as u32 - 1;
-        assert!(refused <= MAX_REFUSED as u32, "{refused}");
-        let left_out: u32 = kept.iter().map(|row| row.left_out).sum();
-        assert_eq!(refused + left_out, CALLS, "each of them is counted");
+        let done = answered(Response::new(Body::empty())).await;
+        assert_eq!(done, "TEMPORARILY_UNAVAILABLE");
+        let late = answered(errors::deadline_exceeded().into_http()).await;
+        assert_eq!(late, "DEADLINE_EXCEEDED");
     }
 }

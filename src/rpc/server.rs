@@ -15,6 +15,7 @@ use super::{
     observed::{self, Observed},
     operator::Operators,
     resource::Resources,
+    retiring,
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -196,13 +197,12 @@ pub(crate) async fn serve(
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
     let connections = accepted(listener, &config);
-    let shut_down = stopping.clone();
     let authenticator = config.authenticator.clone();
     let room = Room::default();
     let gateway = Arc::new(gateway(&config, &room));
     let audit = config.audit.clone();
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
-    let served = transport()
+    let router = transport()
         .accept_http1(true)
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(MapResponseLayer::new(move |response| {
@@ -220,20 +220,25 @@ pub(crate) async fn serve(
         .layer(layer_fn(move |inner| {
             MessageRoom::new(inner, room.clone(), MAX_REQUEST_BYTES)
         }))
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(connections, async move {
-            shutdown.await;
-            shut_down.cancel();
-        });
-    let drain_timeout = async {
-        stopping.cancelled().await;
-        tokio::time::sleep(DRAIN_TIMEOUT).await;
+        .add_routes(routes);
+    let serve = |connections, ending| {
+        router
+            .clone()
+            .serve_with_incoming_shutdown(connections, ending)
     };
+    let tls = config.tls.as_ref();
+    let served = retiring::serve(tls, connections, shutdown, &stopping, serve);
     tokio::select! {
         served = served => Ok(served?),
-        () = drain_timeout => Ok(()),
-        () = renewed(config.tls, config.authenticator) => Ok(()),
+        () = drained(&stopping) => Ok(()),
+        () = renewed(config.tls.clone(), config.authenticator) => Ok(()),
     }
+}
+
+/// Resolves when calls have had their time to end after a shutdown began.
+async fn drained(stopping: &CancellationToken) {
+    stopping.cancelled().await;
+    tokio::time::sleep(DRAIN_TIMEOUT).await;
 }
 
 fn accepted(listener: TcpListener, config: &Config) -> ReceiverStream<io::Result<Connection>> {

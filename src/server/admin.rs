@@ -5,7 +5,7 @@
 //! It answers from the start on, also while the coordination database is waited for.
 
 use super::scrape::Scrape;
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, peer::network};
 use axum::{
     Router,
     extract::State,
@@ -20,19 +20,21 @@ use hyper_util::{
 };
 use std::{
     fmt, io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// Connections at a time; another one waits.
+/// Connections at a time; for another one the oldest is closed, so that a probe never waits.
 const MAX_CONNECTIONS: usize = 64;
+/// Of them, those from one address: a collector gone wild closes its own and not those of probes.
+const MAX_PER_ADDRESS: usize = 16;
 /// How long a connection may take to send the headers of its next request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest life of a connection.
@@ -101,11 +103,10 @@ impl Admin {
             .route("/livez", get(livez))
             .route("/readyz", get(readyz))
             .with_state(self);
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        // It is never closed.
-        while let Ok(permit) = permits.clone().acquire_owned().await {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+        let mut open = OpenConnections::default();
+        loop {
+            let (stream, from) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the admin address failed");
                     sleep(ACCEPT_RETRY_DELAY).await;
@@ -113,12 +114,33 @@ impl Admin {
                 }
             };
             let routes = routes.clone();
-            tokio::spawn(async move {
+            let answered = tokio::spawn(async move {
                 // Whoever stays longer connects again.
                 let _ = timeout(MAX_CONNECTION_AGE, answer(stream, routes)).await;
-                drop(permit);
             });
+            open.add(from.ip(), answered.abort_handle());
         }
+    }
+}
+
+/// Connections in the order in which they came.
+#[derive(Default)]
+struct OpenConnections(Vec<(IpAddr, AbortHandle)>);
+
+impl OpenConnections {
+    /// Adds a connection, and closes the oldest of its address or of all if there are too many.
+    fn add(&mut self, from: IpAddr, connection: AbortHandle) {
+        let from = network(from);
+        self.0.retain(|(_, connection)| !connection.is_finished());
+        let of_address = self.0.iter().filter(|(address, _)| *address == from);
+        let oldest = match of_address.count() >= MAX_PER_ADDRESS {
+            true => self.0.iter().position(|(address, _)| *address == from),
+            false => (self.0.len() >= MAX_CONNECTIONS).then_some(0),
+        };
+        if let Some(oldest) = oldest {
+            self.0.remove(oldest).1.abort();
+        }
+        self.0.push((from, connection));
     }
 }
 
@@ -155,5 +177,37 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
     match admin.metrics.replica.ready.get() > 0.0 {
         true => (StatusCode::OK, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test]
+    async fn an_address_that_takes_more_than_its_share_loses_its_own() {
+        let mut open = OpenConnections::default();
+        let mut add = |address: [u8; 4]| {
+            let connection = tokio::spawn(pending::<()>());
+            open.add(address.into(), connection.abort_handle());
+            connection
+        };
+        let probe = add([192, 0, 2, 1]);
+        let mut flood: Vec<_> = (0..200).map(|_| add([192, 0, 2, 2])).collect();
+        let kept = flood.split_off(flood.len() - MAX_PER_ADDRESS);
+        for closed in flood {
+            assert!(closed.await.expect_err("closed").is_cancelled());
+        }
+        assert!(!probe.is_finished() && kept.iter().all(|one| !one.is_finished()));
+        let from_everywhere: Vec<_> = (3..200).map(|host| add([192, 0, 2, host])).collect();
+        assert!(probe.await.is_err(), "the oldest of all");
+        assert!(
+            from_everywhere
+                .iter()
+                .rev()
+                .take(MAX_CONNECTIONS)
+                .all(|one| !one.is_finished())
+        );
     }
 }

@@ -1,21 +1,23 @@
 //! What `rallypoint doctor` finds out besides the coordination database: targets, by logging in as
-//! their tasks would, other replicas, by connecting, and certificates.
+//! their tasks would, other replicas, by a call as replicas make it, and certificates.
 
 use super::Target;
 use crate::{
     executor::Connection,
     journal::{Finding, Verdict},
-    peer::not_after,
+    peer::{Peers, Tls, TlsFiles, validity},
 };
 use std::{
+    error::Error,
     fs,
     path::Path,
     time::{Duration, SystemTime},
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 const DAY: Duration = Duration::from_secs(86_400);
 /// A certificate that is valid for less has to be renewed.
 const SOON_DAYS: u64 = 14;
@@ -35,15 +37,62 @@ pub(crate) async fn of_target(target: &Target) -> Finding {
     }
 }
 
-/// Whether somebody listens at the address of a replica, `host:port`.
-pub(crate) async fn of_peer(address: &str) -> Finding {
+/// Whether this machine may call the replica at an address, `host:port`, with these certificates;
+/// `None`: in plain text.
+pub(crate) async fn of_peer(address: &str, tls: Option<&Tls>) -> Finding {
     let check = format!("peer {address}");
-    let remedy = "is it running, and does a firewall or a policy let this machine through?";
-    match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Finding::good(&check, "it takes connections"),
-        Ok(Err(error)) => Finding::wrong(&check, Verdict::Bad, error.to_string(), remedy),
-        Err(_) => Finding::wrong(&check, Verdict::Bad, "it does not answer", remedy),
+    let remedy = match tls {
+        Some(_) => {
+            "is it running, does a firewall or a policy let this machine through, and do the \
+             certificates belong together? its log says whom it refuses"
+        }
+        None => {
+            "is it running, and does a firewall or a policy let this machine through? if replicas \
+             have certificates, name them: --peer-cert, --peer-key and --peer-ca"
+        }
+    };
+    let bad = |found: String| Finding::wrong(&check, Verdict::Bad, found, remedy);
+    let channel = match Peers::new(tls.cloned()).channel(address) {
+        Ok(channel) => channel,
+        Err(error) => return bad(causes(&error)),
+    };
+    let mut health = HealthClient::new(channel);
+    let asked = health.check(HealthCheckRequest::default());
+    match timeout(CALL_TIMEOUT, asked).await {
+        // A replica does not serve this there, and whoever answers has taken the certificate.
+        Ok(Err(status)) if status.source().is_some() => bad(causes(&status)),
+        Ok(_) => Finding::good(
+            &check,
+            match tls {
+                Some(_) => "it answers, and takes the certificate",
+                None => "it answers in plain text",
+            },
+        ),
+        Err(_) => bad("it does not answer".to_owned()),
     }
+}
+
+/// The certificates of replicas, or why they cannot be used.
+pub(crate) fn of_peer_certificates(files: &TlsFiles) -> Result<Tls, Finding> {
+    Tls::read(files).map_err(|error| {
+        let remedy = "name a certificate, its key, and the authority of all replicas, in PEM";
+        let found = format!("{error:#}");
+        Finding::wrong("peer certificates", Verdict::Bad, found, remedy)
+    })
+}
+
+/// What an error says, down to its first cause.
+fn causes(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let text = next.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {text}");
+        }
+        cause = next.source();
+    }
+    said
 }
 
 /// How long the certificates of a file are valid.
@@ -56,14 +105,23 @@ pub(crate) fn of_certificates(path: &Path) -> Finding {
         Err(error) => return bad(error.to_string()),
     };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let ends = match chain {
-        Ok(chain) => chain.iter().filter_map(not_after).min(),
+    let valid: Vec<_> = match chain {
+        Ok(chain) => chain.iter().filter_map(validity).collect(),
         Err(error) => return bad(error.to_string()),
     };
-    let Some(ends) = ends else {
+    let begins = valid.iter().map(|(begins, _)| *begins).max();
+    let ends = valid.iter().map(|(_, ends)| *ends).min();
+    let (Some(begins), Some(ends)) = (begins, ends) else {
         return bad("there is no certificate in it".to_owned());
     };
-    let Ok(left) = ends.duration_since(SystemTime::now()) else {
+    let now = SystemTime::now();
+    if let Some(early) = begins.duration_since(now).ok().filter(|it| !it.is_zero()) {
+        let found = format!("it is valid in {} only", in_words(early));
+        let remedy = "correct the clock of this machine or of who issued it, or wait: until then \
+                      connections that show it are refused";
+        return Finding::wrong(&check, Verdict::Bad, found, remedy);
+    }
+    let Ok(left) = ends.duration_since(now) else {
         let remedy = "renew it: connections that show it are refused";
         return Finding::wrong(&check, Verdict::Bad, "it has expired", remedy);
     };
@@ -72,5 +130,12 @@ pub(crate) fn of_certificates(path: &Path) -> Finding {
     match days < SOON_DAYS {
         false => Finding::good(&check, shown),
         true => Finding::wrong(&check, Verdict::Doubtful, shown, "renew it soon"),
+    }
+}
+
+fn in_words(time: Duration) -> String {
+    match time.as_secs() / DAY.as_secs() {
+        0 => format!("{} minutes", time.as_secs().div_ceil(60)),
+        days => format!("{days} days"),
     }
 }

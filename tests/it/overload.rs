@@ -1,6 +1,7 @@
 //! More work than the service can take: what does not fit is refused at once with a time to come
 //! back, calls nobody waits for any more are not carried out, and what was accepted stays.
 
+mod abuse;
 mod half_sent;
 
 use crate::harness::{

@@ -8,8 +8,10 @@ mod forwarding;
 mod jwt;
 mod lost_rights;
 mod methods;
+mod refused_once;
 mod reload;
 mod walk_through;
+mod withdrawn;
 
 use crate::harness::{
     in_process::{InProcess, config},

@@ -20,7 +20,7 @@ use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{
     ClaimedRun, Client,
-    api::{ClaimRunRequest, ClaimRunResponse},
+    api::{ClaimRunRequest, ClaimRunResponse, RenewRunRequest},
 };
 use std::{process::ExitCode, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -61,6 +61,11 @@ impl ClaimCommand {
         let Some(run) = claimed else {
             return Ok(ExitCode::SUCCESS);
         };
+        // This program may have stood still since it was given the run, for longer than the lease.
+        if let Some(why) = lost_meanwhile(&client, &run).await {
+            let what = format!("the claim on a run of job {} is lost", self.name);
+            return Err(CliError::new(what).why(table::plain(&why)));
+        }
         let environment = [
             ("RALLYPOINT_JOB", self.name.clone()),
             ("RALLYPOINT_DUE", show::due(run.run())),
@@ -69,7 +74,10 @@ impl ClaimCommand {
         ];
         let mut job = JobSignals::new()?;
         match Child::start(&self.command, &environment) {
-            Ok(child) => self.under(run, child, (&mut signals, &mut job)).await,
+            Ok(child) => {
+                let signals = (&mut signals, &mut job);
+                self.under(&client, run, child, signals).await
+            }
             Err(error) => {
                 let what = format!("cannot run {}", self.command[0]);
                 run.finish(Some(&format!("{what}: {error}"))).await.ok();
@@ -132,11 +140,12 @@ impl ClaimCommand {
     /// Lets the command run to its end, or to that of the claim, and says how it ended.
     async fn under(
         &self,
+        client: &Client,
         run: ClaimedRun,
         child: Child,
         (signals, job): (&mut Signals, &mut JobSignals),
     ) -> Result<ExitCode, CliError> {
-        let code = ended(&run, child, (signals, job)).await?;
+        let code = ended(client, &run, child, (signals, job)).await?;
         let failed = (code != 0).then(|| format!("{} ended with {code}", self.command[0]));
         let finished = tokio::select! {
             finished = run.finish(failed.as_deref()) => finished,
@@ -155,12 +164,13 @@ impl ClaimCommand {
 
 /// Resolves to the exit code of a command, unless its claim is lost before: then it is killed.
 async fn ended(
+    client: &Client,
     run: &ClaimedRun,
     mut child: Child,
     (signals, job): (&mut Signals, &mut JobSignals),
 ) -> Result<u8, CliError> {
     loop {
-        tokio::select! {
+        let lost = tokio::select! {
             // What has ended has ended under the claim.
             biased;
             changed = child.changed() => match changed {
@@ -168,22 +178,47 @@ async fn ended(
                 Ok(Change::Stopped) => {
                     child.stop_with_it();
                     job.forget_stop().await;
-                    // A claim that was lost meanwhile is found out at its next renewal.
-                    child.go_on();
+                    lost_meanwhile(client, run).await
                 }
                 Err(error) => {
                     return Err(CliError::new("cannot wait for the command").why(error));
                 }
             },
-            why = run.lost() => {
+            why = run.lost() => Some(why),
+            exit = signals.next() => {
+                child.end(exit);
+                continue;
+            }
+            signal = job.next() => {
+                child.pass_on(signal);
+                continue;
+            }
+        };
+        match lost {
+            None => child.go_on(),
+            Some(why) => {
                 child.kill().await;
                 let what = "the claim is lost, and the command was killed";
                 return Err(CliError::new(what).why(table::plain(&why)));
             }
-            exit = signals.next() => child.end(exit),
-            signal = job.next() => child.pass_on(signal),
         }
     }
+}
+
+/// Why a claim was lost while this program stood still; `None`: it is kept, and was renewed.
+async fn lost_meanwhile(client: &Client, run: &ClaimedRun) -> Option<String> {
+    let request = RenewRunRequest {
+        name: run.run().job.clone(),
+        due: run.run().due,
+        token: run.token(),
+    };
+    let renewed = client.renew_run(request).await;
+    let is_over = |error: &rallypoint_client::Error| {
+        let reasons = ["RUN_CLAIM_ENDED", "JOB_NOT_FOUND"];
+        reasons.iter().any(|reason| error.is(reason))
+    };
+    let lost = renewed.err().filter(is_over).map(|error| error.message);
+    lost.or_else(|| run.is_lost())
 }
 
 fn unsaid(exit: Exit) -> CliError {

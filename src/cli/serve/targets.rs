@@ -19,7 +19,7 @@ pub(super) fn parse(
     let mut names = BTreeSet::new();
     let mut targets = Vec::new();
     for (index, text) in texts.iter().enumerate() {
-        let target = one(index + 1, text, slots)?;
+        let target = one_target(index + 1, text, slots)?;
         if !names.insert(target.name.clone()) {
             let what = format!("--target names `{}` twice", target.name);
             return Err(CliError::usage(what).next("give each target a name of its own"));
@@ -32,7 +32,12 @@ pub(super) fn parse(
     Ok(targets)
 }
 
-fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
+/// A target, the `number`th that was named; with `slots` unless it says how many.
+pub(in crate::cli) fn one_target(
+    number: usize,
+    text: &str,
+    slots: u32,
+) -> Result<Target, CliError> {
     let wrong = |why: &str| {
         CliError::usage(format!("target {number} of --target makes no sense"))
             .why(why)

@@ -4,6 +4,7 @@
 //! password files add nothing, since they would reach every target; and what cannot be obeyed is an
 //! error, never ignored. Neither an error nor a log shows a password.
 
+use crate::database_url::is_here;
 use anyhow::{Context, anyhow, bail, ensure};
 use percent_encoding::percent_decode_str;
 use std::{
@@ -48,11 +49,12 @@ pub(super) struct Ssl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SslMode {
     Disable,
-    /// When the server takes it.
+    /// When the server takes it: on this machine, unless the URL says otherwise.
     #[default]
     Prefer,
     Require,
     VerifyCa,
+    /// Off this machine, unless the URL says otherwise.
     VerifyFull,
 }
 
@@ -173,8 +175,9 @@ impl FromStr for Login {
             ssl: Ssl::default(),
             settings: Vec::new(),
         };
-        let (mut cert, mut key) = (None, None);
+        let (mut cert, mut key, mut has_mode) = (None, None, false);
         for (name, value) in url.query_pairs() {
+            has_mode |= matches!(&*name, "sslmode" | "ssl-mode");
             match &*name {
                 "sslcert" | "ssl-cert" => cert = Some(PathBuf::from(&*value)),
                 "sslkey" | "ssl-key" => key = Some(PathBuf::from(&*value)),
@@ -191,6 +194,9 @@ impl FromStr for Login {
             "it names no host: write it like postgres://user@host/database, \
              or add ?host=/directory for a Unix socket"
         );
+        if matches!(&login.host, Host::Name(host) if !has_mode && !is_here(host)) {
+            login.ssl.mode = SslMode::VerifyFull;
+        }
         ensure!(
             matches!(login.host, Host::Name(_)) || login.ssl.verified() <= SslMode::Prefer,
             "`sslmode` asks for TLS, which a Unix socket has not: take it out, or name a host"
@@ -268,7 +274,7 @@ mod tests {
         assert_eq!(full.host, Host::Name("db.example".into()));
         assert_eq!((full.port, full.user.as_str()), (6432, "a@b"));
         assert_eq!(full.password.as_deref(), Some("p/w"));
-        assert_eq!((full.database.as_str(), full.ssl), ("x y", Ssl::default()));
+        assert_eq!(full.database.as_str(), "x y");
         let short = login("postgresql://app@[::1]");
         assert_eq!(short.host, Host::Name("::1".into()));
         assert_eq!((short.port, short.database.as_str()), (5432, "app"));
@@ -352,6 +358,23 @@ mod tests {
         }
         let shown = format!("{:?}", login("postgres://u:secret@h/d?options=secret"));
         assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn tls_is_verified_off_this_machine_unless_the_url_says_otherwise() {
+        for (url, mode) in [
+            ("postgres://u@db/d", SslMode::VerifyFull),
+            ("postgres://u@[2001:db8::1]/d", SslMode::VerifyFull),
+            ("postgres://u@localhost/d?host=db", SslMode::VerifyFull),
+            ("postgres://u@db/d?sslmode=require", SslMode::Require),
+            ("postgres://u@db/d?ssl-mode=disable", SslMode::Disable),
+            ("postgres://u@localhost/d", SslMode::Prefer),
+            ("postgres://u@127.0.0.2/d", SslMode::Prefer),
+            ("postgres://u@[::1]/d", SslMode::Prefer),
+            ("postgres://u@db/d?host=/run/postgresql", SslMode::Prefer),
+        ] {
+            assert_eq!(login(url).ssl.mode, mode, "{url}");
+        }
     }
 
     #[test]

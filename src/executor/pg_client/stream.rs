@@ -35,7 +35,9 @@ pub(super) async fn dial(login: &Login) -> Result<Stream, Error> {
     match login.ssl.mode {
         SslMode::Disable | SslMode::Prefer => Ok(Box::new(stream)),
         _ => Err(Error::Login(
-            "the server takes no TLS, and the URL of the target asks for it with sslmode".into(),
+            "the server takes no TLS, and sslmode asks for it, which off this machine is \
+             verify-full: set it up there, or say another one in the URL of the target"
+                .into(),
         )),
     }
 }

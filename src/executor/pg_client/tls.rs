@@ -6,7 +6,7 @@ use super::{
     error::Error,
     login::{Ssl, SslMode},
 };
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
@@ -31,7 +31,23 @@ pub(super) async fn connect(
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| Error::Login("TLS needs a host name or an address in the URL".into()))?;
     let connector = TlsConnector::from(Arc::new(config(ssl).await?));
-    Ok(connector.connect(name, stream).await?)
+    Ok(connector
+        .connect(name, stream)
+        .await
+        .map_err(of_handshake)?)
+}
+
+/// What is wrong with a certificate, and what to do about it.
+fn of_handshake(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            let remedy = "name its authority with sslrootcert=FILE in the URL of the target, or \
+                          say another sslmode there, which off this machine is verify-full";
+            io::Error::new(error.kind(), format!("{error}: {remedy}"))
+        }
+        _ => error,
+    }
 }
 
 async fn config(ssl: &Ssl) -> Result<ClientConfig, Error> {

@@ -116,6 +116,7 @@ mod tests {
                 labels: labels.into_iter().collect(),
                 ..TaskOptions::default()
             },
+            trace: None,
         })
     }
 

@@ -60,12 +60,14 @@ impl Reader {
             .map_or(Uuid::max(), |at| of_time(at + HANDLE_AGE));
         let below = before.map_or(below, |before| below.min(before.uuid()));
         let rows = limit + 1;
-        let most =
-            if filter.labels.is_empty() && filter.display_name.is_none() && filter.name.is_none() {
-                rows
-            } else {
-                rows.max(MAX_ROWS)
-            };
+        let admits_all = filter.labels.is_empty()
+            && filter.display_name.is_none()
+            && filter.name.is_none()
+            && !filter.halted;
+        let most = match admits_all {
+            true => rows,
+            false => rows.max(MAX_ROWS),
+        };
         let (handles, rows) = match self.rarest(namespace, filter, &states).await? {
             SchedulerRows::Labelled(label) => {
                 let handles = self.labelled(namespace, &label, from, below, most).await?;

@@ -3,10 +3,15 @@
 
 use super::{code, run, text};
 use crate::harness::{authority::Authority, postgres::durable};
-use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
+use rallypoint::{
+    peer::{PeerConfig, Port},
+    postgres::{COORDINATION, PrivatePostgres, TARGET},
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
 /// The findings: what was found, by check, with the verdict before it.
 fn examined(arguments: &[&str], exit_code: i32) -> BTreeMap<String, String> {
@@ -102,6 +107,80 @@ fn what_is_wrong_is_found() {
     for check in ["target app", "peer 127.0.0.1:1"] {
         assert!(wrong[check].starts_with("bad: "), "{check}: {wrong:?}");
     }
+    let early = scene.file("early.crt", &scene.authority.certificate_from(3));
+    let found = examined(&[&database[..], &["--certificate", &early]].concat(), 1);
+    let begins = &found[&format!("certificate {early}")];
+    assert!(
+        begins.starts_with("bad: it is valid in 2 days only"),
+        "{begins}"
+    );
     let away = examined(&["--database", "postgres://x@127.0.0.1:1/x"], 1);
     assert!(away["journal"].starts_with("bad: "), "{away:?}");
+}
+
+#[test]
+fn a_bad_file_hides_nothing_else() {
+    let scene = Scene::new();
+    let config = scene.file("rallypoint.toml", "[targets.app]\nslots = 0\n");
+    let good = scene.file("good.crt", &scene.authority.certificate("here").0);
+    let (app, other) = (
+        format!("app={}", scene.target),
+        "other=postgres://x@127.0.0.1:1/x",
+    );
+    let database = ["--database", &scene.url, "--config", &config];
+    let targets = ["--target", &app, "--target", other, "--target", "nonsense"];
+    let files = ["--certificate", &good];
+    let found = examined(&[&database[..], &targets, &files].concat(), 1);
+    let fault = &found[&format!("configuration {config}")];
+    assert!(
+        fault.starts_with("bad: ") && fault.contains("url"),
+        "{fault}"
+    );
+    assert_eq!(found["schema"], "good: this version can work with it");
+    assert_eq!(found["target app"], "good: app can log in");
+    assert!(found["target other"].starts_with("bad: "), "{found:?}");
+    assert!(
+        found["target 3 of --target"].contains("there is no `=`"),
+        "{found:?}"
+    );
+    assert!(found[&format!("certificate {good}")].starts_with("good: "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_are_called_as_replicas_call_them() {
+    let (scene, others) = (Scene::new(), Authority::new());
+    let ours = &scene.authority;
+    let port = Port::bind(PeerConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        advertise: None,
+        tls: Some(ours.replica(ours)),
+        names: Vec::new(),
+    });
+    let port = port.await.expect("a port");
+    let address = port.address().to_owned();
+    let (_, health) = tonic_health::server::health_reporter();
+    tokio::spawn(port.serve(Routes::new(health), CancellationToken::new()));
+    let files = |name: &str, authority: &Authority| {
+        let (cert, key) = authority.certificate("127.0.0.1");
+        let file = |end: &str, text: &str| scene.file(&format!("{name}.{end}"), text);
+        [file("crt", &cert), file("key", &key), file("ca", &ours.pem)]
+    };
+    let (own, foreign) = (files("own", ours), files("foreign", &others));
+    let called = |files: Option<&[String; 3]>, exit_code| {
+        let mut arguments = vec!["--database", &scene.url, "--peer", &address];
+        for (option, file) in ["--peer-cert", "--peer-key", "--peer-ca"]
+            .into_iter()
+            .zip(files.into_iter().flatten())
+        {
+            arguments.extend([option, file]);
+        }
+        examined(&arguments, exit_code)[&format!("peer {address}")].clone()
+    };
+    // Other threads serve the replica meanwhile.
+    let found = called(Some(&own), 0);
+    assert_eq!(found, "good: it answers, and takes the certificate");
+    for files in [Some(&foreign), None] {
+        let found = called(files, 1);
+        assert!(found.starts_with("bad: "), "{found}");
+    }
 }

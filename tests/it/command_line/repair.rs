@@ -30,6 +30,13 @@ fn a_failure_whose_retry_succeeded_does_not_count() {
         said.contains(&format!("rallypoint retry {handle} --failed")),
         "{said}"
     );
+    for (list, named) in [
+        (&["list", "--halted"][..], true),
+        (&["list", "--halted", "--state", "released"], false),
+    ] {
+        let listed = text(&server.run(list).stdout);
+        assert_eq!(listed.contains(handle), named, "{listed}");
+    }
     let explained = text(&server.run(&["explain", &format!("{handle}/2")]).stdout);
     assert!(explained.contains("`retry --failed`"), "{explained}");
     assert!(!explained.contains("RetryFailed"), "{explained}");

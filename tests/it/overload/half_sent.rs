@@ -67,7 +67,7 @@ async fn messages_that_are_half_sent_do_not_fill_memory() {
 }
 
 /// The most memory that a process has had, in KiB.
-fn peak_kib(pid: i32) -> u64 {
+pub(super) fn peak_kib(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next());

@@ -19,21 +19,21 @@ const GRANTS: &[Grant] = &[Grant {
     role: "submitter",
 }];
 /// A caller that a certificate names.
-const RULE: &str = "[[access]]\nidentities = [\"cert:spiffe://prod/etl/*\"]\n\
+pub(super) const RULE: &str = "[[access]]\nidentities = [\"cert:spiffe://prod/etl/*\"]\n\
                     namespaces = [\"etl\"]\nrole = \"submitter\"\n";
 const CALLER: &str = "spiffe://prod/etl/nightly";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Certificates of a server and of a caller, in a folder that is changed as a Secret is: all files
 /// at once, by a link.
-struct Mounted {
+pub(super) struct Mounted {
     folder: TempDir,
     versions: usize,
 }
 
 impl Mounted {
     /// Signed by the first authority; both sides trust all of them.
-    fn new(authorities: &[&Authority]) -> Mounted {
+    pub(super) fn new(authorities: &[&Authority]) -> Mounted {
         let mut mounted = Mounted {
             folder: TempDir::new().expect("a directory"),
             versions: 0,
@@ -42,7 +42,7 @@ impl Mounted {
         mounted
     }
 
-    fn renew(&mut self, authorities: &[&Authority]) {
+    pub(super) fn renew(&mut self, authorities: &[&Authority]) {
         let by = authorities[0];
         self.versions += 1;
         let version = self.folder.path().join(format!("v{}", self.versions));
@@ -67,7 +67,7 @@ impl Mounted {
     }
 
     /// As the server has it.
-    fn server(&self) -> CallerTls {
+    pub(super) fn server(&self) -> CallerTls {
         let file = |name| self.path().join(name);
         let files = rallypoint::peer::TlsFiles {
             cert: file("tls.crt"),
@@ -78,7 +78,7 @@ impl Mounted {
     }
 
     /// As a caller with a certificate has it.
-    fn caller(&self) -> Tls {
+    pub(super) fn caller(&self) -> Tls {
         self.trusting().with_identity(
             self.path().join("caller.crt"),
             self.path().join("caller.key"),
@@ -86,12 +86,12 @@ impl Mounted {
     }
 
     /// As one without.
-    fn trusting(&self) -> Tls {
+    pub(super) fn trusting(&self) -> Tls {
         Tls::new().with_ca(self.path().join("ca.crt"))
     }
 }
 
-fn https(server: &Secured) -> String {
+pub(super) fn https(server: &Secured) -> String {
     server.server.url().replace("http://", "https://")
 }
 
@@ -106,7 +106,7 @@ async fn list(tls: &Tls, url: &str) -> Result<()> {
 }
 
 /// Waits until the server serves.
-async fn serving(server: &Secured, tls: &Tls) {
+pub(super) async fn serving(server: &Secured, tls: &Tls) {
     let client = Client::connect_lazy_by(tls, &https(server)).expect("a URL");
     let listed = client
         .schedulers(api::ListSchedulersRequest::default())

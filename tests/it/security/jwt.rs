@@ -24,20 +24,20 @@ const GRANTS: &[Grant] = &[Grant {
 }];
 
 /// Issues tokens, and publishes its keys.
-struct Issuer {
+pub(super) struct Issuer {
     url: String,
     document: Arc<Mutex<String>>,
 }
 
 /// A key and its name.
-struct Key(KeyPair, &'static str);
+pub(super) struct Key(KeyPair, &'static str);
 
 impl Key {
-    fn new(name: &'static str) -> Key {
+    pub(super) fn new(name: &'static str) -> Key {
         Key(KeyPair::generate().expect("a key"), name)
     }
 
-    fn token(&self, groups: &[&str]) -> String {
+    pub(super) fn token(&self, groups: &[&str]) -> String {
         let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
         let claims = json!({
             "iss": "https://issuer.example", "aud": "rallypoint", "sub": "ada",
@@ -53,7 +53,7 @@ impl Key {
 }
 
 impl Issuer {
-    async fn start() -> Issuer {
+    pub(super) async fn start() -> Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let document = Arc::new(Mutex::new(String::new()));
@@ -76,7 +76,7 @@ impl Issuer {
         }
     }
 
-    fn publish(&self, keys: &[&Key]) {
+    pub(super) fn publish(&self, keys: &[&Key]) {
         let jwk = |Key(pair, name): &&Key| {
             // A point of P-256, uncompressed.
             let point = pair.der_bytes();
@@ -87,7 +87,7 @@ impl Issuer {
         *self.document.lock().expect("a document") = json!({ "keys": keys }).to_string();
     }
 
-    fn rules(&self) -> String {
+    pub(super) fn rules(&self) -> String {
         format!(
             "[identity.jwt]\nissuer = \"https://issuer.example\"\naudience = \"rallypoint\"\n\
              algorithms = [\"ES256\"]\nkeys_url = \"{}\"\n\

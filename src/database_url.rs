@@ -1,0 +1,56 @@
+//! URLs of databases, as the coordination database and administrators' logins are reached: with TLS
+//! that is verified off this machine, unless a URL says otherwise.
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use std::{env, net::IpAddr};
+use url::Url;
+
+/// Whether what is said to this host stays on this machine.
+pub(crate) fn is_here(host: &str) -> bool {
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// How to connect to the database at `url`. Where neither the URL nor PGSSLMODE says how TLS is
+/// used, it is as [`is_here`] says: verified (`verify-full`), or on this machine used if it is
+/// there. Fails as the driver does when the URL is malformed.
+pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
+    let options: PgConnectOptions = url.parse()?;
+    let parsed = Url::parse(url).ok();
+    let mut parameters = parsed.iter().flat_map(Url::query_pairs);
+    let is_said = parameters.any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"))
+        || env::var_os("PGSSLMODE").is_some();
+    let stays_here = options.get_socket().is_some() || is_here(options.get_host());
+    Ok(match is_said || stays_here {
+        true => options,
+        false => options.ssl_mode(PgSslMode::VerifyFull),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_verified_off_this_machine_unless_the_url_says_otherwise() {
+        for (url, verified) in [
+            ("postgres://u@db/d", true),
+            ("postgres://u@10.0.0.1/d?application_name=x", true),
+            ("postgres://u@[2001:db8::1]/d", true),
+            ("postgres://u@db/d?sslmode=prefer", false),
+            ("postgres://u@db/d?ssl-mode=disable", false),
+            ("postgres://u@localhost/d", false),
+            ("postgres://u@127.0.0.2/d", false),
+            ("postgres://u@[::1]/d", false),
+            ("postgres://u@db/d?host=/run/postgresql", false),
+            ("postgres://u@%2Frun%2Fpostgresql/d", false),
+        ] {
+            let mode = options_of(url).expect(url).get_ssl_mode();
+            assert_eq!(
+                matches!(mode, PgSslMode::VerifyFull),
+                verified,
+                "{url}: {mode:?}"
+            );
+        }
+    }
+}
