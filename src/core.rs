@@ -25,6 +25,7 @@ mod submission;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod traced;
 mod turn;
 mod unwritten;
 
@@ -49,6 +50,7 @@ pub use model::settings::*;
 pub use model::target_pause::*;
 pub use model::task::*;
 pub use model::time::*;
+pub use model::trace::*;
 pub use model::want::*;
 pub use output::*;
 pub use record::*;
@@ -65,6 +67,7 @@ pub use shard::recovered::*;
 pub use shard::*;
 pub use submission::*;
 pub use tally::Tally;
+pub use traced::*;
 
 use turn::Turn;
 pub use unwritten::Unwritten;

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod coordinator;
 #[doc(hidden)]
 pub mod core;
+pub(crate) mod database_url;
 #[doc(hidden)]
 pub mod executor;
 #[doc(hidden)]
@@ -34,3 +35,5 @@ pub mod server;
 pub(crate) mod socket;
 #[doc(hidden)]
 pub mod toml_file;
+#[doc(hidden)]
+pub mod traces;

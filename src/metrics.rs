@@ -10,6 +10,7 @@ mod jobs;
 mod journal;
 mod replica;
 mod tasks;
+mod traces;
 
 pub use calls::CallMetrics;
 pub use declared::{Count, Declared, Histogram, Kind, Level};
@@ -17,6 +18,7 @@ pub use jobs::{JobMetrics, ResourceMetrics};
 pub use journal::JournalMetrics;
 pub use replica::ReplicaMetrics;
 pub use tasks::{SlotMetrics, TargetMetrics, TaskMetrics};
+pub use traces::TraceMetrics;
 
 use crate::core::Work;
 use declared::Declarations;
@@ -44,6 +46,8 @@ pub struct Families {
     pub jobs: JobMetrics,
     /// Connections, calls and streams.
     pub calls: CallMetrics,
+    /// Spans of traces.
+    pub traces: TraceMetrics,
     registry: Registry,
     declared: Vec<Declared>,
 }
@@ -54,7 +58,7 @@ impl Default for Metrics {
         let (replica, journal) = (ReplicaMetrics::new(&mut to), JournalMetrics::new(&mut to));
         let (tasks, targets) = (TaskMetrics::new(&mut to), TargetMetrics::new(&mut to));
         let (resources, jobs) = (ResourceMetrics::new(&mut to), JobMetrics::new(&mut to));
-        let calls = CallMetrics::new(&mut to);
+        let (calls, traces) = (CallMetrics::new(&mut to), TraceMetrics::new(&mut to));
         let (registry, declared) = to.into_parts();
         Metrics(Arc::new(Families {
             replica,
@@ -64,6 +68,7 @@ impl Default for Metrics {
             resources,
             jobs,
             calls,
+            traces,
             registry,
             declared,
         }))

@@ -16,14 +16,16 @@ mod message_budget;
 mod observed;
 mod operator;
 mod resource;
+mod retiring;
 mod scheduler;
 mod server;
 mod starting;
 mod status;
+mod traceparent;
 mod validate;
 
 pub(crate) use audit::Audit;
-pub(crate) use convert::{duration, slot_kind, timestamp};
+pub(crate) use convert::{duration, slot_kind, task_id, timestamp};
 pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use gateway::Hosts;
 pub(crate) use server::{Config, MAX_CONNECTIONS, peer_routes, serve};

@@ -22,10 +22,11 @@ pub(crate) mod target_setup;
 pub use crate::executor::{
     Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,
 };
+pub use crate::traces::TraceConfig;
 pub use admin::AdminPort;
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 pub use config_file::{ConfigFile, Described};
-pub(crate) use doctor::{of_certificates, of_peer, of_target};
+pub(crate) use doctor::{of_certificates, of_peer, of_peer_certificates, of_target};
 
 use crate::{
     clock::Clock,
@@ -37,6 +38,7 @@ use crate::{
     peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
     rpc::{self, Audit},
+    traces::Traces,
 };
 use admin::Admin;
 use anyhow::Context;
@@ -107,7 +109,7 @@ async fn run(
         tls: config.tls.clone(),
         authenticator: config.authenticator.clone(),
         connections: Arc::new(Semaphore::new(rpc::MAX_CONNECTIONS)),
-        audit: running.audit(),
+        audit: running.audit(admin.metrics.clone()),
         metrics: admin.metrics.clone(),
         hosts: doors(&config).1,
     };
@@ -147,6 +149,7 @@ fn start(
     metrics: Metrics,
 ) -> anyhow::Result<Running> {
     let clock = Clock::new();
+    let traces = config.traces(&replica.name, &clock, &metrics)?;
     let executor = Executor::start(ExecutorConfig {
         targets: targets.to_vec(),
         replica: replica.name.clone(),
@@ -165,12 +168,14 @@ fn start(
         limits: config.limits,
         body_bytes: config.body_bytes,
         metrics,
+        traces: traces.clone(),
     })?;
     Ok(Running {
         coordinator,
         executor,
         sessions,
         replica,
+        traces,
         grace: config.shutdown_grace,
         reload: None,
     })
@@ -182,6 +187,7 @@ struct Running {
     executor: Executor,
     sessions: Sessions,
     replica: Replica,
+    traces: Traces,
     grace: Duration,
     /// What a changed configuration file changes.
     reload: Option<Reload>,
@@ -218,6 +224,7 @@ impl Running {
             coordinator,
             executor,
             sessions,
+            traces,
             grace,
             ..
         } = &self;
@@ -231,14 +238,15 @@ impl Running {
         shutdown::retire(executor, sessions, *grace).await;
         coordinator.drain(shutdown::DRAIN_TIMEOUT).await;
         coordinator.hand_over().await;
+        traces.flush(shutdown::TRACES_TIMEOUT).await;
         stopping.cancel();
         Ok(())
     }
 
-    fn audit(&self) -> Audit {
+    fn audit(&self, metrics: Metrics) -> Audit {
         let (coordinator, name) = (&self.coordinator, self.replica.name.clone());
         let reader = coordinator.journal().reader();
-        Audit::start(reader, coordinator.clock().clone(), name)
+        Audit::start(reader, coordinator.clock().clone(), name, metrics)
     }
 
     /// Where a scrape reads levels.

@@ -68,6 +68,14 @@ pub(crate) async fn run(count: u64, seconds: u64, runs: usize) -> Result<Report>
         rounds.iter().all(|round| round[0].transactions > 0.0),
         "a server that does nothing has a heartbeat"
     );
+    ensure!(
+        rounds.iter().all(|round| round[1].firings == 0.0),
+        "a job fired that is due in a year"
+    );
+    ensure!(
+        rounds.iter().all(|round| round[2].firings > 0.0),
+        "no job was due in {seconds} s: {count} jobs are too few for that"
+    );
     Ok(report(&rounds, (count, seconds)))
 }
 

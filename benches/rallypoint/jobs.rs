@@ -103,7 +103,12 @@ async fn round(count: u64, number: usize) -> Result<Round> {
         "nobody took over"
     );
     begun(&mut journal, count, due_s, POLL_INTERVAL).await?;
-    measure(&mut journal, (due_s, killed_s, taken_over_s)).await
+    let measured = measure(&mut journal, (due_s, killed_s, taken_over_s)).await?;
+    ensure!(
+        measured.before_kill < count as i64,
+        "every run had begun when the owner was killed"
+    );
+    Ok(measured)
 }
 
 /// Creates so many jobs, each by its number.

@@ -95,6 +95,7 @@ fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> Sub
     let spec = Arc::new(Spec {
         work: Work::Noop,
         options: Default::default(),
+        trace: None,
     });
     SubmissionRecord {
         handle,

@@ -24,6 +24,7 @@ use crate::{
     hub::{self, Hub},
     journal::{Journal, Membership, Replica, Sessions},
     metrics::Metrics,
+    traces::Traces,
 };
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -58,6 +59,8 @@ pub struct Parts {
     /// Bytes of bodies kept in memory.
     pub body_bytes: usize,
     pub metrics: Metrics,
+    /// Where it is said what has ended of traced tasks.
+    pub traces: Traces,
 }
 
 /// The parts that have been started, as the loop and the handle need them.
@@ -104,6 +107,7 @@ impl Coordinator {
             ownership_requests: started.ownership.requests.clone(),
             lease_margin: started.timing.heartbeat,
             metrics: parts.metrics,
+            traces: parts.traces.clone(),
         };
         driver.start(first)?;
         let reader = parts.journal.reader();
@@ -122,6 +126,7 @@ impl Coordinator {
             state: started.state,
             hub,
             ownership: started.ownership,
+            traces: parts.traces,
         })
     }
 }

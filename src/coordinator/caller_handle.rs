@@ -26,6 +26,7 @@ use crate::{
     },
     hub::Hub,
     journal::{Journal, Reader},
+    traces::Traces,
 };
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -45,6 +46,7 @@ pub struct Coordinator {
     pub(super) state: ReplicaState,
     pub(super) hub: Hub,
     pub(super) ownership: OwnershipHandle,
+    pub(super) traces: Traces,
 }
 
 impl Coordinator {
@@ -80,6 +82,11 @@ impl Coordinator {
     /// Database time.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Where calls that submit tasks are traced.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
     }
 
     /// Calls a scheduler. The reply is durable, and never [`Reply::Rejected`].

@@ -23,6 +23,7 @@ use crate::{
     hub::Hub,
     journal::{Commit, Journal, Writer},
     metrics::Metrics,
+    traces::Traces,
 };
 use counting::Counting;
 use rustc_hash::FxHashMap;
@@ -54,6 +55,7 @@ pub(super) struct Driver {
     /// What must be left of the lease for replies that rest on it alone.
     pub lease_margin: Duration,
     pub metrics: Metrics,
+    pub traces: Traces,
 }
 
 /// The running loop.

@@ -19,4 +19,5 @@ pub(crate) mod steady;
 pub(crate) mod target_pause;
 pub(crate) mod task;
 pub(crate) mod time;
+pub(crate) mod trace;
 pub(crate) mod want;

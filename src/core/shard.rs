@@ -33,6 +33,7 @@ pub(crate) mod target_pauses;
 pub(crate) mod task_resources;
 pub(crate) mod timers;
 pub(crate) mod totals;
+pub(crate) mod traces;
 
 use super::{
     Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, RequestMemory,
@@ -197,6 +198,7 @@ impl Shard {
         self.resources.tell_followers(turn);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);
+        self.jobs.end_batch();
         self.write_checkpoints(turn);
         self.refresh();
     }
@@ -205,6 +207,7 @@ impl Shard {
     /// jobs becomes durable with the batch.
     pub fn carry_out_jobs(&mut self, now: Time, out: &mut Output) {
         self.carry_out(&mut Turn::new(now, out));
+        self.jobs.end_batch();
         self.refresh();
     }
 

@@ -1,7 +1,7 @@
 //! What an executor shows of itself: its slots, its targets, and what runs. It changes
 //! nothing.
 
-use super::{AttemptStatus, ExecutionRow, Executor, TargetStatus};
+use super::{AttemptStatus, BlockingSession, ExecutionRow, Executor, TargetStatus};
 use crate::core::{Attempt, TaskId};
 use std::sync::Arc;
 
@@ -22,10 +22,13 @@ impl Executor {
         let mut targets = self.0.targets.values();
         let found = targets.find_map(|target| Some((target, target.slot_of(task, attempt)?)));
         let (target, (row, session)) = found?;
-        let wait = match session {
+        let mut wait = match session {
             Some(session) => Some(target.admin.wait_of(&session).await),
             None => None,
         };
+        if let Some(Ok(wait)) = &mut wait {
+            name_tasks(&mut wait.blocked_by, &row, &target.executions());
+        }
         Some(AttemptStatus { row, wait })
     }
 
@@ -36,5 +39,23 @@ impl Executor {
             .values()
             .map(|target| target.status())
             .collect()
+    }
+}
+
+/// Names the tasks that run on sessions in the way of `waiting`, if they are of its namespace: of
+/// another one's tasks nothing is told.
+fn name_tasks(sessions: &mut [BlockingSession], waiting: &ExecutionRow, rows: &[ExecutionRow]) {
+    let namespace = |row: &ExecutionRow| {
+        let (assignment, _) = row.running.as_ref()?;
+        Some(assignment.namespace.clone())
+    };
+    let mine = namespace(waiting);
+    for session in sessions.iter_mut().filter(|session| session.pid != 0) {
+        let is_it = |row: &&ExecutionRow| row.backend_pid == session.pid && namespace(row) == mine;
+        let running = rows.iter().find(is_it).and_then(|row| row.running.as_ref());
+        session.task = running.map(|(assignment, _)| TaskId {
+            handle: assignment.handle,
+            seq: assignment.first,
+        });
     }
 }

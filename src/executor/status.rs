@@ -1,6 +1,6 @@
 //! What an executor shows of itself: its slots and its targets. Values only.
 
-use crate::core::{Assignment, Time, Work};
+use crate::core::{Assignment, TaskId, Time, Work};
 use std::sync::Arc;
 
 /// What a slot does.
@@ -63,6 +63,9 @@ pub struct BlockingSession {
     pub wait_event: String,
     /// How long its transaction lasts; `None`: it has none.
     pub transaction_us: Option<i64>,
+    /// The task of the same namespace that it runs here; `None`: it is no session of ours, as far
+    /// as this executor knows.
+    pub task: Option<TaskId>,
 }
 
 /// How a target is.

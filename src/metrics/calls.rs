@@ -1,7 +1,7 @@
 //! Connections, calls and streams of callers.
 
 use super::declared::{Count, Declarations, Level};
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use std::sync::atomic::AtomicU64;
 
 type Number = Gauge<f64, AtomicU64>;
@@ -14,6 +14,7 @@ pub struct CallMetrics {
     pub max_connections: Number,
     pub streams: Level<1>,
     pub failed: Count<1>,
+    pub audit_left_out: Counter,
 }
 
 impl CallMetrics {
@@ -30,6 +31,11 @@ impl CallMetrics {
                 ["reason"],
                 "Calls that were answered with an error, by its reason (ErrorReason of the API); \
                  OTHER: it has none. Streams that break off later do not count.",
+            ),
+            audit_left_out: to.counter(
+                "rallypoint_audit_rows_left_out_total",
+                "Rows of the audit that are not kept: of too many refused calls, or refused by the \
+                 coordination database for what is in them.",
             ),
         }
     }

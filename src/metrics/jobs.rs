@@ -1,16 +1,13 @@
 //! Recurring jobs, and named resources.
 
 use super::declared::{Count, Declarations, Histogram, Level};
-use prometheus_client::metrics::{gauge::Gauge, histogram::exponential_buckets};
-use std::sync::atomic::AtomicU64;
-
-type Number = Gauge<f64, AtomicU64>;
+use prometheus_client::metrics::histogram::exponential_buckets;
 
 /// Of jobs. The levels are shown by the owner only.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct JobMetrics {
-    pub agent_started: Number,
+    pub agent_started: Level<0>,
     pub jobs: Level<1>,
     pub runs: Level<1>,
     pub start_delay: Histogram,
@@ -29,9 +26,11 @@ pub struct ResourceMetrics {
 impl JobMetrics {
     pub(super) fn new(to: &mut Declarations) -> Self {
         JobMetrics {
-            agent_started: to.gauge(
+            agent_started: to.gauges(
                 "rallypoint_job_agent_started",
-                "Whether the agent fires jobs (rallypoint jobs agent).",
+                [],
+                "Whether the agent fires jobs (rallypoint jobs agent). Absent on replicas that are \
+                 not the owner.",
             ),
             jobs: to.gauges(
                 "rallypoint_jobs",

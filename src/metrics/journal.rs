@@ -1,6 +1,6 @@
 //! What is written: batches, and how the coordination database takes them.
 
-use super::declared::{Count, Declarations, Histogram};
+use super::declared::{Count, Declarations, Histogram, Level};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::exponential_buckets};
 use std::sync::atomic::AtomicU64;
 
@@ -19,7 +19,7 @@ pub struct JournalMetrics {
     pub unreadable: Number,
     pub oldest_day_age: Number,
     pub retention: Number,
-    pub maintenance_age: Number,
+    pub maintenance_age: Level<0>,
 }
 
 impl JournalMetrics {
@@ -69,10 +69,11 @@ impl JournalMetrics {
                 "rallypoint_journal_retention_days",
                 "Days for which events and the log are kept (--retention).",
             ),
-            maintenance_age: to.gauge(
+            maintenance_age: to.gauges(
                 "rallypoint_maintenance_age_seconds",
-                "Time since this replica, as the owner, last finished a whole round of \
-                 maintenance; it makes one every hour. 0 before the first.",
+                [],
+                "Time since the owner last finished a whole round of maintenance, or became the \
+                 owner without one since; it makes one every hour. Absent on other replicas.",
             ),
         }
     }

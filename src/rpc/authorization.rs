@@ -15,12 +15,13 @@ use crate::{
     identity::{
         Access, Authenticator, Credentials, Identity, Refusal, Role, STREAMS, WAITING, access,
     },
-    peer::ConnectionInfo,
+    peer::{Certified, ConnectionInfo},
 };
 use futures_util::future::{BoxFuture, Either, FutureExt, ready, select};
 use secrecy::SecretString;
 use std::{
     convert::Infallible,
+    future::pending,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -107,6 +108,11 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
     }
     let headers = request.headers();
     let info = request.extensions().get::<ConnectionInfo>();
+    let certified = info.and_then(|info| info.certified.as_ref());
+    if !headers.contains_key(AUTHORIZATION) && certified.is_some_and(Certified::is_withdrawn) {
+        let why = "none of the authorities that are trusted has signed its certificate";
+        return Err(refused(Refusal::Invalid(why.into()), path));
+    }
     let credentials = Credentials {
         authorization: single(headers, AUTHORIZATION.as_str())?,
         certificate: info.and_then(ConnectionInfo::certificate),
@@ -159,12 +165,24 @@ fn revocation(
     let authorization = authorization.and_then(|value| value.to_str().ok());
     let authorization = authorization.map(SecretString::from);
     let info = request.extensions().get::<ConnectionInfo>();
-    let certificate = info.and_then(|info| info.certified.clone());
+    let certified = info.and_then(|info| info.certified.clone());
+    let certificate = certified.clone();
     let certificate = certificate.map(|certified| (certified.name, certified.not_after));
+    // A call with a token does not rest on the certificate of its connection.
+    let certified = certified.filter(|_| authorization.is_none());
     let (authenticator, namespace) = (authenticator.clone(), known.caller.namespace.clone());
     let revoked = async move {
         let revoked = authenticator.revoked(authorization, certificate, needed, &namespace);
-        revoked.await;
+        let withdrawn = async {
+            match &certified {
+                Some(certified) => certified.withdrawn().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = revoked => {}
+            () = withdrawn => {}
+        }
     };
     Some(revoked.boxed())
 }

@@ -19,9 +19,9 @@ pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};
 pub(super) use task::{event, task_view};
 
-use crate::core::{Time, Work};
+use crate::core::{TaskId, Time, Work};
 use prost_types::Timestamp;
-use rallypoint_client::api::{SlotKind, slot_kind};
+use rallypoint_client::api::{self, SlotKind, slot_kind};
 use std::time::Duration;
 
 /// The slots that work of a kind needs.
@@ -31,6 +31,14 @@ pub(crate) fn slot_kind(work: &Work) -> SlotKind {
             Work::Noop => slot_kind::Kind::Noop(()),
             Work::Sql { target } => slot_kind::Kind::SqlTarget(target.to_string()),
         }),
+    }
+}
+
+/// The name of a task.
+pub(crate) fn task_id(task: TaskId) -> api::TaskId {
+    api::TaskId {
+        handle: task.handle.to_string(),
+        seq: task.seq.0,
     }
 }
 

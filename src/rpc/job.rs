@@ -250,8 +250,13 @@ impl Jobs {
         }
     }
 
-    /// Verbs that are answered with the agent, and whether they have changed something.
-    async fn agent(&self, caller: Caller, verb: JobVerb) -> Result<(api::Agent, bool), Status> {
+    /// Verbs that are answered with the agent, whether they have changed something, and whether
+    /// they are to go on.
+    async fn agent(
+        &self,
+        caller: Caller,
+        verb: JobVerb,
+    ) -> Result<(api::Agent, bool, Option<Time>), Status> {
         let namespace = caller.namespace.clone();
         match self.ask(caller, verb).await? {
             JobReply::Agent(view, changed) => {
@@ -263,7 +268,7 @@ impl Jobs {
                     runs: own.map(|(key, run)| convert::run(&key.name, run)).collect(),
                     ..convert::agent(&view.image, view.count)
                 };
-                Ok((agent, changed))
+                Ok((agent, changed, view.goes_on))
             }
             other => Err(mismatched(other)),
         }

@@ -5,7 +5,7 @@
 use super::{
     audit::Subject,
     auth::Auth,
-    convert::paused_target,
+    convert::{paused_target, task_id},
     errors::{
         self,
         reason::Reason,
@@ -215,14 +215,10 @@ impl Unary<Operators> for api::PauseTargetRequest {
         let answer = here
             .change_pause(change(violations, asked, &caller)?)
             .await?;
-        let id = |task: &crate::core::TaskId| api::TaskId {
-            handle: task.handle.to_string(),
-            seq: task.seq.0,
-        };
         Ok(api::PauseTargetResponse {
             already_paused: !answer.changed,
             paused: answer.own.as_ref().map(paused_target),
-            running: answer.tasks.iter().map(id).collect(),
+            running: answer.tasks.into_iter().map(task_id).collect(),
         })
     }
 

@@ -12,6 +12,7 @@ mod listing;
 mod resumable_stream;
 mod retry;
 mod retry_failed;
+mod retry_traces;
 mod submit;
 mod synchronize;
 mod task_list;

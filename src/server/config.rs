@@ -4,17 +4,20 @@
 
 use super::target_setup::{self, Installed};
 use crate::{
+    clock::Clock,
     core::{ShardId, Work, model::limits::Limits},
+    database_url::options_of,
     identity::Authenticator,
     journal::JournalConfig,
+    metrics::Metrics,
     peer::{CallerTls, PeerConfig},
     postgres::{self, PrivatePostgres},
     rpc,
     server::{AdminPort, ConfigFile, Target},
+    traces::{TraceConfig, Traces},
 };
 use anyhow::Context;
-use sqlx::postgres::PgConnectOptions;
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// Connections that read the journal for callers.
 const JOURNAL_READERS: u32 = 8;
@@ -55,6 +58,8 @@ pub struct Config {
     pub tls: Option<CallerTls>,
     /// Serves metrics and probes; `None`: nothing does.
     pub admin: Option<AdminPort>,
+    /// Where traces are sent; `None`: nothing is traced.
+    pub traces: Option<TraceConfig>,
     /// Knows callers and what they may do; `None`: everybody may do everything.
     pub authenticator: Option<Authenticator>,
     /// How long ownership lasts without a heartbeat; the same for all replicas.
@@ -100,6 +105,19 @@ impl Config {
         Ok(Some(private))
     }
 
+    /// Begins to send traces, if that is wanted.
+    pub(super) fn traces(
+        &self,
+        replica: &str,
+        clock: &Clock,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Traces> {
+        match &self.traces {
+            None => Ok(Traces::default()),
+            Some(traces) => Traces::start(traces, replica, clock.clone(), metrics.clone()),
+        }
+    }
+
     /// How the journal is opened: in the named database, else in the private Postgres.
     pub(super) fn journal(
         &self,
@@ -111,7 +129,7 @@ impl Config {
             .or_else(|| private.map(PrivatePostgres::coordination_url))
             .unwrap_or_default();
         Ok(JournalConfig {
-            options: PgConnectOptions::from_str(&url)
+            options: options_of(&url)
                 .with_context(|| format!("--database is malformed: {URL_FORM}"))?,
             shard: ShardId(0),
             allow_unsafe: self.allow_unsafe_database,

@@ -1,6 +1,7 @@
 //! Reads the tables of pgAgent in somebody's database.
 
 use super::login_zone;
+use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection, Row};
 
@@ -54,7 +55,7 @@ pub(crate) struct AgentSchedule {
 
 /// Reads all jobs, in the sequence of their numbers.
 pub(crate) async fn read(url: &str) -> Result<AgentTables> {
-    let mut connection = PgConnection::connect(url)
+    let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
         .context("cannot connect to the database")?;
     let rows = sqlx::query(

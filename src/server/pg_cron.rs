@@ -1,5 +1,6 @@
 //! Reads the table of pg_cron in somebody's database.
 
+use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection, Row};
 
@@ -23,7 +24,7 @@ pub(crate) struct CronJob {
 
 /// Reads `cron.job`, in the sequence of its numbers.
 pub(crate) async fn read(url: &str) -> Result<CronTable> {
-    let mut connection = PgConnection::connect(url)
+    let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
         .context("cannot connect to the database")?;
     let rows = sqlx::query(

@@ -1,6 +1,7 @@
 //! Reads the tables of pg_timetable, from its version 4 on, in somebody's database.
 
 use super::login_zone;
+use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -50,7 +51,7 @@ pub(crate) struct ChainTask {
 
 /// Reads all chains, in the sequence of their numbers.
 pub(crate) async fn read(url: &str) -> Result<Timetable> {
-    let mut connection = PgConnection::connect(url)
+    let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
         .context("cannot connect to the database")?;
     // Columns that some versions lack are taken from the row as JSON.

@@ -59,14 +59,18 @@ impl Scrape {
             timeout(PART_TIMEOUT, reader.status())
         );
         let now = self.coordinator.clock().now();
+        let agent = &self.metrics.jobs.agent_started;
         let core_answered = match core {
             Ok(Ok(core)) => {
                 self.core(&core, now);
+                let started = !core.jobs.agent.is_stopped;
+                agent.replace([([], f64::from(u8::from(started)))]);
                 true
             }
             // Only the owner has counts.
             Ok(Err(CallError::NotOwner)) => {
                 self.core(&CoreStatus::default(), now);
+                agent.replace([]);
                 true
             }
             _ => false,
@@ -98,8 +102,8 @@ impl Scrape {
         let age = status.last_batch.map_or(Duration::ZERO, |(_, age)| age);
         journal.last_durable_age.set(age.as_secs_f64());
         journal.unreadable.set(status.unreadable.len() as f64);
-        let maintained = status.maintained.unwrap_or_default();
-        journal.maintenance_age.set(maintained.as_secs_f64());
+        let maintained = status.maintained.map(|age| ([], age.as_secs_f64()));
+        journal.maintenance_age.replace(maintained);
     }
 
     fn journal(&self, replica: &ReplicaStatus, status: Option<&JournalStatus>) {
@@ -176,8 +180,6 @@ impl Scrape {
         let claims = [(["held"], held), (["waiting"], waiting)];
         self.metrics.resources.claims.replace(claims);
         let (jobs, counts) = (&self.metrics.jobs, &core.jobs);
-        let started = !counts.agent.is_stopped;
-        jobs.agent_started.set(f64::from(u8::from(started)));
         jobs.jobs.replace([
             (["all"], counts.jobs as f64),
             (["paused"], counts.paused as f64),

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How long the last outcomes may take to become durable.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last spans of traces may take to be sent.
+pub(super) const TRACES_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a replica that shuts down waits for a successor to show up.
 const SUCCESSOR_TIMEOUT: Duration = Duration::from_millis(300);
 

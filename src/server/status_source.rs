@@ -7,7 +7,7 @@ use crate::{
     executor::{
         self, AttemptStatus, BlockingSession, ExecutionRow, Executor, SessionWait, WaitedLock,
     },
-    rpc::{StatusSource, duration, slot_kind, timestamp},
+    rpc::{StatusSource, duration, slot_kind, task_id, timestamp},
 };
 use rallypoint_client::api::{self, peer::ExplainAttemptResponse};
 use std::{sync::Arc, time::Duration};
@@ -118,6 +118,7 @@ fn blocking(session: &BlockingSession) -> api::blocker::Session {
         wait_event_type: session.wait_event_type.clone(),
         wait_event: session.wait_event.clone(),
         transaction_age: session.transaction_us.map(age),
+        task: session.task.map(task_id),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod authority;
 #[allow(dead_code)]
 pub(crate) mod clock;
 pub(crate) mod cluster;
+pub(crate) mod collector;
 pub(crate) mod conversation;
 pub(crate) mod gate;
 pub(crate) mod in_process;
@@ -24,4 +25,5 @@ pub(crate) mod server;
 pub(crate) mod standalone;
 #[path = "../support/stock_client.rs"]
 pub(crate) mod stock_client;
+pub(crate) mod terminal;
 pub(crate) mod work;

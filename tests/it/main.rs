@@ -37,4 +37,5 @@ mod startup;
 mod streams;
 mod target_pauses;
 mod tidy;
+mod traces;
 mod unreadable;

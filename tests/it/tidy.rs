@@ -15,11 +15,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("clock", &["core"]),
     ("metrics", &["core"]),
     ("socket", &[]),
+    ("database_url", &[]),
     ("executor_protocol", &["core"]),
     ("journal", &["executor_protocol", "backoff", "core"]),
     (
         "executor",
-        &["executor_protocol", "backoff", "clock", "core", "socket"],
+        &[
+            "executor_protocol",
+            "backoff",
+            "clock",
+            "core",
+            "database_url",
+            "socket",
+        ],
     ),
     (
         "hub",
@@ -43,6 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hub",
             "journal",
             "metrics",
+            "traces",
         ],
     ),
     ("peer", &["socket"]),
@@ -59,15 +68,28 @@ const LAYERS: &[(&str, &[&str])] = &[
             "metrics",
             "page",
             "peer",
+            "traces",
         ],
     ),
     ("page", &[]),
     ("postgres", &[]),
     ("toml_file", &[]),
-    ("server", &["core", "executor", "identity", "toml_file"]),
+    ("traces", &["clock", "core", "metrics"]),
+    (
+        "server",
+        &["core", "database_url", "executor", "identity", "toml_file"],
+    ),
     (
         "cli",
-        &["core", "identity", "journal", "peer", "server", "toml_file"],
+        &[
+            "core",
+            "database_url",
+            "identity",
+            "journal",
+            "peer",
+            "server",
+            "toml_file",
+        ],
     ),
 ];
 /// Files that join the rooms and may name all of them.
@@ -263,7 +285,7 @@ fn file_names_are_nouns_that_say_something() {
 
 #[test]
 fn sql_is_spoken_by_those_who_talk_to_postgres() {
-    let speakers = ["journal", "executor", "postgres", "server"];
+    let speakers = ["journal", "executor", "postgres", "server", "database_url"];
     none(
         outside(&speakers, &["sqlx"]),
         "only the journal, the executor, the private Postgres, and who gives them their URLs",
@@ -272,7 +294,7 @@ fn sql_is_spoken_by_those_who_talk_to_postgres() {
 
 #[test]
 fn protobuf_is_spoken_at_the_edges() {
-    let edges = ["rpc", "peer", "hub", "cli", "server"];
+    let edges = ["rpc", "peer", "hub", "cli", "server", "traces"];
     none(
         outside(
             &edges,

@@ -83,6 +83,11 @@ impl ClaimedRun {
         &self.namespace
     }
 
+    /// Why the claim was lost; `None`: as far as is known, it is kept.
+    pub fn is_lost(&self) -> Option<String> {
+        self.lost.borrow().clone()
+    }
+
     /// Resolves when the claim is lost, to why. Somebody else may have the run.
     pub async fn lost(&self) -> String {
         let mut lost = self.lost.clone();

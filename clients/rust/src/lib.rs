@@ -73,7 +73,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use token::Token;
 use tokio::time::Instant;
 use tonic::{
-    Request, Status, Streaming,
+    Code, Request, Status, Streaming,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
     metadata::{Ascii, MetadataValue},
@@ -192,7 +192,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::with_token`], with the first line of a file, which is read again every 10 s.
+    /// As [`Client::with_token`], with the first line of a file, which is read again every 10 s,
+    /// and when the server does not take it: a call is made again if there is another one.
     pub fn with_token_file(self, path: impl AsRef<Path>) -> Result<Client> {
         self.check_token_unreadable()?;
         Ok(Client {
@@ -274,9 +275,14 @@ impl Client {
         Ok((pick, self.in_time(opened).await?.into_inner()))
     }
 
-    /// The error of a failed call. When another server may answer, the next one is asked at once.
+    /// The error of a failed call. When another server may answer, the next one is asked at once,
+    /// and so is this one when another token is there meanwhile.
     pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
         let mut error = Error::from(status);
+        let is_refused = error.code == Code::Unauthenticated;
+        if is_refused && self.token.as_ref().is_some_and(Token::was_renewed) {
+            error.retry_after = Some(Duration::ZERO);
+        }
         if error.is_of_the_server() && self.servers.switch_from(pick) {
             error.retry_after = Some(Duration::ZERO);
         }
@@ -304,8 +310,14 @@ impl Client {
                 let begun = Instant::now();
                 let failed = match self.attempt(path.clone(), request.clone()).await {
                     Ok(response) => return Ok(response),
-                    Err(error) => error.after(unknown),
+                    Err(error) => error,
                 };
+                // An answer that is final is not asked for again, whatever became of the call.
+                let is_final = !failed.is_retryable();
+                let failed = failed.after(unknown);
+                if is_final {
+                    return Err(failed);
+                }
                 unknown = failed.is_unknown();
                 if begun.elapsed() > self.servers.longest_silence() {
                     // A server was there all the while: this is a new failure.

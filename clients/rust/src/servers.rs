@@ -13,7 +13,10 @@ use std::{
     },
     time::Duration,
 };
-use tonic::transport::{self, Channel, Endpoint};
+use tonic::{
+    codegen::http::uri::{Scheme, Uri},
+    transport::{self, Channel, Endpoint},
+};
 use tower::service_fn;
 
 /// How long connecting to one server may take, unless the caller says otherwise.
@@ -186,7 +189,15 @@ fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Res
         format!("http://{address}")
     };
     let (interval, timeout) = keepalive(has_others);
-    let endpoint = Endpoint::from_shared(url)?
+    let endpoint = Endpoint::from_shared(url)?;
+    let is_tls = endpoint.uri().scheme_str() == Some("https");
+    let endpoint = if is_tls {
+        tls.check()?;
+        dialed_by_us(endpoint.uri().clone())
+    } else {
+        endpoint
+    };
+    let endpoint = endpoint
         .connect_timeout(within)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE))
@@ -195,14 +206,21 @@ fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Res
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
-    let is_tls = endpoint.uri().scheme_str() == Some("https");
-    if is_tls {
-        tls.check()?;
-    }
     Ok(Address {
         endpoint,
         tls: is_tls.then(|| tls.clone()),
     })
+}
+
+/// Where [`Tls::connect`] connects to. Where any crate of a program turns on tonic's own TLS, tonic
+/// refuses an `https` address that it has not been given certificates for. So it connects to one
+/// of `http`, while requests say which scheme it is.
+fn dialed_by_us(url: Uri) -> Endpoint {
+    let mut dialed = url.clone().into_parts();
+    dialed.scheme = Some(Scheme::HTTP);
+    // An address with its authority and path is one whatever its scheme is.
+    let dialed = Uri::from_parts(dialed).unwrap_or_else(|_| url.clone());
+    Endpoint::from(dialed).origin(url)
 }
 
 #[cfg(test)]

@@ -27,7 +27,16 @@ pub(crate) enum Token {
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
-    read: Mutex<(Instant, MetadataValue<Ascii>)>,
+    read: Mutex<Read>,
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+struct Read {
+    at: Instant,
+    token: MetadataValue<Ascii>,
+    /// When it was another one than before; `None`: it is the first.
+    changed: Option<Instant>,
 }
 
 impl Token {
@@ -38,10 +47,14 @@ impl Token {
 
     /// Reads the file. Fails when there is no token in it.
     pub(crate) fn read(path: &Path) -> Result<Token> {
-        let read = Mutex::new((Instant::now(), from_file(path)?));
+        let read = Read {
+            at: Instant::now(),
+            token: from_file(path)?,
+            changed: None,
+        };
         Ok(Token::File(Arc::new(TokenFile {
             path: path.to_owned(),
-            read,
+            read: Mutex::new(read),
         })))
     }
 
@@ -53,11 +66,33 @@ impl Token {
             Token::File(file) => file,
         };
         let mut read = file.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.0.elapsed() >= READ_INTERVAL {
-            let token = from_file(&file.path).unwrap_or_else(|_| read.1.clone());
-            *read = (Instant::now(), token);
+        if read.at.elapsed() >= READ_INTERVAL {
+            read.again(&file.path);
         }
-        read.1.clone()
+        read.token.clone()
+    }
+
+    /// Whether another token is there since a moment ago, so that a call may succeed that was
+    /// refused with the one before.
+    pub(crate) fn was_renewed(&self) -> bool {
+        let Token::File(file) = self else {
+            return false;
+        };
+        let mut read = file.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.again(&file.path);
+        read.changed
+            .is_some_and(|changed| changed.elapsed() < READ_INTERVAL)
+    }
+}
+
+impl Read {
+    /// Takes what is in the file now. While it cannot be read, what is known counts.
+    fn again(&mut self, path: &Path) {
+        self.at = Instant::now();
+        if let Some(token) = from_file(path).ok().filter(|token| *token != self.token) {
+            self.token = token;
+            self.changed = Some(self.at);
+        }
     }
 }
 
@@ -109,6 +144,9 @@ mod tests {
         fs::write(&path, "two\n").expect("written");
         tokio::time::advance(READ_INTERVAL).await;
         assert_eq!(token.metadata().as_bytes(), b"Bearer two");
+        assert!(token.was_renewed(), "a moment ago");
+        tokio::time::advance(READ_INTERVAL).await;
+        assert!(!token.was_renewed());
         fs::remove_file(&path).expect("removed");
         tokio::time::advance(READ_INTERVAL).await;
         assert_eq!(token.metadata().as_bytes(), b"Bearer two");

@@ -99,6 +99,10 @@ impl Loop {
     /// later.
     fn release(&mut self, mut release: Release) {
         self.counting.released(&release);
+        let traced = std::mem::take(&mut release.tally.traced);
+        if !traced.is_empty() {
+            self.driver.traces.released(traced, self.driver.clock.now());
+        }
         let Driver {
             bodies, hub, state, ..
         } = &self.driver;

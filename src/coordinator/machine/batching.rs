@@ -198,6 +198,7 @@ mod tests {
         let spec = Spec {
             work: target(),
             options: TaskOptions::default(),
+            trace: None,
         };
         let run = Run {
             count: 3,

@@ -28,7 +28,7 @@ struct State {
     waiting_since: Option<Instant>,
     /// When the loop ran last; `None`: it has not begun.
     stepped_at: Option<Instant>,
-    /// When maintenance has last done all of its steps.
+    /// When maintenance has last done all of its steps, or this became the owner since.
     maintained_at: Option<Instant>,
     takeovers: u64,
     last_batch: Option<(BatchNo, Instant)>,
@@ -73,7 +73,8 @@ pub struct ReplicaStatus {
     pub takeovers: u64,
     /// For how long the loop has not run, which it does each second; `None`: it has not begun.
     pub loop_idle: Option<Duration>,
-    /// Since when the last whole round of maintenance is over; `None`: there was none.
+    /// Since when the last whole round of maintenance is over, or without one this replica the
+    /// owner; `None`: it is not.
     pub maintained: Option<Duration>,
 }
 
@@ -125,6 +126,7 @@ impl ReplicaState {
         if !state.role.is_owner() {
             state.owner_since = epoch;
             state.takeovers += 1;
+            state.maintained_at = Some(Instant::now());
             state.unreadable = Arc::default();
             state.memory = None;
         }
@@ -241,7 +243,10 @@ impl ReplicaState {
                 .map(|until| until.saturating_duration_since(Instant::now())),
             takeovers: state.takeovers,
             loop_idle: state.stepped_at.map(|at| at.elapsed()),
-            maintained: state.maintained_at.map(|at| at.elapsed()),
+            maintained: state
+                .maintained_at
+                .filter(|_| state.role.is_owner())
+                .map(|at| at.elapsed()),
         }
     }
 
@@ -271,6 +276,19 @@ mod tests {
         assert_eq!(state.owner_since(), None);
         state.taken_over(Epoch(8), Instant::now() + SOON);
         assert_eq!(state.owner_since(), Some(Epoch(8)));
+    }
+
+    #[test]
+    fn an_owner_without_a_round_of_maintenance_counts_from_its_takeover() {
+        let state = ReplicaState::default();
+        assert_eq!(state.status().maintained, None);
+        state.taken_over(Epoch(5), Instant::now() + SOON);
+        let first = state.status().maintained.expect("an age");
+        // A rebuilt core is not a round.
+        state.taken_over(Epoch(6), Instant::now() + SOON);
+        assert!(state.status().maintained.expect("an age") >= first);
+        state.set_role(Role::Standby);
+        assert_eq!(state.status().maintained, None);
     }
 
     #[test]

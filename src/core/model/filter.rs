@@ -36,6 +36,8 @@ pub struct SchedulerFilter {
     pub labels: BTreeMap<String, String>,
     /// When it was opened.
     pub opened: Window,
+    /// Only if a failure has halted it.
+    pub halted: bool,
 }
 
 /// Times from one up to but excluding another.
@@ -89,6 +91,7 @@ impl SchedulerFilter {
             && (self.name.is_none() || self.name == image.name)
             && display_name.is_none_or(|name| *name == image.settings.display_name)
             && self.opened.contains(image.opened_at)
+            && (!self.halted || image.halt.is_some())
             && has_all(&image.settings.labels, &self.labels)
     }
 }

@@ -1,6 +1,6 @@
 //! What a task is: its work, its options, its outcome. Plain data, shared by every layer.
 
-use crate::core::{Order, SessionOptions, Time, Want};
+use crate::core::{Order, SessionOptions, Time, Trace, Want};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
@@ -27,6 +27,9 @@ pub struct Spec {
     /// How to run it.
     #[serde(default, skip_serializing_if = "TaskOptions::is_default")]
     pub options: TaskOptions,
+    /// Where they are shown in a trace, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<Trace>>,
 }
 
 /// How a task is run. `None`: the scheduler's default, then the default of the accessor of that

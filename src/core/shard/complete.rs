@@ -4,7 +4,7 @@
 //! exactly-once attempt that is lost may have committed: nothing follows before its target has said
 //! whether.
 
-use super::{finish::Ending, report_verdict::Verdict};
+use super::{finish::Ending, report_verdict::Verdict, traces};
 use crate::core::{
     Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Ran, Report, Seq,
     Shard, TaskError, TaskId, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
@@ -30,7 +30,7 @@ impl Shard {
         let report = as_judged(resolving, &completion.report);
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
-        let began = *report != Report::NotStarted;
+        let times = ((*report != Report::NotStarted).then_some(started), ended);
         // Nobody else could use the slot while it waited for a body or a session either. Work
         // without one has none, and waits for the journal alone. What is resolved has no slot.
         let taken = if has_session { since } else { started };
@@ -49,13 +49,13 @@ impl Shard {
         let scheduler = self.schedulers.expect_mut(handle);
         let verdict = scheduler.judge(now, &flight, report);
         let verdict = verdict.within_deadline(now, &flight.span);
+        traces::note_attempt(turn, &flight, completion, &verdict, times);
         // Not simply what its executor has reported.
         if resolving.is_some() || !matches!(verdict, Verdict::End(..)) {
             turn.out.unwritten.hold(handle);
         }
         match verdict {
             Verdict::End(outcome, error) => {
-                let times = (began.then_some(started), ended);
                 let ending = ending(completion, outcome, error, times);
                 self.finish(turn, handle, &flight.span, ending);
             }

@@ -2,6 +2,7 @@
 //!
 //! It gives the event its number, opens the barrier, and applies the failure rule.
 
+use super::traces;
 use crate::core::{
     Attempt, Done, DoneNo, Handle, OnFailure, Outcome, ReleaseMode, RetryOf, SchedulerState, Seq,
     Shard, TaskError, TaskResult, Time, Turn,
@@ -92,7 +93,9 @@ impl Shard {
         turn.out.tally.count_ended(work, outcome, span.count);
         self.totals.count_ended(outcome, span.count);
         self.jobs.note_outcome(turn, handle, outcome, span.count);
-        let rows = push_done(turn, handle, done_no, ending.of(span), &copies);
+        let done = ending.of(span);
+        traces::note_end(turn, handle, span, &done, &copies);
+        let rows = push_done(turn, handle, done_no, done, &copies);
         self.add_uncovered(handle, span.count, rows);
         if let Some(order) = span.order {
             let ended = EndedTasks {

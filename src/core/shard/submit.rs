@@ -272,5 +272,6 @@ fn with_defaults(run: &Run, settings: &Settings) -> Arc<Spec> {
     Arc::new(Spec {
         work: run.spec.work.clone(),
         options: run.spec.options.or(&settings.default_options),
+        trace: run.spec.trace.clone(),
     })
 }

@@ -113,7 +113,8 @@ impl Marking {
                 Some(role) => preparation::put_role(role, out)?,
                 None => put(AS_BEFORE, &[], out)?,
             }
-            self.put_body(text, &params, is_prepared(body, conditions), out)?;
+            let label = statement::label(self.task, conditions.span);
+            self.put_body(text, &label, &params, is_prepared(body, conditions), out)?;
             frontend::sync(out);
             Ok(Opening {
                 options,
@@ -138,11 +139,11 @@ impl Marking {
     fn put_body(
         &self,
         text: &str,
+        label: &str,
         params: &[Option<String>],
         is_prepared: bool,
         out: &mut BytesMut,
     ) -> io::Result<()> {
-        let label = statement::label(self.task);
         if is_prepared {
             put(&format!("{}{text}{label}", prefix()), &[], out)?;
             return extended_query::put_prepared(PREPARED, params, out);

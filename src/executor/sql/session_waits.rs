@@ -145,6 +145,7 @@ fn blocking(other: Other) -> BlockingSession {
         wait_event_type: other.wait_event_type.unwrap_or_default(),
         wait_event: other.wait_event.unwrap_or_default(),
         transaction_us: other.transaction_us,
+        task: None,
     }
 }
 

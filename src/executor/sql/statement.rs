@@ -7,7 +7,7 @@
 
 use super::{error::Failure, extended_query, preparation};
 use crate::{
-    core::{Handle, Seq, SessionOptions, SessionReset, ShardId, TaskId, Token},
+    core::{Handle, Seq, SessionOptions, SessionReset, ShardId, SpanContext, TaskId, Token},
     executor_protocol::Body,
 };
 use bytes::{Bytes, BytesMut};
@@ -32,6 +32,8 @@ pub(crate) struct Conditions {
     pub(crate) session: SessionOptions,
     /// The fencing token of its resources.
     pub(crate) token: Option<Token>,
+    /// Its span, if it is traced.
+    pub(crate) span: Option<SpanContext>,
 }
 
 /// What the server answers to a text.
@@ -67,7 +69,7 @@ pub(crate) fn put(
     out: &mut BytesMut,
 ) -> Result<Awaited, Failure> {
     let text = checked(&body.payload)?;
-    let text = format!("{text}{}", label(conditions.task));
+    let text = format!("{text}{}", label(conditions.task, conditions.span));
     let params = match &body.params {
         None => None,
         Some(params) => Some(parsed(checked(params)?)?),
@@ -109,6 +111,7 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
         reset,
         session: SessionOptions::default(),
         token: None,
+        span: None,
     };
     put(&body, &conditions, cleaning(false), &mut bytes).ok()?;
     Some(bytes)
@@ -116,8 +119,12 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
 
 /// A comment behind the text, in the form of sqlcommenter. Whatever the text ends with, it changes
 /// nothing: a text that has not closed a quote or a comment stays an error.
-pub(super) fn label(task: TaskId) -> String {
-    format!(" /*task='{}%2F{}'*/", task.handle, task.seq.0)
+pub(super) fn label(task: TaskId, span: Option<SpanContext>) -> String {
+    let (handle, seq) = (task.handle, task.seq.0);
+    match span {
+        None => format!(" /*task='{handle}%2F{seq}'*/"),
+        Some(span) => format!(" /*task='{handle}%2F{seq}',traceparent='{span}'*/"),
+    }
 }
 
 pub(super) fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {

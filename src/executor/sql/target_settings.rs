@@ -4,7 +4,7 @@
 
 use super::{error::Failure, statement::Conditions, target_session};
 use crate::{
-    core::{Assignment, NO_ROLE, Namespace, SessionOptions, SessionReset, TaskId},
+    core::{Assignment, NO_ROLE, Namespace, SessionOptions, SessionReset, TaskId, TaskSpan},
     executor::{config::TargetConfig, pg_client::Login},
 };
 use std::{
@@ -104,11 +104,15 @@ impl Settings {
             );
             return Err(Failure::refused("ROLE_NOT_ALLOWED", message));
         }
+        let task = TaskId {
+            handle: assignment.handle,
+            seq: assignment.first,
+        };
+        let trace = assignment.spec.trace.as_ref();
+        let span = TaskSpan::Statement(assignment.attempt);
         Ok(Conditions {
-            task: TaskId {
-                handle: assignment.handle,
-                seq: assignment.first,
-            },
+            task,
+            span: trace.map(|trace| trace.call.of(task, span)),
             max_rows: options.result_rows.unwrap_or(0),
             // No later text is to find the token.
             reset: match assignment.resource_token {

@@ -231,6 +231,7 @@ fn assignment(seq: i64) -> Assignment {
     let spec = Spec {
         work: WORK,
         options: TaskOptions::default(),
+        trace: None,
     };
     Assignment {
         handle,

@@ -30,7 +30,7 @@ function lockChain(locks) {
   const first = locks.find((one) => one.session.depth === 1) ?? locks[0];
   const row = ({ session: one }) => h("li.blocker.lock", {},
     h("p", {}, one.backend_pid ? ["Process ", h("span.pid", {}, `${one.backend_pid}`)] : "A prepared transaction", one.depth > 1 ? " is in the way of the session above" : " holds the lock that this task waits for"),
-    facts([["User", one.user], ["Application", one.application], ["Kind", one.backend_type], ["State", one.state || "this login may not see it"],
+    facts([["Runs", one.task ? taskLink(one.task.handle, one.task.seq) : ""], ["User", one.user], ["Application", one.application], ["Kind", one.backend_type], ["State", one.state || "this login may not see it"],
       ["Waits for", one.wait_event_type ? `${one.wait_event_type} / ${one.wait_event}` : ""], ["Transaction open for", one.transaction_age ? span(millis(one.transaction_age)) : ""]]));
   const { backend_pid: pid } = first.session;
   return [locks.map(row), h("li", {}, h("p.small.quiet", {}, pid ? "To end that session, on the target:" : "To see it, on the target:"),

@@ -126,6 +126,7 @@ mod tests {
         let spec = Spec {
             work: Work::Noop,
             options: TaskOptions::default(),
+            trace: None,
         };
         let task = StoredTask {
             seq: Seq(1),

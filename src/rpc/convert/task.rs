@@ -1,11 +1,11 @@
 //! A task in API form, and the event that reports its outcome.
 
-use super::{options, timestamp};
+use super::{options, task_id, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
     core::{
-        Attempt, Done, DoneNo, Handle, Outcome, Run, Seq, Submit, TaskError, TaskResult, TaskState,
-        Time, Work, model::diagnostics::Diagnostics,
+        Attempt, Done, DoneNo, Handle, Outcome, Run, Seq, Submit, TaskError, TaskId, TaskResult,
+        TaskState, Time, Work, model::diagnostics::Diagnostics,
     },
     journal::{Body, StoredTask},
 };
@@ -76,10 +76,10 @@ pub(crate) fn task_view(
     });
     let (started, next) = times(unfinished.filter(|_| done.is_none()));
     api::TaskView {
-        id: Some(api::TaskId {
-            handle: handle.to_string(),
-            seq: task.seq.0,
-        }),
+        id: Some(task_id(TaskId {
+            handle,
+            seq: task.seq,
+        })),
         task: Some(submitted(task)),
         effective_order: task.effective.map(|order| order.0),
         state: state(task, unfinished).into(),

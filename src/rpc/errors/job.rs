@@ -77,6 +77,12 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
                 message,
             )
         }
+        JobReject::ManyFollow(name, most) => {
+            let what = "have some of them follow another job, such as one of those";
+            wrong_schedule(format!(
+                "{most} jobs follow {name:?}, which is the most: {what}"
+            ))
+        }
         JobReject::JobRuns(due) => job_runs(due),
         JobReject::RunsWait(most) => runs_wait(most),
         JobReject::UnknownRun => unknown_run("the job has no such run, or it is over"),

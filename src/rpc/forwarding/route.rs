@@ -10,6 +10,7 @@ use crate::{
     rpc::{
         auth::{CALLER, NAMESPACE},
         errors::{self, reason::Reason},
+        traceparent,
     },
 };
 use bytes::Bytes;
@@ -139,6 +140,7 @@ pub(crate) fn with_caller<T>(message: T, caller: &Caller) -> Result<Request<T>, 
     let metadata = request.metadata_mut();
     metadata.insert(CALLER, value(&caller.name)?);
     metadata.insert(NAMESPACE, value(&caller.namespace.0)?);
+    traceparent::pass_on(metadata);
     Ok(request)
 }
 

@@ -13,6 +13,7 @@ use crate::{
         audit::Subject,
         auth::Auth,
         errors::{self, reason::Reason},
+        traceparent,
     },
 };
 use prost::Message;
@@ -132,11 +133,15 @@ impl<S: Sync> Endpoint<'_, S> {
         if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
             subject.note(&caller, request.get_ref().about());
         }
-        let call = Arc::new(request.into_inner());
-        let answered = match self.route.filter(|route| route.has_peers()) {
-            Some(route) => self.run_anywhere(route, caller, call).await,
-            None => call.run(self.here, caller).await,
+        let (metadata, _, call) = request.into_parts();
+        let call = Arc::new(call);
+        let answered = async {
+            match self.route.filter(|route| route.has_peers()) {
+                Some(route) => self.run_anywhere(route, caller, call).await,
+                None => call.run(self.here, caller).await,
+            }
         };
+        let answered = traceparent::within(&metadata, answered).await;
         answered.map(Response::new)
     }
 

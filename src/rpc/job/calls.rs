@@ -121,7 +121,7 @@ impl Jobs {
         _: &api::StartAgentRequest,
     ) -> Result<api::StartAgentResponse, Status> {
         let by = caller.name.clone();
-        let (agent, changed) = self.agent(caller, JobVerb::StartAgent).await?;
+        let (agent, changed, _) = self.agent(caller, JobVerb::StartAgent).await?;
         if changed {
             tracing::warn!(%by, "an operator starts the agent: jobs fire");
         }
@@ -137,8 +137,14 @@ impl Jobs {
         request: &api::StopAgentRequest,
     ) -> Result<api::StopAgentResponse, Status> {
         let by = caller.name.clone();
-        let verb = validate::stop_agent(request)?;
-        let (agent, changed) = self.agent(caller, verb).await?;
+        let mut stop = validate::stop_agent(request)?;
+        let verb = JobVerb::StopAgent(stop.clone());
+        let (mut agent, changed, mut goes_on) = self.agent(caller.clone(), verb).await?;
+        while goes_on.is_some() {
+            stop.goes_on = goes_on;
+            let verb = JobVerb::StopAgent(stop.clone());
+            (agent, _, goes_on) = self.agent(caller.clone(), verb).await?;
+        }
         if changed {
             let reason = &request.reason;
             tracing::warn!(%by, reason, "an operator stops the agent: no job fires");

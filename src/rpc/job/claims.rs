@@ -81,15 +81,20 @@ impl Jobs {
             }
             answered => answered.map_err(errors::job::call)?,
         };
-        match reply {
-            JobReply::Finished(claim, run, changed) => Ok(api::FinishRunResponse {
-                late: claim.late.is_some(),
-                claim: Some(convert::run_claim(&claim)),
-                run: run.map(|run| convert::run(&name, &run)),
-                already_finished: !changed,
-            }),
-            other => Err(mismatched(other)),
-        }
+        let JobReply::Finished(claim, run, changed) = reply else {
+            return Err(mismatched(reply));
+        };
+        let run = match run {
+            Some(run) => run,
+            // It is over, and the core remembers only the claim.
+            None => self.known(claim.run, claim.token).await?.run,
+        };
+        Ok(api::FinishRunResponse {
+            late: claim.late.is_some(),
+            claim: Some(convert::run_claim(&claim)),
+            run: Some(convert::run(&name, &run)),
+            already_finished: !changed,
+        })
     }
 
     /// A claim and its run as the journal has them.

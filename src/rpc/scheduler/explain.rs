@@ -68,10 +68,7 @@ impl Schedulers {
         let (done_no, event) = outcomes.remove(&id.seq).ok_or_else(past_retention)?;
         let done = convert::event(done_no, &event, 0, false);
         Ok(api::ExplainTaskResponse {
-            id: Some(api::TaskId {
-                handle: id.handle.to_string(),
-                seq: id.seq.0,
-            }),
+            id: Some(convert::task_id(id)),
             state: api::TaskState::Done.into(),
             outcome: done.outcome,
             attempt: done.attempt,

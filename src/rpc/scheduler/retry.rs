@@ -18,6 +18,7 @@ use crate::{
         },
         validate::{self, Replacement, Targets},
     },
+    traces::CalledMethod,
 };
 use rallypoint_client::api;
 use std::{collections::HashMap, sync::Arc};
@@ -41,6 +42,7 @@ impl Retriable {
         self.task.spec = Arc::new(Spec {
             work: instead.work(&self.task.spec.work),
             options: self.task.spec.options.clone(),
+            trace: self.task.spec.trace.clone(),
         });
         self.body.body = instead.statement.clone();
         if !instead.keeps_params {
@@ -105,7 +107,7 @@ impl Schedulers {
                 check_role(&one.task.spec, &targets)?;
             }
             check_target(&one.task, &targets)?;
-            let submit = submit(&tasks, searched, None);
+            let submit = (CalledMethod::RetryTask, submit(&tasks, searched, None));
             match self.submit_copies(&caller, id.handle, submit).await? {
                 Submitted::Accepted(copy) | Submitted::Before(copy) => {
                     return Ok(api::RetryTaskResponse {
@@ -213,8 +215,9 @@ impl Schedulers {
         &self,
         caller: &Caller,
         handle: Handle,
-        submit: Submit,
+        (method, mut submit): (CalledMethod, Submit),
     ) -> Result<Submitted, Status> {
+        let traced = self.trace_retries(method, &mut submit);
         let verb = Verb::Submit(Arc::new(submit));
         match self.coordinator.call(caller.clone(), handle, verb).await {
             Ok(Reply::Submitted {
@@ -228,10 +231,11 @@ impl Schedulers {
                     count,
                     done_no,
                 };
-                Ok(match repeated {
-                    true => Submitted::Before(copies),
-                    false => Submitted::Accepted(copies),
-                })
+                if repeated {
+                    return Ok(Submitted::Before(copies));
+                }
+                self.retries_traced(traced, caller, handle, (first_seq, count));
+                Ok(Submitted::Accepted(copies))
             }
             Ok(other) => Err(errors::mismatched_reply(&other)),
             Err(CallError::Rejected(Reject::Retried { .. } | Reject::RetriesUnknown)) => {

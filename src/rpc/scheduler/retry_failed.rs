@@ -13,6 +13,7 @@ use crate::{
         errors,
         validate::{RetryFailed, RetryFailedPage, Targets},
     },
+    traces::CalledMethod,
 };
 use rallypoint_client::api;
 use std::{
@@ -102,6 +103,7 @@ impl Schedulers {
                     };
                 }
                 let submit = submit(&found.tasks, searched, Some(request));
+                let submit = (CalledMethod::RetryFailed, submit);
                 match self.submit_copies(&caller, handle, submit).await? {
                     Submitted::Accepted(copies) => return Ok(found.answer(&query, Some(copies))),
                     Submitted::Before(copies) => return self.retried_before(&query, copies).await,

@@ -55,6 +55,7 @@ pub(super) fn schedulers(
             from: time(v, path.field("opened_from"), &asked.opened_from),
             before: time(v, path.field("opened_before"), &asked.opened_before),
         },
+        halted: asked.halted,
     }
 }
 

@@ -7,7 +7,7 @@ mod tasks;
 
 use super::{Targets, scalar};
 use crate::{
-    core::{JobVerb, StopMode, Time, model::limits::NAME_BYTES, schedule::Schedule},
+    core::{JobVerb, StopAgent, StopMode, Time, model::limits::NAME_BYTES, schedule::Schedule},
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -90,7 +90,7 @@ pub(crate) fn cancel_run(request: &api::CancelRunRequest) -> Result<JobVerb, Vio
 }
 
 /// A validated StopAgentRequest.
-pub(crate) fn stop_agent(request: &api::StopAgentRequest) -> Result<JobVerb, Violations> {
+pub(crate) fn stop_agent(request: &api::StopAgentRequest) -> Result<StopAgent, Violations> {
     let mut v = Violations::default();
     let mode = scalar::enumeration(&mut v, Path::Root.field("mode"), request.mode);
     let mode = match mode.unwrap_or(api::StopMode::Unspecified) {
@@ -98,7 +98,11 @@ pub(crate) fn stop_agent(request: &api::StopAgentRequest) -> Result<JobVerb, Vio
         api::StopMode::CancelRunning => StopMode::CancelRunning,
     };
     let reason = text(&mut v, "reason", &request.reason);
-    v.into_result(JobVerb::StopAgent { mode, reason })
+    v.into_result(StopAgent {
+        mode,
+        reason,
+        goes_on: None,
+    })
 }
 
 /// The name of a job.

@@ -118,7 +118,11 @@ fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) 
     Run {
         count: 1,
         order,
-        spec: Arc::new(Spec { work, options }),
+        spec: Arc::new(Spec {
+            work,
+            options,
+            trace: None,
+        }),
     }
 }
 

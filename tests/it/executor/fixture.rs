@@ -153,6 +153,7 @@ impl Fixture {
                     target: "app".into(),
                 },
                 options,
+                trace: None,
             }),
             namespace: Namespace(task.namespace.into()),
             caller: "test".into(),

@@ -143,6 +143,29 @@ async fn who_waits_for_somebody_else_is_followed_to_the_one_who_does_not() {
 }
 
 #[tokio::test]
+async fn a_task_of_ours_that_holds_the_lock_is_named() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let (mut gatekeeper, _) = session(&server.app).await;
+    run(&mut gatekeeper, "create table t (a int)").await;
+    let gate = Gate::close(&server.app).await;
+    let holder = "begin; lock table t; select pg_advisory_xact_lock_shared(1); commit";
+    scheduler.submit([sql(holder)]).await;
+    waits(&scheduler, 1).await;
+    scheduler.submit([sql("select * from t")]).await;
+    let (answer, _) = waits(&scheduler, 2).await;
+    let named: Vec<_> = sessions(&answer)
+        .iter()
+        .map(|session| session.task.as_ref().map(|task| task.seq))
+        .collect();
+    assert_eq!(named, [Some(1), None], "{answer:?}");
+    let said = format!("which runs task {}/1, is in the way", scheduler.handle());
+    assert!(answer.text.contains(&said), "{}", answer.text);
+    gate.open().await;
+    scheduler.all_done().await;
+}
+
+#[tokio::test]
 async fn of_a_session_that_the_login_may_not_see_at_least_its_pid_and_user_are_told() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;

@@ -47,6 +47,15 @@ impl Authority {
         self.signed(params).0
     }
 
+    /// A certificate that is valid from so many days from now.
+    pub(crate) fn certificate_from(&self, days: u64) -> String {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let begins = now.expect("later") + Duration::from_secs(days * 86_400);
+        let mut params = CertificateParams::new(["here".to_owned()]).expect("a name");
+        params.not_before = date_time_ymd(1970, 1, 1) + begins;
+        self.signed(params).0
+    }
+
     /// A certificate that names a caller by a URI, and its key.
     pub(crate) fn of_caller(&self, uri: &str) -> (String, String) {
         let mut params = CertificateParams::default();

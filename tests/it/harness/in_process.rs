@@ -71,6 +71,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         tls: None,
         authenticator: None,
         admin: None,
+        traces: None,
         lease: DEFAULT_LEASE,
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         session_idle: DEFAULT_SESSION_IDLE,

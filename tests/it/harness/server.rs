@@ -11,7 +11,7 @@ use super::{
 use rallypoint::{
     core::model::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    server::{AdminPort, Config, Target},
+    server::{AdminPort, Config, Target, TraceConfig},
 };
 use rallypoint_client::{
     Client,
@@ -38,6 +38,8 @@ pub(crate) struct Setup<'a> {
     pub far: Option<&'a PrivatePostgres>,
     /// Targets besides `app`: each a new database on the shared Postgres.
     pub others: &'a [&'a str],
+    /// Where traces are sent.
+    pub traces: Option<TraceConfig>,
     /// Roles that tasks of `app` may name.
     pub roles: &'a [&'a str],
 }
@@ -183,6 +185,7 @@ impl Setup<'_> {
             },
             trusted_namespace_metadata: self.trusted,
             limits: self.limits,
+            traces: self.traces.clone(),
             // A Postgres that a test brings along keeps what it has acknowledged.
             allow_unsafe_database: self.postgres.is_none(),
             ..usual

@@ -238,10 +238,19 @@ impl Scene {
             failed: false,
             detail: "done after all".into(),
         };
-        for said_before in [false, true] {
+        let contrary = FinishRunRequest {
+            failed: true,
+            detail: "or not".into(),
+            ..request.clone()
+        };
+        for (request, said_before) in [(&request, false), (&request, true), (&contrary, true)] {
             let answer = self.client.finish_run(request.clone()).await;
             let answer = answer.expect("it had a claim");
             assert_eq!((answer.late, answer.already_finished), (true, said_before));
+            let claim = answer.claim.expect("the claim");
+            let late = (claim.late_succeeded, &*claim.late_detail);
+            assert_eq!(late, (true, "done after all"), "what was said first");
+            assert_eq!(answer.run.expect("the run").due, run.due);
         }
     }
 }

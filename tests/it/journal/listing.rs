@@ -28,6 +28,7 @@ pub(super) fn labelled(labels: BTreeMap<String, String>) -> Arc<Spec> {
             labels,
             ..TaskOptions::default()
         },
+        trace: None,
     })
 }
 

@@ -14,6 +14,7 @@ pub(super) fn sql() -> Arc<Spec> {
             target: "app".into(),
         },
         options: TaskOptions::default(),
+        trace: None,
     })
 }
 
@@ -25,6 +26,7 @@ pub(super) fn noop() -> Arc<Spec> {
             labels,
             ..TaskOptions::default()
         },
+        trace: None,
     })
 }
 

@@ -1,19 +1,16 @@
 //! Every family has the value that real work gives it. A family that this file does not name fails
 //! the last test.
 
-use super::scrape::{Scrape, get};
+use super::scrape::Scrape;
 use crate::harness::{
+    collector::Collector,
     conversation::WAIT_TIMEOUT,
     gate::Gate,
-    in_process::{InProcess, config},
     postgres,
     server::{Server, Setup},
     work::{failing, noop, sql},
 };
-use rallypoint::{
-    metrics::Metrics,
-    server::{AdminPort, Config},
-};
+use rallypoint::{metrics::Metrics, server::TraceConfig};
 use rallypoint_client::api::{
     AcquireRequest, CreateJobRequest, CreateResourceRequest, JobSettings, PauseMode,
     PauseTargetRequest, ResourceSettings, ResourceUse, RunJobRequest, SchedulerSettings, Task,
@@ -49,7 +46,7 @@ const OF_TASKS: &[(&str, f64)] = &[
     ("rallypoint_lost_batches_total", 0.0),
     ("rallypoint_unreadable_schedulers", 0.0),
     ("rallypoint_target_available{target=\"app\"}", 1.0),
-    ("rallypoint_job_agent_started", 1.0),
+    ("rallypoint_job_agent_started{}", 1.0),
     ("rallypoint_connections_limit", 10_000.0),
 ];
 const JOB_FAILED: &str = "rallypoint_job_due_times_total{became=\"failed\"}";
@@ -251,8 +248,11 @@ async fn resources_jobs_and_refused_calls_are_counted() {
     client.run_job(run).await.expect("it runs");
     let refused = client.get_claim(77).await;
     refused.expect_err("there is none");
-    let s = until(&server, |s| s.has(JOB_FAILED)).await;
-    s.shows(OF_JOBS_AND_RESOURCES);
+    until(&server, |s| s.has(JOB_FAILED)).await;
+    // A scrape reads levels before counters.
+    Scrape::read(server.admin)
+        .await
+        .shows(OF_JOBS_AND_RESOURCES);
     drop((next, last));
 }
 
@@ -303,33 +303,41 @@ async fn a_lost_attempt_is_counted() {
 }
 
 #[tokio::test]
-async fn probes_answer_also_while_the_database_is_waited_for() {
-    let port = AdminPort::bind(([127, 0, 0, 1], 0).into()).expect("a port");
-    let admin = port.address().expect("an address");
-    let nowhere = "postgres://rallypoint@127.0.0.1:1/rallypoint".to_owned();
-    let _waits = InProcess::start(Config {
-        admin: Some(port),
-        ..config(nowhere, Vec::new())
-    });
-    assert_eq!(get(admin, "/livez").await, (200, "ok\n".into()));
-    assert_eq!(get(admin, "/readyz").await.0, 503);
-    assert_eq!(Scrape::read(admin).await.value("rallypoint_ready"), 0.0);
-    assert_eq!(get(admin, "/other").await.0, 404);
-    let server = Server::start().await;
-    assert_eq!(get(server.admin, "/livez").await.0, 200);
-    // The server says that it is ready within a tenth of a second.
-    until(&server, |s| s.value("rallypoint_ready") == 1.0).await;
-    assert_eq!(get(server.admin, "/readyz").await, (200, "ok\n".into()));
+async fn spans_of_traces_are_counted() {
+    let collector = Collector::start().await;
+    for (endpoint, outcome) in [
+        (collector.url(), "exported"),
+        ("http://127.0.0.1:1".to_owned(), "failed"),
+    ] {
+        let traces = TraceConfig {
+            endpoint,
+            ca: None,
+            share: 1.0,
+        };
+        let server = Server::with(Setup {
+            traces: Some(traces),
+            ..Setup::default()
+        })
+        .await;
+        let one = server.open(SchedulerSettings::default()).await;
+        one.submit([noop(), noop()]).await;
+        one.all_done().await;
+        let count = format!("rallypoint_trace_spans_total{{outcome=\"{outcome}\"}}");
+        let s = until(&server, |s| s.value(&count) >= 9.0).await;
+        // The call, and of each task itself, its wait, its attempt and its end.
+        assert_eq!(s.value(&count), 9.0, "{outcome}");
+        s.shows(&[("rallypoint_trace_spans_total{outcome=\"dropped\"}", 0.0)]);
+    }
+    assert_eq!(collector.count(), 9);
 }
 
 #[test]
 fn every_family_is_given_a_value_by_a_test() {
     // Of these only an accident would show more than the words of the page.
-    let untested = [
-        "rallypoint_maintenance_age_seconds",
-        "rallypoint_fences_pending",
-    ];
-    let tests = fs::read_to_string("tests/it/metrics/values.rs").expect("this file");
+    let untested = ["rallypoint_fences_pending"];
+    let files = ["values", "standby", "audit"].map(|file| format!("tests/it/metrics/{file}.rs"));
+    let tests = files.map(|file| fs::read_to_string(file).expect("a file of tests"));
+    let tests = tests.concat();
     for family in Metrics::default().declared() {
         let name = family.name;
         let begins = |end: &str| tests.contains(&format!("{name}{end}"));

@@ -1,7 +1,11 @@
 //! `lock run`: a command runs while a resource is held, knows its token, and is killed when the
 //! hold is lost.
 
-use crate::harness::{process::PROGRAM, standalone::Standalone};
+use crate::harness::{
+    process::PROGRAM,
+    standalone::Standalone,
+    terminal::{on_terminal, wait_for},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -12,11 +16,7 @@ use std::{
     io::Write,
     path::Path,
     process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
-
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn start(server: &Standalone, arguments: &[&str]) -> Child {
     Command::new(PROGRAM)
@@ -26,14 +26,6 @@ fn start(server: &Standalone, arguments: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program runs")
-}
-
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_there() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn number(file: &Path) -> i64 {
@@ -165,18 +157,6 @@ fn a_signal_is_passed_on_to_the_command_and_the_lock_released() {
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(9), "{}", said(&output));
     assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
-}
-
-/// A shell with a terminal of its own, to whose standard input one types.
-fn on_terminal(script: &str) -> Child {
-    Command::new("script")
-        .args(["--quiet", "--return", "--command", script, "/dev/null"])
-        .env("SHELL", "/bin/sh")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("script runs")
 }
 
 /// `lock run` as a shell says it.

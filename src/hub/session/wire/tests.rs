@@ -42,7 +42,11 @@ fn a_task_arrives_with_its_namespace_and_its_options() {
     let work = Work::Sql {
         target: "app".into(),
     };
-    let spec = Arc::new(Spec { work, options });
+    let spec = Arc::new(Spec {
+        work,
+        options,
+        trace: None,
+    });
     let sent = Dispatch {
         token: Token {
             epoch: Epoch(1),

@@ -114,8 +114,10 @@ fn session(one: &Session) -> String {
         ("", kind) => who += &format!(" ({kind})"),
         (user, _) => who += &format!(" of {user}"),
     }
-    if !one.application.is_empty() {
-        who += &format!(" ({})", one.application);
+    match &one.task {
+        Some(task) => who += &format!(", which runs task {}/{},", task.handle, task.seq),
+        None if one.application.is_empty() => {}
+        None => who += &format!(" ({})", one.application),
     }
     let what = match one.depth {
         ..=1 => "is in the way",

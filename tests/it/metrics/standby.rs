@@ -1,0 +1,137 @@
+//! What the admin address says where there is no owner, and that it answers probes whatever others
+//! do to it.
+
+use super::scrape::{Scrape, get};
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    in_process::{InProcess, config},
+    postgres::POSTGRES,
+    server::Server,
+};
+use rallypoint::{
+    postgres::COORDINATION,
+    server::{AdminPort, Config},
+};
+use std::{net::SocketAddr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    time::{sleep, timeout},
+};
+
+#[tokio::test]
+async fn probes_answer_also_while_the_database_is_waited_for() {
+    let port = AdminPort::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let admin = port.address().expect("an address");
+    let nowhere = "postgres://rallypoint@127.0.0.1:1/rallypoint".to_owned();
+    let _waits = InProcess::start(Config {
+        admin: Some(port),
+        ..config(nowhere, Vec::new())
+    });
+    assert_eq!(get(admin, "/livez").await, (200, "ok\n".into()));
+    assert_eq!(get(admin, "/readyz").await.0, 503);
+    assert_eq!(Scrape::read(admin).await.value("rallypoint_ready"), 0.0);
+    assert_eq!(get(admin, "/other").await.0, 404);
+    let server = Server::start().await;
+    assert_eq!(get(server.admin, "/livez").await.0, 200);
+    // The server says that it is ready within a tenth of a second.
+    ready(server.admin).await;
+    assert_eq!(get(server.admin, "/readyz").await, (200, "ok\n".into()));
+}
+
+/// Waits until callers are served.
+async fn ready(admin: SocketAddr) {
+    let ready = async {
+        while get(admin, "/readyz").await.0 != 200 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, ready).await.expect("it is ready");
+}
+
+/// Scrapes until a sample has this value.
+async fn shows(admin: SocketAddr, sample: &str, value: f64) -> Scrape {
+    let shown = async {
+        loop {
+            let scrape = Scrape::read(admin).await;
+            if scrape.has(sample) && scrape.value(sample) == value {
+                return scrape;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, shown).await.expect(sample)
+}
+
+#[tokio::test]
+async fn what_only_the_owner_knows_is_absent_elsewhere() {
+    const AGENT: &str = "rallypoint_job_agent_started{}";
+    const MAINTENANCE: &str = "rallypoint_maintenance_age_seconds{}";
+    let server = Server::start().await;
+    let owner = shows(server.admin, "rallypoint_owner", 1.0).await;
+    assert_eq!(owner.value(AGENT), 1.0);
+    assert!(owner.value(MAINTENANCE) > 0.0, "since it became the owner");
+    let port = AdminPort::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let admin = port.address().expect("an address");
+    let journal = server.journal.get_database().expect("a database");
+    let _standby = InProcess::start(Config {
+        admin: Some(port),
+        replica_name: "standby".into(),
+        ..config(POSTGRES.url_for(journal, COORDINATION), Vec::new())
+    });
+    let answered = "rallypoint_scrape_complete{part=\"coordinator\"}";
+    let standby = shows(admin, answered, 1.0).await;
+    standby.shows(&[("rallypoint_owner", 0.0)]);
+    assert!(!standby.has(AGENT) && !standby.has(MAINTENANCE));
+}
+
+/// A connection from another address of this machine.
+async fn connect_from(host: [u8; 4], admin: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((host, 0).into()).expect("an own address");
+    socket.connect(admin).await.expect("it listens")
+}
+
+/// Asks on a connection that stays; whether it is answered.
+async fn asks(stream: &mut TcpStream) -> bool {
+    let request = b"GET /livez HTTP/1.1\r\nHost: admin\r\n\r\n";
+    let (mut seen, mut buffer) = (Vec::new(), [0; 1_024]);
+    if stream.write_all(request).await.is_err() {
+        return false;
+    }
+    while !seen.ends_with(b"ok\n") {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return false,
+            Ok(bytes) => seen.extend(&buffer[..bytes]),
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn probes_get_through_whatever_one_address_holds_open() {
+    let server = Server::start().await;
+    let mut greedy = Vec::new();
+    for _ in 0..100 {
+        greedy.push(connect_from([127, 0, 0, 8], server.admin).await);
+    }
+    // They ask again and again, so that no limit of time closes them.
+    let admin = server.admin;
+    let greedy = tokio::spawn(async move {
+        loop {
+            for stream in &mut greedy {
+                let _ = timeout(Duration::from_millis(50), asks(stream)).await;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    for host in [7, 8, 9] {
+        let answered = async {
+            let mut another = connect_from([127, 0, 0, host], admin).await;
+            asks(&mut another).await
+        };
+        let answered = timeout(WAIT_TIMEOUT, answered).await;
+        assert!(answered.expect("in time"), "from 127.0.0.{host}");
+    }
+    greedy.abort();
+}
