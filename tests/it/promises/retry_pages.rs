@@ -86,12 +86,9 @@ async fn tasks_without_an_order_are_retried_last_and_those_with_a_retry_are_pass
     let mut retried: Vec<i64> = found.into_iter().flat_map(|(tasks, _)| tasks).collect();
     retried.sort_unstable();
     assert!(retried.into_iter().eq(1..=ended.len() as i64));
-    let again = scheduler.scheduler.retry_failed(None, String::new()).await;
-    let again = again.expect("all have retries");
-    assert!(
-        again.retried.is_empty() && again.next_page_token.is_empty(),
-        "{again:?}"
-    );
+    // A slow machine may pass over them in several calls.
+    let again = pages(&scheduler, api::TaskFilter::default()).await;
+    assert!(again.is_empty(), "{again:?}");
 }
 
 #[tokio::test]
