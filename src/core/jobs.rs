@@ -214,20 +214,22 @@ impl Jobs {
     pub(crate) fn counts(&self, now: Time, limits: &Limits) -> JobCounts {
         let count = |is: &dyn Fn(&Job) -> bool| self.jobs.values().filter(|job| is(job)).count();
         let fires = |job: &&Job| !self.agent.is_stopped && job.state.paused.is_none();
-        let due = self.jobs.values().filter(fires);
+        let is_late = |at: Time| at + limits.late_start < now;
         let running = self.by_handle.len() + self.claims.len();
         JobCounts {
             agent: self.agent.clone(),
             jobs: self.jobs.len(),
             paused: count(&|job| job.state.paused.is_some()),
             failing: count(&|job| job.state.failures > 0),
-            late: count(&|job| {
-                job.fires_at()
-                    .is_some_and(|at| at + limits.late_start < now)
-            }),
+            late: count(&|job| fires(&job) && job.fires_at().is_some_and(is_late)),
             running,
             waiting: self.runs.len() - running,
-            next_due: due.filter_map(Job::fires_at).min(),
+            next_due: self
+                .jobs
+                .values()
+                .filter(fires)
+                .filter_map(Job::fires_at)
+                .min(),
         }
     }
 

@@ -196,11 +196,17 @@ impl JobService for Jobs {
         let request = request.into_inner();
         let (name, due) = validate::run_of(&request.name, request.due.as_ref())?;
         let (job, _) = self.stored(&caller, &name).await?;
-        let read = self.reader.job_runs(job.no, Time(due.0 + 1), 1).await;
-        let run = read.map_err(errors::journal)?.pop();
-        // A range names its first due time, and stands for all up to its last.
+        // A range names its first due time, and stands for all up to its last. Runs that somebody
+        // asked for may lie in it.
         let is_it = |run: &RunImage| run.key.due == due || run.last.is_some_and(|l| due <= l);
-        let run = run.filter(is_it);
+        let read = self.reader.job_runs(job.no, Time(due.0 + 1), 1).await;
+        let run = match read.map_err(errors::journal)?.pop() {
+            Some(run) if !is_it(&run) => {
+                let rows = self.rows_of(job.no, due, Time(due.0 + 1)).await?;
+                rows.into_iter().find(is_it)
+            }
+            run => run,
+        };
         let run = run.ok_or_else(|| errors::job::unknown_run("the job has no such run"))?;
         let claims = self.reader.run_claims(run.key).await;
         let claims = claims.map_err(errors::journal)?;
@@ -257,15 +263,13 @@ impl Jobs {
         caller: Caller,
         verb: JobVerb,
     ) -> Result<(api::Agent, bool, Option<Time>), Status> {
-        let namespace = caller.namespace.clone();
         match self.ask(caller, verb).await? {
             JobReply::Agent(view, changed) => {
-                let own = view
-                    .running
-                    .iter()
-                    .filter(|(key, _)| key.namespace == namespace);
+                let runs = view.running.iter();
                 let agent = api::Agent {
-                    runs: own.map(|(key, run)| convert::run(&key.name, run)).collect(),
+                    runs: runs
+                        .map(|(key, run)| convert::run(&key.name, run))
+                        .collect(),
                     ..convert::agent(&view.image, view.count)
                 };
                 Ok((agent, changed, view.goes_on))

@@ -5,6 +5,7 @@ mod backfills;
 mod claims;
 mod errors;
 mod outages;
+mod steps;
 mod stopped;
 
 use crate::harness::{

@@ -2,8 +2,8 @@
 
 use super::{Jobs, timers::has_many_rows};
 use crate::core::{
-    AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, RunImage, RunKey, RunReason, RunState,
-    StopAgent, StopMode, Turn, model::limits::Limits,
+    AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, Namespace, RunImage, RunKey, RunReason,
+    RunState, StopAgent, StopMode, Turn, model::limits::Limits,
 };
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl Jobs {
             // Also of paused jobs: runs that somebody asked for.
             self.turns_later();
         }
-        JobReply::Agent(self.agent_view(), changes)
+        JobReply::Agent(self.agent_view(&caller.namespace), changes)
     }
 
     /// Fires nothing more. What runs goes on, or is cancelled, as many runs as one batch bears: the
@@ -47,7 +47,7 @@ impl Jobs {
         let goes_on = stop.goes_on.is_some();
         let is_it = stop.goes_on == self.agent.stopped_at && self.agent.is_stopped;
         if goes_on && !is_it {
-            return JobReply::Agent(self.agent_view(), false);
+            return JobReply::Agent(self.agent_view(&caller.namespace), false);
         }
         let changes = !self.agent.is_stopped;
         if changes {
@@ -63,7 +63,7 @@ impl Jobs {
         let is_over = stop.mode == StopMode::Drain || self.cancel_all(turn, limits, caller);
         let view = AgentView {
             goes_on: self.agent.stopped_at.filter(|_| !is_over),
-            ..self.agent_view()
+            ..self.agent_view(&caller.namespace)
         };
         JobReply::Agent(view, changes)
     }
@@ -94,15 +94,16 @@ impl Jobs {
         jobs.into_iter().for_each(|no| self.turn_later(no));
     }
 
-    fn agent_view(&self) -> AgentView {
+    /// As an operator of this namespace sees it: it names runs of that one, and counts all.
+    fn agent_view(&self, namespace: &Namespace) -> AgentView {
         let runs = || {
             self.runs
                 .values()
                 .filter(|run| run.state == RunState::Running)
         };
         let named = |run: &RunImage| {
-            let key: JobKey = self.definition(run.key.job)?.key.clone();
-            Some((key, run.clone()))
+            let key: &JobKey = &self.definition(run.key.job)?.key;
+            (key.namespace == *namespace).then(|| (key.clone(), run.clone()))
         };
         AgentView {
             image: self.agent.clone(),

@@ -80,7 +80,7 @@ impl Jobs {
             image: claim.clone(),
             attempt,
         });
-        self.follow_failure(key, Failure::Late);
+        self.follow_failure(key, Failure::Late(claim.token));
         let is_open = |run: &RunImage| {
             matches!(run.state, RunState::Waiting | RunState::Retrying) && run.attempt == attempt
         };
@@ -95,7 +95,7 @@ impl Jobs {
     }
 
     /// A run as this batch leaves it.
-    fn run_as_recorded(&self, turn: &Turn, key: RunKey) -> Option<RunImage> {
+    pub(super) fn run_as_recorded(&self, turn: &Turn, key: RunKey) -> Option<RunImage> {
         let recorded = turn.out.records.jobs.runs.get(&key);
         self.runs.get(&key).or(recorded).cloned()
     }

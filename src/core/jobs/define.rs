@@ -4,7 +4,7 @@
 use super::{Answered, Job, Jobs, key_of};
 use crate::core::{
     Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobSettings, JobState, NewJob, Reject,
-    RunKey, RunReason, RunState, Time, Turn,
+    RunImage, RunKey, RunReason, RunState, Time, Turn,
     model::limits::{Limit, Limits},
     schedule::ScheduleText,
 };
@@ -114,14 +114,13 @@ impl Jobs {
         let deleted = Some((RunState::Skipped, RunReason::JobDeleted));
         self.pass_until(turn, limits, no, turn.now, deleted);
         self.end_claims_of(turn, no);
-        let waits = |run: &&crate::core::RunImage| run.state != RunState::Running;
-        let waiting: Vec<RunKey> = self
+        let waits = self
             .open_runs(no)
-            .filter(waits)
-            .map(|run| run.key)
-            .collect();
-        for key in waiting {
-            self.give_up(turn, key, RunState::Skipped, RunReason::JobDeleted);
+            .filter(|run| run.state != RunState::Running);
+        let waiting: Vec<(RunKey, RunState)> =
+            waits.map(|run| (run.key, without_job(run))).collect();
+        for (key, state) in waiting {
+            self.give_up(turn, key, state, RunReason::JobDeleted);
         }
         let Some(Job { image, state, .. }) = self.jobs.remove(&no) else {
             return Err(Reject::Job(JobReject::UnknownJob(name.clone())));
@@ -198,13 +197,16 @@ impl Jobs {
         self.note_follower(&image);
         turn.out.records.jobs.jobs.insert(no, image.clone());
         let mut job = Job::new(image, state, &self.zones);
-        // By the jitter its start may be still to come.
-        let open = job.state.next_due.filter(|due| *due <= turn.now);
-        job.state.next_due = open.or_else(|| job.due_after(turn.now));
+        // All before the one that is known have their fates, also when the clock was set back.
+        let known = job.state.next_due;
+        job.state.next_due = known.or_else(|| job.due_after(turn.now));
         job.state.time_zones = self.zones.release().into();
         self.jobs.insert(no, job);
         self.record_state(turn, no);
         self.set_timer(no);
+        // They may take as long as the job says now.
+        let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
+        open.into_iter().for_each(|key| self.set_run_timer(key));
         self.shown(no, true)
     }
 
@@ -240,6 +242,14 @@ impl Jobs {
             state.last_unscheduled = due;
         });
         due
+    }
+}
+
+/// What becomes of a run that does not run when its job is deleted: one that has begun is cancelled.
+fn without_job(run: &RunImage) -> RunState {
+    match run.attempt {
+        0 => RunState::Skipped,
+        _ => RunState::Cancelled,
     }
 }
 

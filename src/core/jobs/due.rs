@@ -53,8 +53,13 @@ impl Jobs {
         }
         let misfire = job.image.settings.misfire;
         let most = limits.missed_rows + misfire.runs() + 4;
-        let passed = schedule.passed(timestamp(from), timestamp(until), most);
-        // The release of the time zones may be another one, by which it is not due any more.
+        let mut passed = schedule.passed(timestamp(from), timestamp(until), most);
+        // Another release of the time zones may have named it.
+        if passed.first() != Some(timestamp(from))
+            && let Some(due) = schedule.overtaken(timestamp(from))
+        {
+            passed.put_first(due);
+        }
         let is_named = !passed.newest.is_empty();
         let next = job.due_after(until);
         let release = self.zones.release();
@@ -150,7 +155,7 @@ impl Jobs {
         (state, reason): (RunState, RunReason),
     ) {
         let Passed { earlier, newest } = passed;
-        debug_assert!(newest.len() <= limits.missed_rows + limits.waiting_runs + 4);
+        debug_assert!(newest.len() <= limits.missed_rows + limits.waiting_runs + 5);
         if let Some(range) = earlier {
             self.note_range(turn, no, range, state, reason);
         }

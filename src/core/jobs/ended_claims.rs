@@ -49,6 +49,10 @@ impl EndedClaims {
         self.claims.get(&(run, token))
     }
 
+    pub(super) fn get_mut(&mut self, run: RunKey, token: RunToken) -> Option<&mut EndedClaim> {
+        self.claims.get_mut(&(run, token))
+    }
+
     /// Forgets those that ended before `since`, and those above the limit.
     pub(super) fn forget(&mut self, since: Time) {
         while let Some((at, id)) = self.oldest.front()

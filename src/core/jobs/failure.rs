@@ -2,15 +2,15 @@
 //! own.
 
 use super::{Jobs, Step};
-use crate::core::{Handle, RunKey, RunState, Time, Turn};
+use crate::core::{Handle, RunKey, RunState, RunToken, Time, Turn};
 
 /// What has happened to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It ended in this state.
     Ended(RunState),
-    /// Who had lost its claim completed it nevertheless.
-    Late,
+    /// Who had lost this claim completed it nevertheless.
+    Late(RunToken),
 }
 
 impl Failure {
@@ -21,7 +21,7 @@ impl Failure {
             Failure::Ended(RunState::Lost) => "LOST",
             Failure::Ended(RunState::Missed) => "MISSED",
             Failure::Ended(_) => "FAILED",
-            Failure::Late => "LATE",
+            Failure::Late(_) => "LATE",
         }
     }
 }
@@ -31,7 +31,7 @@ impl Jobs {
     pub(super) fn follow_failure(&mut self, key: RunKey, failure: Failure) {
         let is_one = match failure {
             Failure::Ended(state) => state.is_failure() || state == RunState::Missed,
-            Failure::Late => true,
+            Failure::Late(_) => true,
         };
         let Some(job) = self.jobs.get(&key.job).filter(|_| is_one) else {
             return;
@@ -45,18 +45,42 @@ impl Jobs {
 
     /// The handle of the scheduler that follows a failure: other than those of attempts.
     pub(crate) fn handle_after(&self, now: Time, key: RunKey, failure: Failure) -> Handle {
-        let kind = match failure {
-            Failure::Ended(_) => 2_u64 << 62,
-            Failure::Late => 3 << 62,
+        let name = match failure {
+            Failure::Ended(_) => 2_u64 << 62 | now.0 as u64 >> 2,
+            // A claim comes back late once.
+            Failure::Late(claim) => 3 << 62 | claim.0 as u64,
         };
-        self.handle_of(now, key, kind | (now.0 as u64 >> 2))
+        self.handle_of(now, key, name)
     }
 
-    /// The tasks for a failure could not be submitted.
-    pub(crate) fn not_followed(&self, turn: &mut Turn, key: RunKey, why: &str) {
-        if let Some(run) = turn.out.records.jobs.runs.get_mut(&key) {
-            let detail = format!("{} on_failure was refused: {why}", run.detail);
-            run.detail = detail.trim_start().into();
+    /// The tasks for a failure could not be submitted: the row that says of the failure says so.
+    pub(crate) fn not_followed(
+        &mut self,
+        turn: &mut Turn,
+        key: RunKey,
+        failure: Failure,
+        why: &str,
+    ) {
+        let refused = |detail: &str| {
+            let detail = format!("{detail} on_failure was refused: {why}");
+            detail.trim_start().into()
+        };
+        match failure {
+            Failure::Ended(_) => {
+                if let Some(run) = turn.out.records.jobs.runs.get_mut(&key) {
+                    run.detail = refused(&run.detail);
+                }
+            }
+            Failure::Late(token) => {
+                let ended = self.ended_claims.get_mut(key, token);
+                if let Some(late) = ended.and_then(|ended| ended.image.late.as_mut()) {
+                    late.detail = refused(&late.detail);
+                }
+                let ended = self.ended_claims.get(key, token);
+                if let Some(claim) = ended.map(|ended| ended.image.clone()) {
+                    self.record_claim(turn, &claim);
+                }
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ impl Jobs {
             ..Jobs::default()
         };
         for (image, state) in recovered.jobs {
-            jobs.restore_job(image, state);
+            jobs.restore_job(now, image, state);
         }
         let mut runs = recovered.runs;
         runs.sort_by_key(|run| run.key);
@@ -38,7 +38,7 @@ impl Jobs {
         jobs
     }
 
-    fn restore_job(&mut self, image: JobImage, state: JobState) {
+    fn restore_job(&mut self, now: Time, image: JobImage, state: JobState) {
         let no = image.no;
         self.last = self.last.max(no);
         if image.deleted {
@@ -47,7 +47,13 @@ impl Jobs {
         }
         self.by_name.insert(image.key.clone(), no);
         self.note_follower(&image);
-        self.jobs.insert(no, Job::new(image, state, &self.zones));
+        let mut job = Job::new(image, state, &self.zones);
+        if *job.state.time_zones != *self.zones.release() {
+            // By this release it may be due earlier. What is due later learns that in its time.
+            let times = [job.state.next_due, job.due_after(now)];
+            job.state.next_due = times.into_iter().flatten().min();
+        }
+        self.jobs.insert(no, job);
         self.set_timer(no);
     }
 

@@ -1,6 +1,6 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
-use super::{Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing};
+use super::{Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, timers::RUN_BYTES};
 use crate::core::{
     Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
     RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
@@ -36,7 +36,7 @@ impl Jobs {
             return self.offer(turn, key);
         }
         if let Some(job) = self.jobs.get(&key.job) {
-            self.started_bytes += job.image.steps.bodies.bytes.len();
+            self.started_bytes += RUN_BYTES + job.image.steps.bodies.bytes.len();
         }
         let attempt = self.runs.get(&key).map_or(0, |run| run.attempt + 1);
         let handle = self.handle_of(turn.now, key, attempt.into());
@@ -270,21 +270,20 @@ impl Jobs {
         let Some(run) = self.runs.get(&key) else {
             return Err(Reject::Job(JobReject::UnknownRun));
         };
-        let mut shown = run.clone();
-        let changes = shown.reason.is_none() || shown.state != RunState::Running;
-        (shown.reason, shown.by) = (Some(RunReason::Asked), caller.name.clone());
-        if shown.state == RunState::Running {
+        let before = run.clone();
+        if before.state == RunState::Running {
             self.cancel(turn, key, RunReason::Asked, &caller.name);
         } else {
             if let Some(run) = self.runs.get_mut(&key) {
                 run.by = caller.name.clone();
             }
-            shown.state = RunState::Cancelled;
-            shown.ended_at = Some(turn.now);
             self.give_up(turn, key, RunState::Cancelled, RunReason::Asked);
             self.take_turns(turn, key.job);
         }
-        Ok(JobReply::Run(shown, changes))
+        let run = self.run_as_recorded(turn, key);
+        let run = run.ok_or(Reject::Job(JobReject::UnknownRun))?;
+        let changes = run != before;
+        Ok(JobReply::Run(run, changes))
     }
 
     /// A run of the job of this name, or of a deleted one that had it.

@@ -9,15 +9,19 @@ use crate::core::{
     model::limits::{CALL_BYTES, Limits},
 };
 
+/// What the rows of a run count for besides its tasks, so that a batch starts a thousand at most.
+pub(super) const RUN_BYTES: usize = 4 << 10;
+
 impl Jobs {
     /// Does what is due, as much as one batch bears.
     pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits) {
+        // Commands may have filled every batch: one run at least begins all the same.
+        self.started_bytes = self.started_bytes.min(CALL_BYTES - 1);
         for done in 0..limits.timers_per_batch {
             let first = self.timers.first().copied();
             let Some((at, wake)) = first.filter(|(at, _)| *at <= turn.now) else {
                 return;
             };
-            // Commands may have filled every batch, and nothing waits for ever behind them.
             if done > 0 && (self.is_full() || has_many_rows(turn, limits)) {
                 return;
             }
@@ -33,8 +37,8 @@ impl Jobs {
         }
     }
 
-    /// This batch starts no further runs: their tasks are as many bytes as those of the largest
-    /// call.
+    /// This batch starts no further runs: their tasks and rows are as many bytes as those of the
+    /// largest call.
     pub(super) fn is_full(&self) -> bool {
         self.started_bytes >= CALL_BYTES
     }

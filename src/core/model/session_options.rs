@@ -1,5 +1,6 @@
 //! What the session of a task begins with. Plain data.
 
+use super::time::Time;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub struct SessionOptions {
     /// The role that is set, or [`NO_ROLE`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The due time of the run of a job that the task is a step of: only the service says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due: Option<Time>,
 }
 
 /// An isolation level of Postgres.
@@ -54,6 +58,7 @@ impl SessionOptions {
             },
             statement_timeout: self.statement_timeout.or(fallback.statement_timeout),
             role: self.role.as_ref().or(fallback.role.as_ref()).cloned(),
+            due: self.due.or(fallback.due),
         }
     }
 }

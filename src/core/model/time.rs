@@ -1,8 +1,10 @@
 //! Time as the core sees it: microseconds by the clock of the database, handed in with every
 //! command. The core never reads a clock.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
+    fmt,
     ops::{Add, Sub},
     time::Duration,
 };
@@ -31,6 +33,16 @@ impl Time {
     /// Time passed since `earlier`; zero when `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0).max(0) as u64)
+    }
+}
+
+impl fmt::Display for Time {
+    /// As RFC 3339 has it, in UTC.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_microsecond(self.0) {
+            Ok(time) => write!(f, "{time}"),
+            Err(_) => f.write_str("out of range"),
+        }
     }
 }
 

@@ -27,7 +27,41 @@ pub struct Range {
     pub count: usize,
 }
 
+/// How far a new release of the time zones may move a due time: across the date line.
+const LONGEST_MOVE: SignedDuration = SignedDuration::from_hours(26);
+
+impl Passed {
+    /// The first of all.
+    pub fn first(&self) -> Option<Timestamp> {
+        let newest = self.newest.first();
+        let range = self.earlier.map(|range| range.first);
+        range.or(newest.map(|due| due.at))
+    }
+
+    /// Adds one that comes before all others.
+    pub fn put_first(&mut self, due: DueTime) {
+        match &mut self.earlier {
+            Some(range) => {
+                range.first = due.at;
+                range.count = COUNTED.min(range.count + 1);
+            }
+            None => self.newest.insert(0, due),
+        }
+    }
+}
+
 impl Schedule {
+    /// What is left of a due time that another release of the time zones has named, and this one
+    /// does not. If the one in its place is earlier by this release, it had passed before anybody
+    /// knew: then it is due as it was named. `None`: the one in its place is later.
+    pub fn overtaken(&self, due: Timestamp) -> Option<DueTime> {
+        let from = due.checked_sub(LONGEST_MOVE).unwrap_or(due);
+        let earlier = self.passed(from, due, 1).newest.pop()?;
+        let later = self.next(due).map(|later| later.at.duration_since(due));
+        let is_nearer = later.is_none_or(|later| due.duration_since(earlier.at) < later);
+        is_nearer.then_some(DueTime { at: due, ..earlier })
+    }
+
     /// The due times from `from` to `until`, both included, of which the newest `most` (at least 1)
     /// are told one by one.
     pub fn passed(&self, from: Timestamp, until: Timestamp, most: usize) -> Passed {

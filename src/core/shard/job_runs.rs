@@ -3,12 +3,11 @@
 
 use crate::core::{
     Caller, Handle, JobImage, Open, Order, Packed, Reject, ReleaseMode, Reply, Run, RunImage,
-    RunKey, SchedulerState, Settings, Shard, Submit, Time, Turn,
+    RunKey, SchedulerState, Settings, Shard, Spec, Submit, Time, Turn,
     jobs::{Failure, Step},
     model::limits::Limits,
     shard::lifecycle::Releaser,
 };
-use jiff::Timestamp;
 use std::sync::Arc;
 
 /// Labels of the scheduler of a run.
@@ -65,7 +64,7 @@ impl Shard {
         let image = self.jobs.definition(key.job)?;
         let steps = match image.settings.claimed {
             true => self.question(key, image),
-            false => steps_of(run, &image.steps),
+            false => at_due_time(&steps_of(run, &image.steps), key.due),
         };
         let open = opens(image, key, None);
         Some((caller_of(image), open, steps, run.handle?))
@@ -76,16 +75,17 @@ impl Shard {
         let Some(image) = self.jobs.definition(key.job) else {
             return;
         };
-        let (caller, tasks) = (caller_of(image), image.on_failure.clone());
+        let tasks = at_due_time(&image.on_failure, key.due);
+        let caller = caller_of(image);
         let open = opens(image, key, Some(failure));
         let handle = self.jobs.handle_after(turn.now, key, failure);
         if let Reply::Rejected(reject) = self.open(turn, &caller, handle, &open) {
-            return self.jobs.not_followed(turn, key, &why(&reject));
+            return self.jobs.not_followed(turn, key, failure, &why(&reject));
         }
         let submitted = self.submit(turn, &caller, handle, &tasks);
         let mode = match submitted {
             Reply::Rejected(reject) => {
-                self.jobs.not_followed(turn, key, &why(&reject));
+                self.jobs.not_followed(turn, key, failure, &why(&reject));
                 ReleaseMode::Cancel
             }
             _ => ReleaseMode::Finish,
@@ -97,7 +97,7 @@ impl Shard {
     /// so from now on, and then either one has, or the last step fails.
     fn question(&self, key: RunKey, image: &JobImage) -> Arc<Submit> {
         let token = self.jobs.last_token(key.job).0.to_string();
-        let (name, due) = (image.key.name.to_string(), text(key.due));
+        let (name, due) = (image.key.name.to_string(), key.due.to_string());
         let namespace = image.key.namespace.0.to_string();
         let close = json(&[&name, &due, &token, &namespace]);
         let require = json(&[&name, &due, &namespace]);
@@ -134,7 +134,7 @@ fn opens(image: &JobImage, key: RunKey, failure: Option<Failure>) -> Open {
     let name = &image.key.name;
     let labels = &mut settings.labels;
     labels.insert(JOB_LABEL.to_owned(), name.to_string());
-    labels.insert(DUE_LABEL.to_owned(), text(key.due));
+    labels.insert(DUE_LABEL.to_owned(), key.due.to_string());
     if let Some(failure) = failure {
         labels.insert(FAILURE_LABEL.to_owned(), failure.text().to_owned());
     }
@@ -174,6 +174,24 @@ fn steps_of(run: &RunImage, all: &Arc<Submit>) -> Arc<Submit> {
     })
 }
 
+/// Tasks that know the due time of their run.
+fn at_due_time(tasks: &Submit, due: Time) -> Arc<Submit> {
+    let mut tasks = tasks.clone();
+    // Runs that share what they say go on sharing it.
+    let mut last: Option<(Arc<Spec>, Arc<Spec>)> = None;
+    for run in &mut tasks.runs {
+        let known = last.take().filter(|(of, _)| Arc::ptr_eq(of, &run.spec));
+        let (of, with_due) = known.unwrap_or_else(|| {
+            let mut spec = (*run.spec).clone();
+            spec.options.session.due = Some(due);
+            (run.spec.clone(), Arc::new(spec))
+        });
+        run.spec = with_due.clone();
+        last = Some((of, with_due));
+    }
+    Arc::new(tasks)
+}
+
 fn why(reject: &Reject) -> String {
     match reject {
         Reject::LimitReached { limit, value, .. } => {
@@ -186,11 +204,4 @@ fn why(reject: &Reject) -> String {
 /// Parameters of a task.
 fn json(values: &[&String]) -> String {
     serde_json::to_string(values).expect("texts are JSON")
-}
-
-/// A due time as the label has it.
-fn text(due: Time) -> String {
-    Timestamp::from_microsecond(due.0)
-        .map(|due| due.to_string())
-        .unwrap_or_default()
 }

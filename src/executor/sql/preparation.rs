@@ -13,6 +13,9 @@ use std::io;
 /// The setting in which a text finds the fencing token of its resources.
 const TOKEN: &str = "rallypoint.token";
 
+/// The setting in which a step of a job finds the due time of its run, as RFC 3339 has it.
+const DUE: &str = "rallypoint.due";
+
 /// Puts the preparation into `out`. Returns how many commands it is; none, without options and
 /// token.
 pub(super) fn put(
@@ -60,6 +63,7 @@ fn settings(options: &SessionOptions) -> Vec<(&'static str, String)> {
         search_path,
         statement_timeout,
         role,
+        due,
     } = options;
     let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
     let path = (!search_path.is_empty()).then(|| {
@@ -78,6 +82,7 @@ fn settings(options: &SessionOptions) -> Vec<(&'static str, String)> {
             "statement_timeout",
             statement_timeout.map(|limit| format!("{}ms", limit.as_millis())),
         ),
+        (DUE, due.map(|due| due.to_string())),
         ("role", role.clone()),
     ]
     .into_iter()

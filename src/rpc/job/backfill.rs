@@ -113,7 +113,12 @@ impl Jobs {
     }
 
     /// What became of the due times of a range, with the row before, which may stand for some.
-    async fn rows_of(&self, job: JobNo, from: Time, until: Time) -> Result<Vec<RunImage>, Status> {
+    pub(super) async fn rows_of(
+        &self,
+        job: JobNo,
+        from: Time,
+        until: Time,
+    ) -> Result<Vec<RunImage>, Status> {
         let (mut rows, mut before) = (Vec::new(), until);
         loop {
             let page = self.reader.job_runs(job, before, PAGE).await;

@@ -38,6 +38,7 @@ pub(super) fn session_options(
         search_path: options.search_path.clone(),
         statement_timeout: statement_timeout(v, path, options),
         role: role.map(str::to_owned),
+        due: None,
     }
 }
 

@@ -188,6 +188,7 @@ impl From<Defaults> for SessionOptions {
             search_path: defaults.search_path,
             statement_timeout: defaults.statement_timeout.map(|limit| limit.0),
             role: defaults.role,
+            due: None,
         }
     }
 }

@@ -91,6 +91,7 @@ fn a_file_describes_targets_with_their_secrets_and_options() {
         search_path: vec!["a".into(), "b c".into()],
         statement_timeout: Some(Duration::from_secs(30)),
         role: Some("reader".into()),
+        due: None,
     };
     assert_eq!(app.defaults, defaults);
     let sales = "postgres://sales:hunter2@db/app".parse().expect("a login");

@@ -58,6 +58,7 @@ fn all() -> SessionOptions {
         search_path: vec!["a, \"b'".into(), "public".into()],
         statement_timeout: Some(Duration::from_secs(77)),
         role: Some("option_reader".into()),
+        due: None,
     }
 }
 

@@ -84,3 +84,60 @@ fn a_run_that_was_asked_for_is_repeated_though_its_job_is_paused() {
     w.ask_jobs(JobVerb::StartAgent).expect("it starts");
     assert_eq!(w.states(), [(0, Running)]);
 }
+
+#[test]
+fn an_operator_is_told_of_the_runs_of_the_own_namespace() {
+    let mut w = World::new(500);
+    for number in 0..150 {
+        w.job(&format!("job-{number:03}"), 10, |_| {});
+    }
+    w.seconds(10.0);
+    let caller = Caller {
+        namespace: Namespace("other".into()),
+        name: "bob".into(),
+    };
+    let job = of(settings(every(1000)), [order(1)]);
+    let name: Arc<str> = "own".into();
+    let verb = JobVerb::Create {
+        name: name.clone(),
+        job,
+    };
+    w.command(Command::Job {
+        caller: caller.clone(),
+        verb,
+    });
+    let verb = JobVerb::Run {
+        name,
+        request: None,
+        from_order: None,
+    };
+    w.command(Command::Job {
+        caller: caller.clone(),
+        verb,
+    });
+    let verb = stop_verb(StopMode::Drain, "".into());
+    let Some(Reply::Job(reply)) = w.command(Command::Job { caller, verb }) else {
+        panic!("no answer");
+    };
+    let JobReply::Agent(view, true) = *reply else {
+        panic!("{reply:?}");
+    };
+    let named: Vec<&str> = view.running.iter().map(|(key, _)| &*key.name).collect();
+    assert_eq!((named, view.count), (vec!["own"], 151));
+}
+
+#[test]
+fn what_is_paused_or_stopped_is_not_late() {
+    let mut w = World::new(5);
+    w.job("a", 10, |_| {});
+    let (name, reason) = ("a".into(), "".into());
+    w.ask_jobs(JobVerb::Pause { name, reason })
+        .expect("it is there");
+    w.seconds(3600.0);
+    assert_eq!((w.status().jobs.late, w.status().jobs.paused), (0, 1));
+    let mut w = World::new(5);
+    w.job("a", 10, |_| {});
+    stop(&mut w, StopMode::Drain);
+    w.seconds(3600.0);
+    assert_eq!(w.status().jobs.late, 0);
+}

@@ -178,3 +178,57 @@ fn a_run_of_a_deleted_job_is_cancelled_by_its_name_also_when_another_job_has_tha
         assert!(w.ask_jobs(cancel()).is_err(), "it is over");
     }
 }
+
+#[test]
+fn what_runs_may_take_as_long_as_the_job_says_now() {
+    for rebuilt in [false, true] {
+        let mut w = World::new(5);
+        w.job("a", 1000, |_| {});
+        w.seconds(1000.0);
+        let mut limited = settings(every(1000));
+        limited.max_runtime = Some(Duration::from_secs(30));
+        w.update("a", of(limited, [order(1)]));
+        if rebuilt {
+            w.rebuild();
+        }
+        w.seconds(29.0);
+        assert!(w.stops.is_empty(), "{rebuilt}");
+        w.seconds(1.0);
+        assert_eq!(w.stops.len(), 1, "{rebuilt}");
+    }
+}
+
+#[test]
+fn an_update_after_the_clock_was_set_back_repeats_no_due_time() {
+    let mut w = World::new(5);
+    w.job("a", 60, |_| {});
+    for _ in 0..3 {
+        w.seconds(60.0);
+        w.succeed_all();
+    }
+    let ran = w.ends();
+    w.crash_and_set_back(Duration::from_secs(150));
+    let mut other = settings(every(60));
+    other.overlap = Overlap::QueueOne;
+    w.update("a", of(other, [order(1)]));
+    w.seconds(209.0);
+    assert_eq!(w.ends(), ran);
+    w.seconds(1.0);
+    assert_eq!(w.states().last(), Some(&(240, Running)));
+}
+
+#[test]
+fn a_run_that_had_begun_is_cancelled_with_its_job_and_does_not_count_as_never_begun() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(1),
+            delay: Duration::from_secs(60),
+        });
+    });
+    w.seconds(1000.0);
+    w.fail_all();
+    w.delete("a");
+    assert_eq!(w.ends(), [(1000, Cancelled, Some(RunReason::JobDeleted))]);
+}

@@ -177,3 +177,25 @@ fn a_late_end_counts_while_the_next_attempt_is_still_to_come() {
         assert_eq!(w.ends(), [late], "it is over");
     }
 }
+
+#[test]
+fn each_that_comes_back_late_is_followed_by_the_tasks_for_that() {
+    let mut w = World::new(5);
+    w.claimed_job(|_| {});
+    let failing = NewJob {
+        settings: w.remembered.jobs.jobs[0].0.settings.clone(),
+        steps: Arc::new(submission(None, [])),
+        on_failure: Arc::new(submission(None, [order(7)])),
+    };
+    let (name, version) = ("a".into(), None);
+    let job = Arc::new(failing);
+    w.ask_jobs(JobVerb::Update { name, job, version })
+        .expect("it is there");
+    w.seconds(3600.0);
+    let first = w.claimed("one");
+    w.seconds(20.0);
+    let second = w.claimed("two");
+    w.seconds(20.0);
+    let _ = (w.finish_late(first), w.finish_late(second));
+    assert_eq!(w.remembered.labels("on_failure"), ["LATE", "LATE"]);
+}

@@ -32,6 +32,11 @@ impl World {
         self.restore(&InDoubtWindow::from([(sql(), self.slots)]));
     }
 
+    /// Like [`World::take_over`], by other time zones: jobs may be due at other times.
+    pub(crate) fn take_over_by_other_time_zones(&mut self) {
+        self.recover(&InDoubtWindow::from([(sql(), self.slots)]));
+    }
+
     /// An executor reports that it still runs these, which it was given by an earlier owner.
     pub(crate) fn reported(&mut self, survivors: &[Assignment]) {
         self.running.extend_from_slice(survivors);
