@@ -19,7 +19,7 @@ pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     let parsed = Url::parse(url).ok();
     let mut parameters = parsed.iter().flat_map(Url::query_pairs);
     let is_said = parameters.any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"))
-        || env::var_os("PGSSLMODE").is_some();
+        || says_how(env::var("PGSSLMODE").ok().as_deref());
     let stays_here = options.get_socket().is_some() || is_here(options.get_host());
     Ok(match is_said || stays_here {
         true => options,
@@ -27,9 +27,22 @@ pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     })
 }
 
+/// Whether PGSSLMODE says something. The driver takes what it does not understand for `prefer`.
+fn says_how(mode: Option<&str>) -> bool {
+    mode.is_some_and(|mode| mode.parse::<PgSslMode>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mode_that_makes_no_sense_switches_nothing_off() {
+        assert!(says_how(Some("disable")) && says_how(Some("verify-ca")));
+        for mode in [None, Some(""), Some("verify_full")] {
+            assert!(!says_how(mode), "{mode:?}");
+        }
+    }
 
     #[test]
     fn tls_is_verified_off_this_machine_unless_the_url_says_otherwise() {

@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod database_wait;
+mod descriptors;
 pub(crate) mod doctor;
 mod login_zone;
 pub(crate) mod pg_agent;
@@ -26,6 +27,7 @@ pub use crate::traces::TraceConfig;
 pub use admin::AdminPort;
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 pub use config_file::{ConfigFile, Described};
+pub use descriptors::raise_descriptor_limit;
 pub(crate) use doctor::{of_certificates, of_peer, of_peer_certificates, of_target};
 
 use crate::{
@@ -80,6 +82,7 @@ async fn run(
     private: Option<&PrivatePostgres>,
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
+    descriptors::make_room();
     let targets = config.targets(private)?;
     let peer_port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {

@@ -22,11 +22,19 @@ use crate::{
 use exporter::{Exporter, Message};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use spans::Ended;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::{mpsc, oneshot};
 
-/// What may wait to become spans.
-const MAX_WAITING: usize = 4_096;
+/// Messages that may wait to become spans.
+const MAX_MESSAGES: usize = 4_096;
+/// Spans that may wait in them.
+const MAX_SPANS: u64 = 65_536;
 
 /// Where whatever is traced is reported. Cheap to clone; `default` reports nothing.
 #[derive(Clone, Default)]
@@ -34,6 +42,8 @@ pub struct Traces(Option<Arc<Tracing>>);
 
 struct Tracing {
     ended: mpsc::Sender<Message>,
+    /// Spans that wait.
+    waiting: Arc<AtomicU64>,
     /// A call without a traceparent is traced if the trace it would begin has an id whose last 63
     /// bits are less.
     sampled: u64,
@@ -50,11 +60,13 @@ impl Traces {
         clock: Clock,
         metrics: Metrics,
     ) -> anyhow::Result<Traces> {
-        let exporter = Exporter::new(config, replica, metrics.clone())?;
-        let (ended, messages) = mpsc::channel(MAX_WAITING);
+        let waiting = Arc::new(AtomicU64::new(0));
+        let exporter = Exporter::new(config, replica, waiting.clone(), metrics.clone())?;
+        let (ended, messages) = mpsc::channel(MAX_MESSAGES);
         tokio::spawn(exporter.run(messages));
         Ok(Traces(Some(Arc::new(Tracing {
             ended,
+            waiting,
             sampled: (config.share * (1u64 << 63) as f64) as u64,
             clock,
             metrics,
@@ -94,7 +106,7 @@ impl Traces {
     pub fn answered(&self, call: BegunCall) {
         if let Some(tracing) = &self.0 {
             let at = tracing.clock.now();
-            tracing.report(Ended::Call { call, at });
+            tracing.report(1, || vec![Ended::Call { call, at }]);
         }
     }
 
@@ -103,18 +115,23 @@ impl Traces {
         let Some(tracing) = &self.0 else {
             return;
         };
-        for mut traced in all {
+        if all.is_empty() {
+            return;
+        }
+        let work = |mut traced: Traced| {
             let executor = match &mut traced.what {
                 // What the target has said would wait here, too.
                 TracedEnd::Attempt(attempt) => executor(&std::mem::take(&mut attempt.diagnostics)),
                 TracedEnd::Task { .. } => String::new(),
             };
-            tracing.report(Ended::Work {
+            Ended::Work {
                 traced,
                 executor,
                 at,
-            });
-        }
+            }
+        };
+        let spans = all.iter().map(spans::count).sum();
+        tracing.report(spans, || all.into_iter().map(work).collect());
     }
 
     /// Sends what is still to be sent, or gives up after `limit`.
@@ -135,12 +152,20 @@ impl Traces {
 }
 
 impl Tracing {
-    fn report(&self, ended: Ended) {
-        let count = ended.spans();
-        let message = Message::Ended(Box::new(ended));
-        if self.ended.try_send(message).is_err() {
-            let spans = &self.metrics.traces.spans;
-            spans.of(["dropped"]).inc_by(count);
+    /// Passes on what so many spans are made of, or drops it. However many of them end together,
+    /// they have room when nothing else waits.
+    fn report(&self, spans: u64, ended: impl FnOnce() -> Vec<Ended>) {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let has_room = waiting == 0 || waiting + spans <= MAX_SPANS;
+        match self.ended.try_reserve() {
+            Ok(place) if has_room => {
+                self.waiting.fetch_add(spans, Ordering::Relaxed);
+                place.send(Message::Ended(ended(), spans));
+            }
+            _ => {
+                let all = &self.metrics.traces.spans;
+                all.of(["dropped"]).inc_by(spans);
+            }
         }
     }
 }

@@ -81,16 +81,18 @@ def relay(connection: Connection) -> int:
         """,
         [opened["scheduler"]["handle"]],
     ).fetchall()
+    read_at = time.monotonic()
     # From here on the row says to which scheduler the task may have been submitted.
     for row in sorted(rows, key=lambda row: (row["created_at"], row["id"])):
-        offer(connection, row)
+        since = datetime.timedelta(seconds=time.monotonic() - read_at)
+        offer(connection, row, row["age"] + since)
     return len(rows)
 
 
-def offer(connection: Connection, row: DictRow) -> None:
+def offer(connection: Connection, row: DictRow, age: datetime.timedelta) -> None:
     """Submits the task of a row, unless it is there, and forgets the row."""
     try:
-        if row["age"] < KNOWN_FOR or not is_there(row):
+        if age < KNOWN_FOR or not is_there(row):
             submit(row)
     except Refused as refused:
         if refused.reason == "HANDLE_RELEASED" and not is_there(

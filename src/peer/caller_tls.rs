@@ -48,6 +48,8 @@ pub(super) struct Authorities {
     pub verifier: Arc<dyn ClientCertVerifier>,
     /// When they were read.
     pub since: Instant,
+    /// The file.
+    pub text: Arc<[u8]>,
 }
 
 impl CallerTls {
@@ -121,7 +123,13 @@ fn server_config(pems: &[Vec<u8>]) -> anyhow::Result<Latest> {
             let verifier = verifier.allow_unauthenticated().build()?;
             let builder = ServerConfig::builder().with_client_cert_verifier(verifier.clone());
             let since = Instant::now();
-            (builder, Some(Authorities { verifier, since }))
+            let text = ca.as_slice().into();
+            let authorities = Authorities {
+                verifier,
+                since,
+                text,
+            };
+            (builder, Some(authorities))
         }
     };
     let config = builder.with_single_cert(chain, private_key(key)?);

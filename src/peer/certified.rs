@@ -36,9 +36,9 @@ pub struct Certified {
 struct Shown {
     chain: Vec<CertificateDer<'static>>,
     to: CallerTls,
-    /// What was found out when authorities were read: when that was, and since when none of those
-    /// that are trusted has signed it.
-    found: Mutex<(Option<Instant>, Option<Instant>)>,
+    /// What was found out by the authorities that count: their file, and since when none of them
+    /// has signed it.
+    found: Mutex<(Option<Arc<[u8]>>, Option<Instant>)>,
 }
 
 impl Certified {
@@ -66,9 +66,9 @@ impl Certified {
         let authorities = self.shown.to.authorities()?;
         let found = &self.shown.found;
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        let (read, withdrawn) = &mut *found;
-        if *read != Some(authorities.since) {
-            *read = Some(authorities.since);
+        let (by, withdrawn) = &mut *found;
+        if by.as_ref() != Some(&authorities.text) {
+            *by = Some(authorities.text);
             let (own, others) = self.shown.chain.split_first()?;
             let verifier = authorities.verifier;
             let signed = verifier.verify_client_cert(own, others, UnixTime::now());

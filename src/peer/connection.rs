@@ -51,6 +51,12 @@ pub struct ConnectionInfo {
 }
 
 impl Connection {
+    /// Its certificate has lost its authority since it was shown.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        let certified = self.info.certified.as_ref();
+        certified.is_some_and(|certified| certified.withdrawn_since().is_some())
+    }
+
     pub(super) fn new(
         stream: Box<dyn Stream>,
         info: ConnectionInfo,

@@ -179,14 +179,6 @@ impl Opening {
         };
         let permits = self.permits.clone();
         let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-        // Meanwhile others may have been trusted: those that are open know of that, this one not.
-        if certified
-            .as_ref()
-            .and_then(Certified::withdrawn_since)
-            .is_some()
-        {
-            return Err(io::Error::other("its authority is not trusted any more"));
-        }
         let info = ConnectionInfo {
             tcp,
             certified,

@@ -3,26 +3,48 @@
 //! connections, on which callers show the certificates that they have then.
 
 use crate::peer::{CallerTls, Connection};
-use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use std::{
     io,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
-/// New connections. Whoever has asked last gets the next one.
-#[derive(Clone)]
-pub(super) struct Incoming(Arc<Mutex<ReceiverStream<io::Result<Connection>>>>);
+/// How long a server that takes no more connections goes on as before: one that is told to end its
+/// connections closes those on which nothing was said yet, and the call that comes would fail.
+const OPENING_GRACE: Duration = Duration::from_secs(1);
+
+type Connections = Arc<Mutex<ReceiverStream<io::Result<Connection>>>>;
+
+/// New connections, until others take them.
+pub(super) struct Incoming {
+    connections: Connections,
+    retired: CancellationToken,
+}
 
 impl Stream for Incoming {
     type Item = io::Result<Connection>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.poll_next_unpin(context)
+        // Whoever asks last is woken: that must not be one who takes none.
+        if self.retired.is_cancelled() {
+            return Poll::Pending;
+        }
+        let mut connections = self.connections.lock();
+        let connections = connections
+            .as_mut()
+            .unwrap_or_else(|poisoned| poisoned.get_mut());
+        loop {
+            match connections.poll_next_unpin(context) {
+                // Those that are open are told, and this one was not yet.
+                Poll::Ready(Some(Ok(one))) if one.is_withdrawn() => {}
+                polled => return polled,
+            }
+        }
     }
 }
 
@@ -33,19 +55,25 @@ pub(super) async fn serve<F, E>(
     connections: ReceiverStream<io::Result<Connection>>,
     shutdown: impl Future<Output = ()>,
     stopping: &CancellationToken,
-    serve: impl Fn(Incoming, WaitForCancellationFutureOwned) -> F,
+    serve: impl Fn(Incoming, BoxFuture<'static, ()>) -> F,
 ) -> Result<(), E>
 where
     F: Future<Output = Result<(), E>>,
 {
-    let connections = Incoming(Arc::new(Mutex::new(connections)));
+    let connections: Connections = Arc::new(Mutex::new(connections));
     let mut shutdown = pin!(shutdown);
     let mut served = FuturesUnordered::new();
     loop {
         let others = tls.map(CallerTls::other_authorities);
         let retired = stopping.child_token();
-        let ending = retired.clone().cancelled_owned();
-        served.push(serve(connections.clone(), ending));
+        let incoming = Incoming {
+            connections: connections.clone(),
+            retired: retired.clone(),
+        };
+        served.push(serve(
+            incoming,
+            ending(retired.clone(), stopping.clone()).boxed(),
+        ));
         let mut others = pin!(async {
             match others {
                 Some(others) => others.await,
@@ -67,4 +95,10 @@ where
             }
         }
     }
+}
+
+/// Resolves when a server is to end its connections.
+async fn ending(retired: CancellationToken, stopping: CancellationToken) {
+    retired.cancelled().await;
+    let _ = tokio::time::timeout(OPENING_GRACE, stopping.cancelled()).await;
 }

@@ -13,7 +13,14 @@ use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter as _},
 };
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep_until},
@@ -38,7 +45,8 @@ pub struct TraceConfig {
 
 /// What the exporter is sent.
 pub(super) enum Message {
-    Ended(Box<Ended>),
+    /// What so many spans are made of.
+    Ended(Vec<Ended>, u64),
     /// Send everything that came before, and say when that is done.
     Flush(oneshot::Sender<()>),
 }
@@ -46,6 +54,8 @@ pub(super) enum Message {
 /// The way to the collector.
 pub(super) struct Exporter {
     to: SpanExporter,
+    /// Spans that wait in the queue.
+    waiting: Arc<AtomicU64>,
     metrics: Metrics,
     /// The last batch was not taken.
     failing: bool,
@@ -55,6 +65,7 @@ impl Exporter {
     pub(super) fn new(
         config: &TraceConfig,
         replica: &str,
+        waiting: Arc<AtomicU64>,
         metrics: Metrics,
     ) -> anyhow::Result<Self> {
         let mut builder = SpanExporter::builder()
@@ -71,6 +82,7 @@ impl Exporter {
         }
         Ok(Exporter {
             to,
+            waiting,
             metrics,
             failing: false,
         })
@@ -88,21 +100,30 @@ impl Exporter {
                         self.export(&mut spans).await;
                         let _ = done.send(());
                     }
-                    Some(Message::Ended(ended)) => {
+                    Some(Message::Ended(ended, count)) => {
                         if spans.is_empty() {
                             due = Instant::now() + DELAY;
                         }
-                        ended.each(|span| spans.push(span));
-                        while spans.len() >= BATCH {
-                            let rest = spans.split_off(BATCH);
-                            self.export(&mut spans).await;
-                            spans = rest;
-                        }
+                        self.take(ended, &mut spans).await;
+                        self.waiting.fetch_sub(count, Ordering::Relaxed);
                     }
                 },
                 () = sleep_until(due), if !spans.is_empty() => self.export(&mut spans).await,
             }
         }
+    }
+
+    /// Makes spans of what has ended, and sends those that fill a batch.
+    async fn take(&mut self, ended: Vec<Ended>, spans: &mut Vec<SpanData>) {
+        for one in ended {
+            one.each(|span| spans.push(span));
+        }
+        let mut all = std::mem::take(spans).into_iter();
+        while all.len() >= BATCH {
+            let mut batch = all.by_ref().take(BATCH).collect();
+            self.export(&mut batch).await;
+        }
+        spans.extend(all);
     }
 
     async fn export(&mut self, spans: &mut Vec<SpanData>) {

@@ -48,22 +48,19 @@ struct Described {
     error: Option<String>,
 }
 
-impl Ended {
-    /// How many spans it makes.
-    pub(super) fn spans(&self) -> u64 {
-        let Ended::Work { traced, .. } = self else {
-            return 1;
-        };
-        let of_one = match &traced.what {
-            TracedEnd::Attempt(attempt) => {
-                let wait = attempt.attempt == Attempt(1);
-                1 + u64::from(wait) + u64::from(traced.spec.work.has_session())
-            }
-            TracedEnd::Task { attempt, .. } => 2 + u64::from(attempt.0 == 0),
-        };
-        of_one * u64::from(traced.count)
-    }
+/// How many spans an attempt, or tasks, are.
+pub(super) fn count(traced: &Traced) -> u64 {
+    let of_one = match &traced.what {
+        TracedEnd::Attempt(attempt) => {
+            let wait = attempt.attempt == Attempt(1);
+            1 + u64::from(wait) + u64::from(traced.spec.work.has_session())
+        }
+        TracedEnd::Task { attempt, .. } => 2 + u64::from(attempt.0 == 0),
+    };
+    of_one * u64::from(traced.count)
+}
 
+impl Ended {
     /// Hands its spans to `take`.
     pub(super) fn each(&self, mut take: impl FnMut(SpanData)) {
         match self {

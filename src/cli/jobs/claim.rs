@@ -178,7 +178,14 @@ async fn ended(
                 Ok(Change::Stopped) => {
                     child.stop_with_it();
                     job.forget_stop().await;
-                    lost_meanwhile(client, run).await
+                    tokio::select! {
+                        lost = lost_meanwhile(client, run) => lost,
+                        exit = signals.next() => {
+                            child.go_on();
+                            child.end(exit);
+                            continue;
+                        }
+                    }
                 }
                 Err(error) => {
                     return Err(CliError::new("cannot wait for the command").why(error));

@@ -85,14 +85,18 @@ impl Jobs {
             return Err(mismatched(reply));
         };
         let run = match run {
-            Some(run) => run,
-            // It is over, and the core remembers only the claim.
-            None => self.known(claim.run, claim.token).await?.run,
+            Some(run) => Some(run),
+            // It is over, and the core remembers only the claim. The report counts, also when the
+            // run cannot be read.
+            None => {
+                let known = self.known(claim.run, claim.token).await;
+                known.ok().map(|known| known.run)
+            }
         };
         Ok(api::FinishRunResponse {
             late: claim.late.is_some(),
             claim: Some(convert::run_claim(&claim)),
-            run: Some(convert::run(&name, &run)),
+            run: run.map(|run| convert::run(&name, &run)),
             already_finished: !changed,
         })
     }

@@ -7,11 +7,11 @@ use crate::{
     rpc::traceparent,
     traces::{BegunCall, CalledMethod},
 };
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// The traces that one call begins.
 #[derive(Default)]
-pub(super) struct RetryTraces(Vec<(SpanContext, BegunCall, Trace)>);
+pub(super) struct RetryTraces(HashMap<SpanContext, (BegunCall, Trace)>);
 
 impl Schedulers {
     /// Has the copies of traced tasks shown in traces of their own.
@@ -22,11 +22,11 @@ impl Schedulers {
                 continue;
             };
             let of = trace.call;
-            let known = begun.0.iter().find(|(call, ..)| *call == of);
-            let trace = known.map(|(_, _, trace)| trace.clone()).or_else(|| {
+            let known = begun.0.get(&of);
+            let trace = known.map(|(_, trace)| trace.clone()).or_else(|| {
                 let traces = self.coordinator.traces();
                 let (call, trace) = traces.retry(method, of, traceparent::current())?;
-                begun.0.push((of, call, trace.clone()));
+                begun.0.insert(of, (call, trace.clone()));
                 Some(trace)
             });
             Arc::make_mut(&mut run.spec).trace = trace.map(Box::new);
@@ -42,7 +42,7 @@ impl Schedulers {
         handle: Handle,
         tasks: (Seq, u32),
     ) {
-        for (_, mut call, _) in begun.0 {
+        for (mut call, _) in begun.0.into_values() {
             call.namespace = Some(caller.namespace.clone());
             (call.handle, call.tasks) = (Some(handle), Some(tasks));
             self.coordinator.traces().answered(call);

@@ -23,8 +23,10 @@ fn the_walk_through_does_what_it_says() {
     fs::create_dir(&folder).expect("a directory");
     let program = Path::new(PROGRAM).parent().expect("a directory");
     let path = env::var("PATH").unwrap_or_default();
-    let output = Command::new("bash")
-        .args(["-euo", "pipefail", "-c", &commands])
+    // Whatever fails, the server ends with the shell.
+    let script = format!("trap 'kill $(jobs -p) 2> /dev/null || :' EXIT\n{commands}");
+    let output = Command::new("timeout")
+        .args(["120", "bash", "-euo", "pipefail", "-c", &script])
         .current_dir(&folder)
         .env("PATH", format!("{}:{path}", program.display()))
         .output()
@@ -34,9 +36,10 @@ fn the_walk_through_does_what_it_says() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+    let log = fs::read_to_string(folder.join("server.log")).unwrap_or_default();
     let token = fs::read_to_string(folder.join("nightly.token")).unwrap_or_default();
     fs::remove_dir_all(&folder).expect("removed");
-    assert!(output.status.success(), "{commands}\n{said}");
+    assert!(output.status.success(), "{commands}\n{said}\n{log}");
     assert!(
         said.contains("IDENTITY_MISSING"),
         "a stranger gets nothing: {said}"
