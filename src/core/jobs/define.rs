@@ -245,7 +245,8 @@ impl Jobs {
     }
 }
 
-/// What becomes of a run that does not run when its job is deleted: one that has begun is cancelled.
+/// What becomes of a run that does not run when its job is deleted: one that has begun is
+/// cancelled.
 fn without_job(run: &RunImage) -> RunState {
     match run.attempt {
         0 => RunState::Skipped,

@@ -64,7 +64,7 @@ async fn a_due_time_of_a_long_pause_is_found_though_somebody_asked_for_a_run_in_
     };
     create(client, "paused", settings).await;
     let mut journal = connect(&server.journal).await;
-    // A range of three hours, as a pause leaves it, and a run that somebody asked for in its middle.
+    // A range of three hours, as a pause leaves it, with a run that somebody asked for inside.
     let row = |due: &str, last: &str, (count, cause, state, reason): (i64, i16, i16, &str)| {
         format!(
             "insert into job_run (shard, job_no, due_at, last_due_at, due_count, cause, state,
