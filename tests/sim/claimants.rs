@@ -18,8 +18,10 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Whose resources there are: those of the schedulers, whose tasks hold them too.
-const NAMESPACES: [&str; 2] = ["one", "two"];
+/// Whose resources there are: those of the schedulers, and those of jobs, whose tasks hold them too.
+const NAMESPACES: [&str; 3] = ["one", "two", "jobs"];
+/// Where claimants claim them.
+const CLAIMED: [&str; 2] = ["one", "jobs"];
 /// Their tickets are those from here on.
 const FIRST_TICKET: u64 = 1 << 40;
 /// Claims that are known to be open at a time, about.
@@ -55,8 +57,8 @@ pub(crate) struct Claimants {
     unknown: Vec<ResourceVerb>,
     /// Claims by request.
     claims: BTreeMap<Uuid, ClaimNo>,
-    /// Open claims, as far as was told, with their token.
-    known: BTreeMap<ClaimNo, Option<Token>>,
+    /// Open claims, as far as was told, with their namespace and token.
+    known: BTreeMap<ClaimNo, (Namespace, Option<Token>)>,
 }
 
 impl Claimants {
@@ -91,7 +93,18 @@ impl Claimants {
     }
 
     fn say(&mut self, now: Time, verb: ResourceVerb) -> Envelope {
-        self.say_as(now, namespace(), verb)
+        let of = match &verb {
+            ResourceVerb::Acquire { spec, .. } => Some(&spec.namespace),
+            ResourceVerb::Renew { claim, .. }
+            | ResourceVerb::Release { claim, .. }
+            | ResourceVerb::ForceRelease { claim, .. }
+            | ResourceVerb::Await { claim, .. }
+            | ResourceVerb::Look(claim) => self.known.get(claim).map(|(of, _)| of),
+            _ => None,
+        };
+        let namespace = of.cloned();
+        let namespace = namespace.unwrap_or_else(|| namespace_of(&mut self.rng));
+        self.say_as(now, namespace, verb)
     }
 
     fn say_as(&mut self, now: Time, namespace: Namespace, verb: ResourceVerb) -> Envelope {
@@ -133,7 +146,8 @@ impl Claimants {
     }
 
     fn verb(&mut self) -> Option<ResourceVerb> {
-        let known: Vec<_> = self.known.iter().map(|(no, token)| (*no, *token)).collect();
+        let known = self.known.iter().map(|(no, (_, token))| (*no, *token));
+        let known: Vec<_> = known.collect();
         if known.is_empty() || known.len() < OPEN && self.rng.percent(30) {
             return Some(self.acquire());
         }
@@ -191,7 +205,7 @@ impl Claimants {
         };
         let rng = &mut self.rng;
         let spec = ClaimSpec {
-            namespace: namespace(),
+            namespace: namespace_of(rng),
             wants: names.into_iter().map(|name| want(name, rng)).collect(),
             owner: (*rng.one_of(&OWNERS)).into(),
             caller: "claimant".into(),
@@ -253,7 +267,10 @@ impl Claimants {
         let token = view.state.granted().map(|(token, _)| token);
         match view.state.phase() {
             ClaimPhase::Ended => drop(self.known.remove(&view.no)),
-            ClaimPhase::Held | ClaimPhase::Waiting => drop(self.known.insert(view.no, token)),
+            ClaimPhase::Held | ClaimPhase::Waiting => {
+                let of = view.spec.namespace.clone();
+                self.known.insert(view.no, (of, token));
+            }
         }
     }
 
@@ -276,6 +293,8 @@ impl Claimants {
     }
 }
 
-fn namespace() -> Namespace {
-    Namespace(NAMESPACES[0].into())
+/// Most of them are where the callers are.
+fn namespace_of(rng: &mut Rng) -> Namespace {
+    let at = usize::from(rng.percent(25));
+    Namespace(CLAIMED[at].into())
 }

@@ -3,6 +3,7 @@
 //! and starts the agent.
 
 mod claims;
+mod schedules;
 
 use crate::{fixtures::Fixtures, oracle::jobs::Jobs, rng::Rng};
 use claims::Claims;
@@ -10,9 +11,8 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Caller, Command, JobReject, JobReply, JobSettings, JobVerb, Misfire, Namespace, NewJob,
-        OnFailure, Order, Overlap, Packed, Reject, Reply, Rerun, Run, RunKey, Settings, StopAgent,
-        StopMode, Submit, Ticket, Time,
-        schedule::{RuleText, ScheduleText},
+        OnFailure, Order, Overlap, Packed, Reject, Reply, Rerun, Run, RunKey, Settings, Spec,
+        StopAgent, StopMode, Submit, Ticket, Time,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,6 +50,8 @@ pub(crate) struct JobKeepers {
     stopping: Option<JobVerb>,
     /// Backfills that were asked for.
     backfills: Vec<JobVerb>,
+    /// There are resources that steps may hold.
+    with_resources: bool,
 }
 
 impl JobKeepers {
@@ -65,11 +67,19 @@ impl JobKeepers {
             claims: Claims::default(),
             stopping: None,
             backfills: Vec::new(),
+            with_resources: false,
         }
     }
 
     /// Something one of them does now.
-    pub(crate) fn act(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> Option<Envelope> {
+    pub(crate) fn act(
+        &mut self,
+        now: Time,
+        fixtures: &Fixtures,
+        with_resources: bool,
+        jobs: &Jobs,
+    ) -> Option<Envelope> {
+        self.with_resources = with_resources;
         if !self.rng.percent(15) {
             return None;
         }
@@ -80,10 +90,10 @@ impl JobKeepers {
             Some(verb) => verb,
             None if self.defined < NAMES.len() => JobVerb::Create {
                 name: NAMES[self.defined].into(),
-                job: self.job(fixtures, NAMES[self.defined]),
+                job: self.job(now, fixtures, NAMES[self.defined]),
             },
             None if self.rng.percent(40) => self.claims.verb(&mut self.rng, CLAIMED.into(), jobs),
-            None => self.verb(fixtures, jobs),
+            None => self.verb(now, fixtures, jobs),
         };
         Some(self.say(verb))
     }
@@ -117,7 +127,7 @@ impl JobKeepers {
         }
     }
 
-    fn verb(&mut self, fixtures: &Fixtures, jobs: &Jobs) -> JobVerb {
+    fn verb(&mut self, now: Time, fixtures: &Fixtures, jobs: &Jobs) -> JobVerb {
         let name: Arc<str> = (*self.rng.one_of(&NAMES)).into();
         match self.rng.below(27) {
             0..=5 => JobVerb::Run {
@@ -130,7 +140,7 @@ impl JobKeepers {
                 JobVerb::CancelRun { name, due }
             }
             9 => JobVerb::Update {
-                job: self.job(fixtures, &name),
+                job: self.job(now, fixtures, &name),
                 name,
                 version: None,
             },
@@ -154,7 +164,7 @@ impl JobKeepers {
                 version: None,
             },
             20..=22 => JobVerb::Create {
-                job: self.job(fixtures, &name),
+                job: self.job(now, fixtures, &name),
                 name,
             },
             _ => JobVerb::Resume(name),
@@ -172,26 +182,16 @@ impl JobKeepers {
         verb
     }
 
-    fn job(&mut self, fixtures: &Fixtures, name: &str) -> Arc<NewJob> {
+    fn job(&mut self, now: Time, fixtures: &Fixtures, name: &str) -> Arc<NewJob> {
         let rng = &mut self.rng;
         let claimed = name == CLAIMED;
         let second = Duration::from_secs(1);
-        let (rule, jitter) = rule(rng);
         let settings = JobSettings {
-            schedule: ScheduleText {
-                rule,
-                time_zone: "UTC".to_owned(),
-                dst_gap: None,
-                dst_fold: None,
-                jitter,
-                start: String::new(),
-                end: String::new(),
-                exclude: Vec::new(),
-            },
+            schedule: schedules::schedule(rng, now),
             overlap: *rng.one_of(&OVERLAPS),
             misfire: *rng.one_of(&[Misfire::Skip, Misfire::RunOnce, Misfire::CatchUp(3)]),
             rerun: rng.percent(30).then(|| Rerun {
-                within_window: false,
+                within_window: rng.percent(30),
                 max: Some(2),
                 delay: second * rng.below(5) as u32,
             }),
@@ -209,15 +209,29 @@ impl JobKeepers {
             true => 1 + rng.place(2),
             false => 0,
         };
-        let run = |order| Run {
+        // Half a question about a claim has no meaning: it waits for nothing, and has no deadline.
+        let holds = self.with_resources;
+        let spec = |rng: &mut Rng| match holds && rng.percent(40) {
+            true => fixtures.holding(rng),
+            false => fixtures.plain(),
+        };
+        let steps: Vec<_> = (0..count)
+            .map(|_| match claimed {
+                true => fixtures.plain(),
+                false => spec(rng),
+            })
+            .collect();
+        let alarms: Vec<_> = (0..alarms).map(|_| spec(rng)).collect();
+        let run = |(order, spec)| Run {
             count: 1,
             order: Some(Order(order)),
-            spec: fixtures.plain(),
+            spec,
         };
-        let tasks = |count: usize| {
+        let tasks = |specs: Vec<Arc<Spec>>| {
+            let count = specs.len();
             Arc::new(Submit {
                 request: None,
-                runs: (1..=count as i64).map(|order| run(order + 1)).collect(),
+                runs: (2..).zip(specs).map(run).collect(),
                 bodies: Packed::new((0..count).map(|_| &b"select"[..])),
                 params: Packed::default(),
                 retries: None,
@@ -225,7 +239,7 @@ impl JobKeepers {
         };
         Arc::new(NewJob {
             settings: Arc::new(settings),
-            steps: tasks(count),
+            steps: tasks(steps),
             on_failure: tasks(alarms),
         })
     }
@@ -290,21 +304,6 @@ impl JobKeepers {
             self.unknown.extend(self.asked.remove(&ticket));
         }
     }
-}
-
-/// At equal distances, with jitter now and then, or whenever another job has succeeded.
-fn rule(rng: &mut Rng) -> (RuleText, Duration) {
-    if rng.percent(20) {
-        let leader = (*rng.one_of(&NAMES)).to_owned();
-        return (RuleText::After(leader), Duration::ZERO);
-    }
-    let every = Duration::from_secs(1 + rng.below(40));
-    let jitter = match rng.percent(30) {
-        true => every / 2,
-        false => Duration::ZERO,
-    };
-    let phase = Duration::ZERO;
-    (RuleText::Interval { every, phase }, jitter)
 }
 
 /// Settings of the schedulers of runs: half a question about a claim has no meaning.

@@ -1,6 +1,7 @@
 //! One scenario: the loop, the model journal, the executors and the callers, and what goes wrong
 //! between them.
 
+mod keepers;
 mod limits;
 mod operator;
 mod others;
@@ -170,11 +171,7 @@ impl<'a> World<'a> {
                 _ => self.slots_change(&mut events),
             }
         }
-        events.extend(self.claimants.act(self.now).map(Event::Command));
-        let jobs = &self.journal.oracle.jobs;
-        let call = self.job_keepers.act(self.fixtures, jobs);
-        events.extend(call.map(Event::Command));
-        self.callers.with_resources = self.claimants.have_defined();
+        self.keepers_act(&mut events);
         self.feed(events);
         if self.rng.percent(50) {
             self.bodies_arrive();

@@ -2,15 +2,19 @@
 //! the rules of its job or while the agent is stopped; and what a run does to schedulers is what
 //! callers would have to ask for.
 
+mod calendar;
 mod claims;
 mod followers;
 mod following;
+mod overlaps;
 
 use super::{Oracle, rows::Rows};
+use calendar::{after, closes};
 use rallypoint::core::{
     Backfill, Caller, Handle, JobImage, JobNo, JobRecords, JobState, Open, Overlap, Packed,
     ReleaseMode, Run, RunCause, RunClaim, RunImage, RunKey, RunReason, RunState, RunToken, Submit,
-    Time, Verb, schedule::RuleText,
+    Time, Verb,
+    schedule::{RuleText, ScheduleText},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,17 +37,6 @@ pub(crate) struct Jobs {
     is_stopped: bool,
 }
 
-/// The due times of a job: every so many seconds since 1970. One that follows another has none.
-fn after(job: &JobImage, time: Time) -> Time {
-    let every = match &job.settings.schedule.rule {
-        RuleText::Interval { every, .. } => every,
-        RuleText::After(_) => return Time::NEVER,
-        other => panic!("no job here is due by {other:?}"),
-    };
-    let every = every.as_micros() as i64;
-    Time((time.0.div_euclid(every) + 1) * every)
-}
-
 impl Jobs {
     /// A batch is written. Returns the attempts that it begins, with the job by which they run.
     fn durable(&mut self, records: &JobRecords) -> Vec<(RunImage, JobImage)> {
@@ -53,12 +46,14 @@ impl Jobs {
         }
         let changes = records.agent.is_some();
         self.followers_fire(records);
+        self.due_times_meet(records);
         let mut begun = Vec::new();
         for (key, run) in &records.runs {
             if let Some(job) = records.jobs.get(&key.job) {
                 self.follow(job, key.due);
             }
             self.judge(*key, run);
+            self.keeps_its_window(run, records);
             let starts = run.handle.filter(|handle| self.opened.insert(*handle));
             if starts.is_some() {
                 // It is opened when every command of the batch is decided.
@@ -94,7 +89,14 @@ impl Jobs {
         let known = self.jobs.insert(job.no, job.clone());
         // By the jitter the start of a due time may be still to come, which a change leaves as it
         // is unless the job is due at other times.
-        let same = |known: JobImage| known.settings.schedule.rule == job.settings.schedule.rule;
+        let same = |known: JobImage| {
+            let jitter = job.settings.schedule.jitter;
+            let known = &known.settings.schedule;
+            ScheduleText {
+                jitter,
+                ..known.clone()
+            } == job.settings.schedule
+        };
         if known.is_none_or(|known| known.version != job.version && !same(known)) {
             self.next.insert(job.no, after(job, job.changed_at));
         }
@@ -140,10 +142,38 @@ impl Jobs {
         *next = after(job, run.last.unwrap_or(key.due));
     }
 
+    /// No attempt of a due time that has a window begins when that has closed.
+    fn keeps_its_window(&self, run: &RunImage, records: &JobRecords) {
+        let key = run.key;
+        let known = self.jobs.get(&key.job);
+        let is_whole = run.last.is_none() && !records.jobs.contains_key(&key.job);
+        let Some(job) = known.filter(|job| is_whole && key.due > job.changed_at) else {
+            return;
+        };
+        if run.cause != RunCause::Scheduled {
+            return;
+        }
+        let window = closes(job, key.due);
+        if window.is_some() || !job.settings.claimed {
+            assert_eq!(run.closes, window, "{key:?}: its window");
+        }
+        let rerun = job.settings.rerun;
+        let may_be_late = run.attempt > 1 && rerun.is_some_and(|rerun| !rerun.within_window);
+        let is_late = run
+            .started_at
+            .zip(window)
+            .is_some_and(|(at, end)| at >= end);
+        assert!(
+            may_be_late || !is_late,
+            "{key:?} begins behind its window: {run:?}"
+        );
+    }
+
     /// Unless the job allows it, one run goes on at a time.
     fn one_at_a_time(&self, records: &JobRecords) {
         let touched: BTreeSet<JobNo> = records.runs.keys().map(|key| key.job).collect();
         for no in touched {
+            self.one_waits_at_most(no);
             let overlap = self.jobs[&no].settings.overlap;
             let begun: Vec<&RunImage> = self.open(no).filter(|run| goes_on(run)).collect();
             // Those of an earlier definition may have run side by side.
