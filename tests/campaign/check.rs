@@ -5,6 +5,8 @@ mod bad_claims;
 #[cfg(test)]
 mod bad_jobs;
 #[cfg(test)]
+mod bad_overlaps;
+#[cfg(test)]
 mod bad_waits;
 mod claims;
 mod conversations;
@@ -94,6 +96,7 @@ impl Verdict {
         jobs::a_due_time_has_one_run(facts, &mut verdict);
         jobs::every_due_time_has_a_row(facts, &mut verdict);
         jobs::runs_go_on_as_their_job_allows(facts, &mut verdict);
+        jobs::due_times_meet_runs_by_their_rule(facts, &mut verdict);
         jobs::a_claimed_run_is_finished_once(facts, &mut verdict);
         jobs::a_stopped_agent_fires_nothing(facts, &mut verdict);
         jobs::every_run_ends(facts, &mut verdict);

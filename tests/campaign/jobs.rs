@@ -18,6 +18,9 @@ pub(crate) enum JobEntry {
         /// How often a run may be repeated. `None`: in histories of before this was recorded.
         #[serde(default)]
         repeats: Option<i32>,
+        /// What becomes of a due time while a run goes on, as the API numbers it.
+        #[serde(default)]
+        overlap: Option<i32>,
     },
     /// A due time has a row, or a range of them.
     Run(JobRun),
@@ -63,6 +66,12 @@ pub(crate) struct JobRun {
     /// Its target was not there to say whether its work is done.
     #[serde(default)]
     pub unasked: bool,
+    /// Why, as the journal numbers it.
+    #[serde(default)]
+    pub reason: Option<i32>,
+    /// It waits whatever the rule of overlap says.
+    #[serde(default)]
+    pub catches_up: bool,
 }
 
 impl JobRun {
@@ -70,8 +79,19 @@ impl JobRun {
     pub(crate) const RUNNING: i32 = 2;
     /// It was done, as `RunState` numbers that.
     pub(crate) const SUCCEEDED: i32 = 4;
+    const SKIPPED: i32 = 8;
+    const MISSED: i32 = 9;
+    /// Reasons of the rules of overlap, as `RunReason` numbers them.
+    pub(crate) const STILL_RUNNING: i32 = 1;
+    pub(crate) const QUEUE_FULL: i32 = 2;
+    pub(crate) const REPLACED: i32 = 3;
 
     pub(crate) fn is_over(&self) -> bool {
         self.state >= Self::SUCCEEDED
+    }
+
+    /// It has run, or was to.
+    pub(crate) fn has_run(&self) -> bool {
+        !matches!(self.state, Self::SKIPPED | Self::MISSED)
     }
 }

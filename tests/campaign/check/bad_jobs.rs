@@ -19,6 +19,7 @@ fn defined() -> Vec<JobEntry> {
         side_by_side: job == "beside",
         claimed: job == "claimed",
         repeats: Some(i32::from(job == "repeated")),
+        overlap: None,
     };
     ["job", "beside", "claimed", "repeated"].map(job).into()
 }
@@ -34,6 +35,8 @@ fn run(job: &str, due: i64) -> JobRun {
         started: Some(due * SECOND_US),
         ended: Some(due * SECOND_US + 1),
         unasked: false,
+        reason: None,
+        catches_up: false,
     }
 }
 

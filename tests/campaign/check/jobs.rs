@@ -1,5 +1,9 @@
 //! Promises about recurring jobs and their runs.
 
+mod overlaps;
+
+pub(super) use overlaps::due_times_meet_runs_by_their_rule;
+
 use super::{Facts, Verdict, facts::Fault};
 use crate::{
     history::Entry,
@@ -30,6 +34,7 @@ struct Defined {
     side_by_side: bool,
     claimed: bool,
     repeats: Option<i32>,
+    overlap: Option<i32>,
 }
 
 /// What is due so shortly before the agent is stopped for good may have no row: the owner may be
@@ -51,12 +56,14 @@ impl Jobs {
                 side_by_side,
                 claimed,
                 repeats,
+                overlap,
             } => {
                 let defined = Defined {
                     every,
                     side_by_side,
                     claimed,
                     repeats,
+                    overlap,
                 };
                 self.defined.insert(job, defined);
             }

@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 52] = [
+const PROMISES: [(&str, fn(&str) -> bool); 53] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -55,6 +55,7 @@ const PROMISES: [(&str, fn(&str) -> bool); 52] = [
     ("a due time has one run", is_of_one_version),
     ("every due time has a row", is_of_one_version),
     ("runs go on as their job allows", is_of_one_version),
+    ("due times meet runs by their rule", is_of_one_version),
     ("a claimed run is finished once", is_of_one_version),
     ("a stopped agent fires nothing", is_of_one_version),
     ("every run ends", is_of_one_version),

@@ -16,6 +16,8 @@ struct RunRow {
     started: Option<i64>,
     ended: Option<i64>,
     unasked: bool,
+    reason: Option<i32>,
+    catches_up: bool,
 }
 
 rallypoint::from_row!(RunRow {
@@ -26,7 +28,9 @@ rallypoint::from_row!(RunRow {
     attempt,
     started,
     ended,
-    unasked
+    unasked,
+    reason,
+    catches_up
 });
 
 /// Runs of jobs that are not over, while the agent is stopped.
@@ -96,7 +100,9 @@ async fn runs(journal: &mut PgConnection) -> sqlx::Result<Vec<JobEntry>> {
             (extract(epoch from r.ended_at) * 1000000)::int8 as ended,
             coalesce(
                 convert_from(r.detail, 'UTF8') like 'the target could not be asked%', false
-            ) as unasked
+            ) as unasked,
+            r.reason::int4 as reason,
+            r.catches_up
         from job_run r
         join job j using (shard, job_no)
         order by r.due_at";
@@ -111,6 +117,8 @@ async fn runs(journal: &mut PgConnection) -> sqlx::Result<Vec<JobEntry>> {
             started: row.started,
             ended: row.ended,
             unasked: row.unasked,
+            reason: row.reason,
+            catches_up: row.catches_up,
         })
     };
     Ok(rows.into_iter().map(run).collect())

@@ -153,6 +153,7 @@ impl Keeper {
             side_by_side: overlap == Overlap::Allow,
             claimed: name == CLAIMED,
             repeats: Some(repeats),
+            overlap: Some(overlap.into()),
         });
     }
 
