@@ -5,6 +5,7 @@ mod backfills;
 mod claims;
 mod errors;
 mod outages;
+mod series;
 mod steps;
 mod stopped;
 
@@ -163,45 +164,6 @@ async fn a_due_time_that_meets_a_long_run_is_skipped_and_says_so() {
     let ended = |runs: &[JobRun]| runs[0].state() == RunState::Cancelled;
     let ended = runs_until(client, "long", ended).await;
     assert_eq!(ended[0].reason(), RunReason::Asked);
-}
-
-#[tokio::test]
-async fn a_series_of_orders_runs_in_three_slots_and_its_failure_is_that_of_the_run() {
-    let server = Server::with(Setup {
-        slots: 8,
-        ..Setup::default()
-    })
-    .await;
-    let client = &server.client;
-    // As in the first of the articles: ten tasks in orders, never more than three at a time.
-    let steps = (0..10).map(|at| sleep_for(50).order(100 * (1 + at / 4)));
-    let broken = sql("select 1/0").order(400);
-    let settings = JobSettings {
-        scheduler: Some(SchedulerSettings {
-            max_parallelism: Some(3),
-            ..SchedulerSettings::default()
-        }),
-        ..job(86_400, steps.chain([broken]))
-    };
-    create(client, "series", settings).await;
-    let run = run_now(client, "series").await.expect("it starts");
-    let over = |runs: &[JobRun]| runs[0].ended_at.is_some();
-    let ended = runs_until(client, "series", over).await.remove(0);
-    assert_eq!((ended.state(), ended.failed_tasks), (RunState::Failed, 1));
-    assert_eq!(ended.handle, run.handle);
-    let mut journal = crate::harness::postgres::connect(&server.journal).await;
-    let overlaps = "
-        select max(beside)
-        from (
-            select (select count(*) from rallypoint_log.execution_log o
-                    where o.started_at <= t.started_at and o.ended_at > t.started_at) as beside
-            from rallypoint_log.execution_log t
-        ) t";
-    let most: i64 = sqlx::query_scalar(overlaps)
-        .fetch_one(&mut journal)
-        .await
-        .expect("the log");
-    assert!((1..=3).contains(&most), "{most} at a time");
 }
 
 #[tokio::test]
