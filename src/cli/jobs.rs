@@ -9,8 +9,10 @@ mod claim;
 mod clock_note;
 mod file;
 mod finding;
+mod history;
 mod import;
 mod job;
+mod log;
 mod preview;
 mod remote;
 mod rules;
@@ -53,6 +55,8 @@ enum Verb {
     Resume(remote::Named),
     /// Show due times with what became of them, newest first
     Runs(remote::Runs),
+    /// Show the tasks of a run: the last one, or that of a due time
+    Log(log::Log),
     /// Cancel a run that goes on or waits
     CancelRun(remote::NamedRun),
     /// Have runs for due times in the past that had none
@@ -86,7 +90,7 @@ impl Jobs {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         match self.verb {
             Verb::Preview(command) => return command.run(),
-            Verb::Check(command) => return command.run(),
+            Verb::Check(command) => return command.run(server).await,
             Verb::Apply(command) => return command.run(server).await,
             Verb::List => remote::list(server).await?,
             Verb::Get(job) => job.get(server).await?,
@@ -95,6 +99,7 @@ impl Jobs {
             Verb::Pause(command) => command.run(server).await?,
             Verb::Resume(job) => job.resume(server).await?,
             Verb::Runs(command) => command.run(server).await?,
+            Verb::Log(command) => command.run(server).await?,
             Verb::CancelRun(run) => run.cancel(server).await?,
             Verb::Install(command) => return command.run(Installed::Runs).await,
             Verb::Claim(command) => return command.run(server).await,

@@ -104,3 +104,27 @@ fn proc_is_read_as_the_kernel_writes_it() {
     let stat = "7 (a) name) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 5 1 1";
     assert_eq!(processor(stat), Some(3.0));
 }
+
+#[test]
+fn the_page_of_the_benches_lists_each_of_them_and_no_other() {
+    let source = include_str!("../../benches/rallypoint/main.rs");
+    let names = source.split("enum Name {").nth(1).expect("the names");
+    let names = names.split("\n}").next().expect("the names");
+    let is_name = |line: &&str| !line.starts_with(['/', '#']) && !line.is_empty();
+    let names = names.lines().map(str::trim).filter(is_name);
+    let kebab = |name: &str| {
+        let name = name.trim_end_matches(',').char_indices();
+        name.fold(String::new(), |mut kebab, (at, letter)| {
+            if at > 0 && letter.is_uppercase() {
+                kebab.push('-');
+            }
+            kebab.push(letter.to_ascii_lowercase());
+            kebab
+        })
+    };
+    let measured = |name: &String| !["all", "null-server"].contains(&&**name);
+    let names: Vec<String> = names.map(kebab).filter(measured).collect();
+    let page = include_str!("../../benches/README.md").lines();
+    let rows = page.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), names);
+}

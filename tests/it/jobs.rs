@@ -8,6 +8,7 @@ mod outages;
 mod series;
 mod steps;
 mod stopped;
+mod windows;
 
 use crate::harness::{
     conversation::WAIT_TIMEOUT,

@@ -3,9 +3,11 @@
 use super::{
     JobsFile,
     finding::{Finding, findings},
+    history,
+    job::Job,
 };
 use crate::{
-    cli::{error::CliError, output},
+    cli::{connect::Server, error::CliError, output},
     core::schedule::TimeZones,
 };
 use clap::Args;
@@ -21,12 +23,34 @@ pub(super) struct Check {
     /// From this time on, like 2027-03-13T08:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
+    /// Ask the server, too, how long the runs of these jobs took: windows that are shorter, and a
+    /// `max_runtime` that fits
+    #[arg(long)]
+    from_log: bool,
+    /// How many times the p99 of the runs `max_runtime` is to be
+    #[arg(
+        long,
+        default_value_t = 3,
+        requires = "from_log",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+        value_name = "N"
+    )]
+    factor: u32,
 }
 
 impl Check {
-    pub(super) fn run(self) -> Result<ExitCode, CliError> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let jobs = self.file.read()?;
-        let findings = findings(&jobs, self.from.unwrap_or_else(Timestamp::now));
+        let from = self.from.unwrap_or_else(Timestamp::now);
+        let mut findings = findings(&jobs, from);
+        if self.from_log {
+            findings.extend(history::findings(server, &jobs, from, self.factor).await?);
+        }
+        self.say(&jobs, &findings);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn say(&self, jobs: &[Job], findings: &[Finding]) {
         let path = self.file.path.display().to_string();
         let release = TimeZones::bundled().release();
         match output::is_json() {
@@ -42,7 +66,7 @@ impl Check {
                 output::line(document.to_string());
             }
             false => {
-                for finding in &findings {
+                for finding in findings {
                     output::line(line(&path, finding));
                 }
                 let (jobs, findings) = (jobs.len(), findings.len());
@@ -52,7 +76,6 @@ impl Check {
                 ));
             }
         }
-        Ok(ExitCode::SUCCESS)
     }
 }
 

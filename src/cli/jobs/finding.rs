@@ -34,7 +34,7 @@ const CROWD: usize = 20;
 const NAMED: usize = 5;
 
 impl Finding {
-    fn of(job: &Job, kind: &'static str, text: String) -> Finding {
+    pub(super) fn of(job: &Job, kind: &'static str, text: String) -> Finding {
         let job = Some((job.name.clone(), job.line));
         Finding { kind, job, text }
     }
@@ -99,7 +99,8 @@ fn clock_changes(job: &Job, from: Timestamp) -> Vec<Finding> {
     gap.into_iter().chain(fold).collect()
 }
 
-fn due_times(job: &Job, from: Timestamp) -> impl Iterator<Item = DueTime> {
+/// The due times of the next year, or the first of them.
+pub(super) fn due_times(job: &Job, from: Timestamp) -> impl Iterator<Item = DueTime> {
     let times = job.schedule.due_times(from);
     times
         .filter(DueTime::is_due)

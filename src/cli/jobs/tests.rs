@@ -4,6 +4,7 @@
 use super::{
     file,
     finding::{Finding, findings},
+    history::{self, Lengths},
     job::Job,
     rules::{Misfire, Overlap, Rerun},
 };
@@ -286,4 +287,59 @@ fn many_jobs_at_one_minute_are_found_once_for_all_days() {
     let text = "214 jobs start in the minute of 2026-11-24T00:00:00Z";
     assert!(crowd[0].text.starts_with(text), "{crowd:?}");
     assert!(found(&all("schedule.jitter = \"2h\"")).is_empty());
+}
+
+/// What so many runs that took so long say of a job.
+fn learned(text: &str, seconds: u64, runs: usize) -> Vec<String> {
+    let jobs = jobs(text);
+    let mut lengths = vec![Duration::from_secs(seconds); runs];
+    // One of a hundred may be as long as it likes.
+    lengths.extend((runs >= 99).then(|| Duration::from_secs(1_000_000)));
+    let from = "2026-11-23T12:00:00Z".parse().expect("a time");
+    let findings = history::judge(&jobs[0], &Lengths::of(lengths), from, 3);
+    findings
+        .into_iter()
+        .map(|finding| format!("{}: {}", finding.kind, finding.text))
+        .collect()
+}
+
+#[test]
+fn the_log_suggests_a_longest_time_of_runs() {
+    let daily = |more: &str| job("a", &format!("schedule.cron = \"@daily\"\n{more}"));
+    let said = learned(&daily(""), 700, 99);
+    let [said] = &*said else { panic!("{said:?}") };
+    assert_eq!(
+        said,
+        "MAX_RUNTIME: 99 of 100 runs take up to 11 min 40 s (100 runs in the log), and nothing \
+         ends one that hangs: `max_runtime = \"35m\"` would be 3 times that"
+    );
+    let short = learned(&daily("max_runtime = \"10m\""), 700, 99);
+    assert!(
+        short.len() == 1 && short[0].contains("as long as `max_runtime`"),
+        "{short:?}"
+    );
+    assert_eq!(learned(&daily("max_runtime = \"20m\""), 700, 99), [""; 0]);
+    assert_eq!(learned(&daily(""), 700, 19), [""; 0], "too few of them");
+}
+
+#[test]
+fn runs_that_take_longer_than_the_window_or_until_the_next_due_time_are_named() {
+    let window = "schedule.once_per = { period = \"DAY\", after = \"13:00\", before = \"14:00\" }\n\
+                  max_runtime = \"5h\"";
+    let said = learned(&job("a", window), 3_700, 200);
+    assert!(
+        said.len() == 1 && said[0].starts_with("SLOW_FOR_WINDOW: 99 of 100 runs take up to 1 h 01"),
+        "{said:?}"
+    );
+    assert_eq!(learned(&job("a", window), 3_500, 200), [""; 0]);
+    let hourly = |overlap: &str| {
+        let rule = "schedule.cron = \"@hourly\"\nmax_runtime = \"5h\"";
+        job("a", &format!("{rule}\noverlap = \"{overlap}\""))
+    };
+    let said = learned(&hourly("SKIP"), 3_700, 200);
+    assert!(
+        said.len() == 1 && said[0].starts_with("SLOW_RUN: "),
+        "{said:?}"
+    );
+    assert_eq!(learned(&hourly("ALLOW"), 3_700, 200), [""; 0]);
 }

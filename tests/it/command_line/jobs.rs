@@ -2,11 +2,13 @@
 //! print what stands below them.
 
 use super::{code, text};
-use crate::harness::process::PROGRAM;
+use crate::harness::{conversation::WAIT_TIMEOUT, process::PROGRAM, standalone::Standalone};
 use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 fn run_in(folder: &Path, arguments: &[&str]) -> Output {
@@ -68,4 +70,58 @@ fn a_file_that_makes_no_sense_is_refused_with_every_fault() {
         said.contains("has no job `b`") && said.contains("it has a"),
         "{said}"
     );
+}
+
+#[test]
+fn the_log_of_a_job_shows_its_tasks_and_says_how_long_its_runs_may_take() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let jobs = "[jobs.a]\nschedule.cron = \"0 3 * * *\"\n\
+                steps = [{ statement = \"select 'seen'\" }]\n\
+                [jobs.new]\nschedule.cron = \"0 3 * * *\"\n\
+                steps = [{ statement = \"select 1\" }]\n";
+    let file = folder.path().join("jobs.toml");
+    fs::write(&file, jobs).expect("written");
+    let file = file.display().to_string();
+    let run = |arguments: &[&str]| {
+        let output = server.run(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    run(&["jobs", "apply", "-f", &file]);
+    let (from, until) = ("2026-01-01T00:00:00Z", "2026-01-26T00:00:00Z");
+    run(&["jobs", "backfill", "a", "--from", from, "--until", until]);
+    let succeeded = || {
+        let (runs, _) = run(&["jobs", "runs", "a", "--limit", "100"]);
+        runs.matches(" SUCCEEDED ").count()
+    };
+    let begun = Instant::now();
+    while succeeded() < 25 {
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{} runs", succeeded());
+        sleep(Duration::from_millis(100));
+    }
+    let (found, noted) = run(&["jobs", "check", "--from-log", "--factor", "5", "-f", &file]);
+    assert!(
+        found.contains("line 1: a: 99 of 100 runs take up to 0.")
+            && found.contains("(25 runs in the log)")
+            && found.contains("`max_runtime = \"1s\"` would be 5 times that"),
+        "{found}"
+    );
+    assert!(
+        noted.contains("fewer than 20 runs in the log: new (0)"),
+        "{noted}"
+    );
+    let (last, _) = run(&["jobs", "log", "a"]);
+    assert!(
+        last.starts_with("a 2026-01-25T03:00:00Z: SUCCEEDED") && last.contains("select 'seen'"),
+        "{last}"
+    );
+    let (one, _) = run(&["jobs", "log", "a", "--due", "2026-01-02T03:00:00Z"]);
+    assert!(
+        one.starts_with("a 2026-01-02T03:00:00Z: SUCCEEDED"),
+        "{one}"
+    );
+    let (none, noted) = run(&["jobs", "log", "new"]);
+    assert!(none.is_empty(), "{none}");
+    assert!(noted.contains("no run of new has begun yet"), "{noted}");
 }

@@ -142,6 +142,13 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
     ("jobs get a", 0, Message("GetJobResponse")),
     ("jobs run a", 0, Message("RunJobResponse")),
     ("jobs runs a", 0, Message("ListRunsResponse")),
+    ("jobs log a", 0, Message("ListTasksResponse")),
+    (
+        "jobs check --from-log -f FOLDER/jobs.toml",
+        0,
+        Fields(&["file", "findings", "jobs", "time_zones"]),
+    ),
+    ("jobs log a --due 2026-01-01T00:00:00Z", 1, Nothing),
     ("jobs pause a --reason test", 0, Message("PauseJobResponse")),
     ("jobs resume a", 0, Message("ResumeJobResponse")),
     ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),

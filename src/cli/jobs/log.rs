@@ -1,0 +1,104 @@
+//! `jobs log`: the tasks of a run, the last one or that of a due time.
+
+use super::{remote, show};
+use crate::cli::{connect::Server, error::CliError, output, tasks};
+use clap::Args;
+use jiff::Timestamp;
+use rallypoint_client::{
+    Client,
+    api::{GetRunRequest, JobRun, ListRunsRequest, ListTasksRequest, ListTasksResponse},
+};
+
+/// Due times of a page, newest first.
+const PAGE_SIZE: i32 = 1_000;
+
+/// Arguments of `jobs log`.
+#[derive(Args, Debug)]
+pub(super) struct Log {
+    /// Its name
+    name: String,
+    /// The due time of the run, as `jobs runs` shows it [default: the last run that has begun]
+    #[arg(long, value_name = "TIME")]
+    due: Option<Timestamp>,
+    /// Number of tasks, the newest ones
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    limit: usize,
+}
+
+impl Log {
+    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
+        let client = server.client().await?;
+        let found = match self.due {
+            Some(due) => self.of(&client, due).await?,
+            None => self.last(&client).await?,
+        };
+        let list = match found.as_ref().filter(|run| !run.handle.is_empty()) {
+            Some(run) => {
+                let scheduler = client.scheduler(&run.handle);
+                tasks::read(&scheduler, ListTasksRequest::default(), self.limit).await?
+            }
+            None => ListTasksResponse::default(),
+        };
+        output::answer(&list, |list| {
+            show::run(found.as_ref());
+            if !list.tasks.is_empty() {
+                tasks::print(&list.tasks);
+            }
+        });
+        self.note(found.as_ref(), &list);
+        Ok(())
+    }
+
+    /// What the tasks do not show.
+    fn note(&self, run: Option<&JobRun>, list: &ListTasksResponse) {
+        match run {
+            None => output::note(format!("no run of {} has begun yet", self.name)),
+            Some(run) if run.handle.is_empty() => {
+                output::note("it has no tasks: no scheduler was opened for it");
+            }
+            Some(run) if run.attempt > 1 => output::note(format!(
+                "the tasks of attempt {}; the schedulers of all attempts: \
+                 `rallypoint list --label job={} --label due={}`",
+                run.attempt,
+                run.job,
+                show::due(run)
+            )),
+            Some(_) => {}
+        }
+        if !list.next_page_token.is_empty() {
+            output::note("older tasks are not shown: see --limit");
+        }
+    }
+
+    async fn of(&self, client: &Client, due: Timestamp) -> Result<Option<JobRun>, CliError> {
+        let what = format!("cannot show the run of {due} of job {}", self.name);
+        let request = GetRunRequest {
+            name: self.name.clone(),
+            due: Some(remote::message(due)),
+        };
+        let run = client.get_run(request).await;
+        run.map(|answer| answer.run)
+            .map_err(|error| CliError::call(what, &error))
+    }
+
+    /// The newest run of which a scheduler was opened.
+    async fn last(&self, client: &Client) -> Result<Option<JobRun>, CliError> {
+        let mut request = ListRunsRequest {
+            name: self.name.clone(),
+            page_size: PAGE_SIZE,
+            page_token: String::new(),
+        };
+        loop {
+            let page = client.list_runs(request.clone()).await;
+            let page = page.map_err(|error| {
+                CliError::call(format!("cannot list runs of job {}", self.name), &error)
+            })?;
+            let mut runs = page.runs.into_iter();
+            let begun = runs.find(|run| !run.handle.is_empty());
+            request.page_token = page.next_page_token;
+            if begun.is_some() || request.page_token.is_empty() {
+                return Ok(begun);
+            }
+        }
+    }
+}
