@@ -57,6 +57,7 @@ mod task_name;
 mod tasks;
 mod terminal;
 mod time_text;
+mod top;
 mod update;
 mod wait;
 
@@ -99,6 +100,8 @@ enum Subcommands {
     Wait(wait::Wait),
     /// Show what the service is doing: replicas, slots, targets, backlog, journal
     Status(status::Status),
+    /// Watch and steer the service in a terminal: schedulers, tasks, jobs, resources, replicas
+    Top(top::Top),
     /// List schedulers: state, counts, labels
     List(list::List),
     /// List the tasks of a scheduler: order, outcome, attempts, times, errors
@@ -202,8 +205,11 @@ async fn run(server: &Server, command: Subcommands) -> Result<ExitCode, CliError
 impl Subcommands {
     /// It hears signals by itself.
     fn ends_in_order(&self) -> bool {
-        use Subcommands::{Demo, Exec, Lock, Serve, Wait};
-        matches!(self, Serve(_) | Demo(_) | Exec(_) | Lock(_) | Wait(_))
+        use Subcommands::{Demo, Exec, Lock, Serve, Top, Wait};
+        matches!(
+            self,
+            Serve(_) | Demo(_) | Exec(_) | Lock(_) | Top(_) | Wait(_)
+        )
     }
 
     async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
@@ -213,6 +219,7 @@ impl Subcommands {
             Subcommands::Exec(command) => command.run(server).await,
             Subcommands::Wait(command) => command.run(server).await,
             Subcommands::Status(command) => command.run(server).await,
+            Subcommands::Top(command) => command.run(server).await,
             Subcommands::List(command) => command.run(server).await,
             Subcommands::Tasks(command) => command.run(server).await,
             Subcommands::Attempts(command) => command.run(server).await,

@@ -11,7 +11,7 @@ use std::{net::SocketAddr, time::Duration};
 /// How long a server may take to accept a connection, unless the command line says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it may take to answer a call, repetitions included.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]

@@ -165,7 +165,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// Whether stdout is written in colours.
-fn is_coloured() -> bool {
+pub(super) fn is_coloured() -> bool {
     let output = OUTPUT.get();
     output.is_some_and(|output| output.is_coloured(io::stdout().is_terminal()))
 }

@@ -21,6 +21,7 @@ pub(crate) mod process;
 #[path = "../campaign/proxy.rs"]
 #[allow(dead_code)]
 pub(crate) mod proxy;
+pub(crate) mod screen;
 pub(crate) mod server;
 pub(crate) mod standalone;
 #[path = "../support/stock_client.rs"]

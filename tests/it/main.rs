@@ -37,5 +37,6 @@ mod startup;
 mod streams;
 mod target_pauses;
 mod tidy;
+mod top;
 mod traces;
 mod unreadable;

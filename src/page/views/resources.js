@@ -26,6 +26,6 @@ function draw(view, { resources: rows, next_page_token: next }) {
     { name: "Changed by", named: true, cell: (one) => one.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Resources"))), card("All resources", "by name", null, rows.length ? table("Resources", columns, rows, (one) => one.name)
-    : empty("No resource is defined in this namespace. A lock, and a command that runs while it is held:", command("rallypoint resource create orders --capacity 1\nrallypoint lock orders -- ./import")),
+    : empty("No resource is defined in this namespace. A lock, and a command that runs while it is held:", command("rallypoint resource create orders --capacity 1\nrallypoint lock run orders -- ./import")),
   h("div.actions", {}, view.query.get("page") ? h("button", { type: "button", onclick: () => view.set({ page: "" }) }, "First") : null, next ? h("button", { type: "button", onclick: () => view.set({ page: next }) }, "Next") : null)));
 }

@@ -1,5 +1,5 @@
-//! A name in the network that leads to one server of Postgres now and to another one later, as
-//! after a failover by DNS.
+//! A name in the network that leads to one server now and to another one later, as after a failover
+//! by DNS, or to none.
 
 use rallypoint::postgres::TARGET;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -33,6 +33,10 @@ impl Network {
         let (to, changed) = (Arc::clone(&network.to), Arc::clone(&network.changed));
         tokio::spawn(pass(listener, to, changed));
         network
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// From now on the name leads elsewhere.

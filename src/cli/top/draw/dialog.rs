@@ -1,0 +1,119 @@
+//! The question before an action.
+
+use super::{
+    super::{
+        dialog::{Dialog, Focus},
+        text::{Piece, Row, Tone, lines},
+    },
+    theme::Theme,
+};
+use ratatui::{
+    Frame,
+    layout::{Position, Rect},
+    text::{Line, Span},
+    widgets::{Block, Clear},
+};
+use unicode_width::UnicodeWidthStr;
+
+const WIDEST: u16 = 64;
+const REASON: &str = "Why: ";
+
+pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme, area: Rect) {
+    let width = WIDEST.min(area.width.saturating_sub(2));
+    let room = usize::from(width.saturating_sub(4));
+    let text = lines(&dialog.text, room, Tone::Plain);
+    let fields = usize::from(dialog.reason.is_some()) + 2 * usize::from(dialog.choice.is_some());
+    let height = u16::try_from(text.len() + fields + 6)
+        .unwrap_or(u16::MAX)
+        .min(area.height);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    let place = Rect::new(x, y, width, height);
+    let title = Piece::new(format!(" {} ", dialog.title), Tone::Strong);
+    let block = Block::bordered().title(Span::styled(title.text(), theme.style(Tone::Strong)));
+    let inside = block.inner(place);
+    frame.render_widget(Clear, place);
+    frame.render_widget(block, place);
+    let mut shown: Vec<Line<'_>> = text.iter().map(|row| Line::from(row.text())).collect();
+    shown.push(Line::default());
+    let reason_at = shown.len();
+    shown.extend(fields_of(dialog, theme, room));
+    shown.push(Line::styled(dialog.fault, theme.style(Tone::Bad)));
+    shown.push(buttons(dialog, theme));
+    for (line, y) in shown.into_iter().zip(inside.y..inside.bottom()) {
+        frame.render_widget(
+            line,
+            Rect::new(inside.x + 1, y, inside.width.saturating_sub(1), 1),
+        );
+    }
+    if let (Focus::Reason, Some(reason)) = (dialog.focus, &dialog.reason) {
+        let before = scrolled(reason.before(), room).width();
+        let x = inside.x + 1 + u16::try_from(REASON.width() + before).unwrap_or(0);
+        let y = inside.y + u16::try_from(reason_at).unwrap_or(0);
+        frame.set_cursor_position(Position::new(x.min(inside.right()), y));
+    }
+}
+
+fn fields_of(dialog: &Dialog, theme: Theme, room: usize) -> Vec<Line<'static>> {
+    let mut shown = Vec::new();
+    if let Some(reason) = &dialog.reason {
+        let style = theme.style(if dialog.focus == Focus::Reason {
+            Tone::Strong
+        } else {
+            Tone::Quiet
+        });
+        let text = scrolled(reason.text(), room).to_owned();
+        shown.push(Line::from(vec![
+            Span::styled(REASON, style),
+            Span::raw(text),
+        ]));
+    }
+    if let Some(choice) = &dialog.choice {
+        shown.push(Line::styled(
+            format!("{}:", choice.label),
+            theme.style(Tone::Quiet),
+        ));
+        let mut spans = Vec::new();
+        for (index, option) in choice.options.iter().enumerate() {
+            let mark = if index == choice.chosen {
+                "(•)"
+            } else {
+                "( )"
+            };
+            let has_focus = dialog.focus == Focus::Choice && index == choice.chosen;
+            let text = format!("{mark} {option}");
+            spans.push(match has_focus {
+                true => Span::styled(text, theme.selected()),
+                false => Span::raw(text),
+            });
+            spans.push(Span::raw("  "));
+        }
+        shown.push(Line::from(spans));
+    }
+    shown
+}
+
+/// The end of what is written, where it is longer than its field.
+fn scrolled(text: &str, room: usize) -> &str {
+    let room = room.saturating_sub(REASON.len() + 1);
+    let mut from = 0;
+    while text[from..].width() > room {
+        from += text[from..].chars().next().map_or(1, char::len_utf8);
+    }
+    &text[from..]
+}
+
+fn buttons(dialog: &Dialog, theme: Theme) -> Line<'static> {
+    let button = |text: &str, focus| {
+        let text = format!("[ {text} ]");
+        match dialog.focus == focus {
+            true => Span::styled(text, theme.selected()),
+            false => Span::raw(text),
+        }
+    };
+    let leave = button("Leave it", Focus::Leave);
+    let confirm = button(dialog.confirm, Focus::Confirm);
+    let hint = Row::of("  tab, enter", Tone::Quiet).text();
+    let hint = Span::styled(hint, theme.style(Tone::Quiet));
+    Line::from(vec![leave, Span::raw("  "), confirm, hint])
+}

@@ -1,0 +1,96 @@
+//! The terminal while it is drawn on. However the program ends, it is given back as it was: the rows
+//! of before, the cursor, and a keyboard that echoes.
+
+use super::{
+    draw::{self, Theme},
+    model::Model,
+};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        event::{self, DisableBracketedPaste, EnableBracketedPaste, Event},
+        execute,
+        style::force_color_output,
+        terminal::{self, EnterAlternateScreen, LeaveAlternateScreen},
+    },
+};
+use std::{
+    io::{self, BufWriter, Stdout, stdout},
+    panic, thread,
+};
+use tokio::sync::mpsc;
+
+/// Keys that wait to be looked at.
+const KEYS: usize = 64;
+/// Bytes of a frame that are written at once.
+const FRAME: usize = 64 << 10;
+
+/// The screen; dropped, it is given back.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    theme: Theme,
+}
+
+impl Screen {
+    pub(super) fn open(theme: Theme) -> io::Result<Screen> {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |fault| {
+            restore();
+            before(fault);
+        }));
+        // The command line has decided about colours.
+        force_color_output(theme == Theme::Coloured);
+        terminal::enable_raw_mode()?;
+        let opened = execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste);
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout()));
+        let terminal = opened.and_then(|()| Terminal::new(backend));
+        // Where the rest fails, the keyboard is given back.
+        terminal
+            .map(|terminal| Screen { terminal, theme })
+            .inspect_err(|_| restore())
+    }
+
+    pub(super) fn size(&self) -> io::Result<(u16, u16)> {
+        terminal::size()
+    }
+
+    pub(super) fn draw(&mut self, model: &Model) -> io::Result<()> {
+        let theme = self.theme;
+        self.terminal
+            .draw(|frame| draw::draw(frame, model, theme))?;
+        Ok(())
+    }
+
+    /// Forgets what is on the screen, so that the next drawing is whole.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// The terminal may be gone: then there is nobody to be told.
+fn restore() {
+    execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
+    terminal::disable_raw_mode().ok();
+}
+
+/// What is typed, pasted or resized, until the terminal is gone. The thread that reads it ends with
+/// the program.
+pub(super) fn input() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(KEYS);
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
