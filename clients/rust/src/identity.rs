@@ -1,5 +1,5 @@
-//! Who the server takes a client for, and what it may do: for programs that offer a person only what
-//! the server will let that person do. The server has the last word in any case.
+//! Who the server takes a client for, and what it may do: for programs that offer a person only
+//! what the server will let that person do. The server has the last word in any case.
 
 use crate::{
     Client,

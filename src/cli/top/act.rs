@@ -7,12 +7,13 @@ use super::{
     subject::TaskName,
     units::{counted, number},
 };
+use prost_types::Timestamp;
 use rallypoint_client::{
     Client, Result, Scheduler,
     api::{
         CancelRunRequest, CancelTasksRequest, DeclareDeadRequest, PauseJobRequest, PauseMode,
         PauseTargetRequest, ResumeJobRequest, ResumeTargetRequest, RunJobRequest,
-        StartAgentRequest, StopAgentRequest, TaskFilter, TaskState, declare_dead_request,
+        StartAgentRequest, StopAgentRequest, StopMode, TaskFilter, TaskState, declare_dead_request,
         pause_target_request, resume_target_request,
     },
 };
@@ -66,20 +67,9 @@ pub(super) async fn act(client: &Client, call: Call) -> Result<Done> {
             client.resume_job(ResumeJobRequest { name }).await?;
             "the job goes on".to_owned()
         }
-        Call::CancelRun { name, due } => {
-            let due = Some(due);
-            client.cancel_run(CancelRunRequest { name, due }).await?;
-            "the run is cancelled".to_owned()
-        }
-        Call::StartAgent => {
-            client.start_agent(StartAgentRequest {}).await?;
-            "the agent is started".to_owned()
-        }
-        Call::StopAgent { reason, mode } => {
-            let mode = mode.into();
-            client.stop_agent(StopAgentRequest { mode, reason }).await?;
-            "the agent is stopped".to_owned()
-        }
+        Call::CancelRun { name, due } => cancel_run(client, name, due).await?,
+        Call::StartAgent => start_agent(client).await?,
+        Call::StopAgent { reason, mode } => stop_agent(client, reason, mode).await?,
         Call::PauseTarget {
             target,
             reason,
@@ -156,6 +146,23 @@ async fn run_job(client: &Client, name: String) -> Result<String> {
     };
     client.run_job(request).await?;
     Ok("a run was asked for".to_owned())
+}
+
+async fn cancel_run(client: &Client, name: String, due: Timestamp) -> Result<String> {
+    let due = Some(due);
+    client.cancel_run(CancelRunRequest { name, due }).await?;
+    Ok("the run is cancelled".to_owned())
+}
+
+async fn start_agent(client: &Client) -> Result<String> {
+    client.start_agent(StartAgentRequest {}).await?;
+    Ok("the agent is started".to_owned())
+}
+
+async fn stop_agent(client: &Client, reason: String, mode: StopMode) -> Result<String> {
+    let mode = mode.into();
+    client.stop_agent(StopAgentRequest { mode, reason }).await?;
+    Ok("the agent is stopped".to_owned())
 }
 
 async fn pause_target(

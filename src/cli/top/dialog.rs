@@ -1,5 +1,5 @@
-//! Asks before something is done. What needs a reason gets one, and nothing is done by a single key:
-//! the way out has the focus first.
+//! Asks before something is done. What needs a reason gets one, and nothing is done by a single
+//! key: the way out has the focus first.
 
 use super::{call::Call, editor::Editor};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};

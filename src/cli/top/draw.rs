@@ -29,10 +29,7 @@ const LEAST: (u16, u16) = (40, 8);
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, theme: Theme) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!(
-            "{}x{} is too small: {}x{} at least",
-            area.width, area.height, LEAST.0, LEAST.1
-        );
+        let text = format!("too small: {}x{} at least", LEAST.0, LEAST.1);
         frame.render_widget(Paragraph::new(text), area);
         return;
     }

@@ -1,6 +1,6 @@
 //! What `/` asks for. Words that the service knows are asked of it: a state (`failed`, `open` …),
-//! a label (`key=value`), `order:N`, `code:SQLSTATE`, `name:NAME`. All other words must stand in the
-//! row, in any case of letters.
+//! a label (`key=value`), `order:N`, `code:SQLSTATE`, `name:NAME`. All other words must stand in
+//! the row, in any case of letters.
 
 use rallypoint_client::api::{Outcome, SchedulerFilter, SchedulerState, TaskFilter, TaskState};
 

@@ -1,5 +1,5 @@
-//! What is on the screen and what keys mean, as a pure machine: an event comes in, effects come out.
-//! It reads no clock and no terminal and makes no call.
+//! What is on the screen and what keys mean, as a pure machine: an event comes in, effects come
+//! out. It reads no clock and no terminal and makes no call.
 //!
 //! One reading is under way at a time, for the view that is shown, and the next one begins a while
 //! after its answer: a slow server is asked less often, not more.

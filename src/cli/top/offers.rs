@@ -136,77 +136,62 @@ fn scheduler(
     handle: &str,
     whole: bool,
 ) -> Vec<Offer> {
-    let mut offers = Vec::new();
     if state == SchedulerState::Released {
-        return offers;
+        return Vec::new();
     }
-    let mut add = |hotkey, name, call, text: &str| {
-        let title = format!("{name}?");
-        offers.push(offer(hotkey, name, Dialog::new(call, title, text)));
-    };
-    let resume = |ignore_failures| Call::ResumeScheduler {
-        handle: handle.to_owned(),
-        ignore_failures,
-    };
-    let handle = || handle.to_owned();
-    match standstill.paused {
-        true => add(
-            Hotkey::Letter('p'),
-            "Resume",
-            resume(false),
-            "Its tasks may start again.",
-        ),
-        false => {
-            let text = "No more tasks start until it is resumed. What runs goes on.";
-            add(
-                Hotkey::Letter('p'),
-                "Pause",
-                Call::PauseScheduler(handle()),
-                text,
-            );
-        }
-    }
+    let own = || handle.to_owned();
+    let mut offers = vec![pause(standstill.paused, own())];
     if standstill.halted {
+        let call = Call::ResumeScheduler {
+            handle: own(),
+            ignore_failures: true,
+        };
         let text = "Later orders continue as if nothing had failed.";
-        add(
-            Hotkey::Letter('i'),
-            "Go on despite failures",
-            resume(true),
-            text,
-        );
+        let dialog = Dialog::new(call, "Go on despite failures?", text);
+        offers.push(offer(Hotkey::Letter('i'), "Go on despite failures", dialog));
     }
     if state == SchedulerState::Open {
         let text = "Each task that failed and has no retry yet is submitted again, as a copy.";
-        add(
-            Hotkey::Letter('f'),
-            "Retry failed",
-            Call::RetryFailed(handle()),
-            text,
-        );
+        let dialog = Dialog::new(Call::RetryFailed(own()), "Retry what failed?", text);
+        offers.push(offer(Hotkey::Letter('f'), "Retry failed", dialog));
     }
     let waiting = counted(standstill.waiting, "task");
     let text =
         format!("What waits ({waiting}) ends as cancelled and never starts. What runs goes on.");
-    add(
-        Hotkey::Letter('w'),
-        "Cancel waiting",
-        Call::CancelWaiting(handle()),
-        &text,
-    );
-    let (handle, mode) = (handle(), ReleaseMode::Finish);
-    let release = Dialog::new(
-        Call::Release { handle, mode },
-        "Release?",
-        "It takes no more tasks.",
+    let dialog = Dialog::new(Call::CancelWaiting(own()), "Cancel what waits?", text);
+    offers.push(offer(Hotkey::Letter('w'), "Cancel waiting", dialog));
+    offers.push(release(own(), whole));
+    offers
+}
+
+fn pause(paused: bool, handle: String) -> Offer {
+    let hotkey = Hotkey::Letter('p');
+    if paused {
+        let call = Call::ResumeScheduler {
+            handle,
+            ignore_failures: false,
+        };
+        let dialog = Dialog::new(call, "Resume?", "Its tasks may start again.");
+        return offer(hotkey, "Resume", dialog);
+    }
+    let text = "No more tasks start until it is resumed. What runs goes on.";
+    offer(
+        hotkey,
+        "Pause",
+        Dialog::new(Call::PauseScheduler(handle), "Pause?", text),
     )
-    .with_choice(
+}
+
+fn release(handle: String, whole: bool) -> Offer {
+    let mode = ReleaseMode::Finish;
+    let call = Call::Release { handle, mode };
+    let dialog = Dialog::new(call, "Release?", "It takes no more tasks.").with_choice(
         "Tasks that have not ended",
         ["let them finish", "cancel them"],
     );
     // In the view of a scheduler Ctrl-D is for the task that is selected.
     let hotkey = if whole { Hotkey::Letter('R') } else { END };
-    offers.push(offer(hotkey, "Release", release));
-    offers
+    offer(hotkey, "Release", dialog)
 }
 
 fn force_release(claim: i64, owner: &str) -> Offer {

@@ -21,6 +21,7 @@ use rallypoint_client::{
         PreviewScheduleRequest, RunState, WatchResourceResponse, preview_schedule_request::Of,
     },
 };
+use tonic::Status;
 
 /// Rows of a page of a list.
 const PAGE: i32 = 200;
@@ -77,14 +78,13 @@ async fn scheduler(client: &Client, handle: &str, query: &Query) -> Result<Seen>
     })))
 }
 
-/// A scheduler by its handle, or by its name; of what is neither, the server says that it is no
-/// handle.
+/// A scheduler by its handle, or by its name.
 async fn found(client: &Client, word: &str) -> Result<Scheduler> {
     if word.parse::<Handle>().is_ok() {
         return Ok(client.scheduler(word));
     }
     let found = client.find(word).await?;
-    Ok(found.unwrap_or_else(|| client.scheduler(word)))
+    found.ok_or_else(|| Status::not_found(format!("no scheduler has the name {word}")).into())
 }
 
 async fn task(client: &Client, handle: &str, seq: i64) -> Result<Seen> {

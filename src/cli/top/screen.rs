@@ -1,5 +1,5 @@
-//! The terminal while it is drawn on. However the program ends, it is given back as it was: the rows
-//! of before, the cursor, and a keyboard that echoes.
+//! The terminal while it is drawn on. However the program ends, it is given back as it was: the
+//! rows of before, the cursor, and a keyboard that echoes.
 
 use super::{
     draw::{self, Theme},

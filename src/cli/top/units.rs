@@ -1,4 +1,5 @@
-//! Numbers, lengths and times as people read them. Times are UTC, as everywhere on the command line.
+//! Numbers, lengths and times as people read them. Times are UTC, as everywhere on the command
+//! line.
 
 use super::super::time_text::micros;
 use jiff::Timestamp;

@@ -12,12 +12,13 @@ use nix::{
 use std::{
     fs::File,
     io::{Read, Write},
+    num::NonZero,
     process::{Child, Command, ExitStatus},
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
-use vt100::Parser;
+use vt100::{Color, Parser};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -62,7 +63,7 @@ impl Screen {
             .spawn()
             .expect("the program runs");
         let seen = Arc::new(Mutex::new(Seen {
-            parser: Parser::new(rows, columns, 0),
+            parser: Parser::new(cells(rows), cells(columns), 0),
             bytes: Vec::new(),
         }));
         let (mut output, reader) = (keys.try_clone().expect("a copy"), Arc::clone(&seen));
@@ -99,6 +100,18 @@ impl Screen {
     pub(crate) fn is_taken(&self) -> bool {
         let seen = self.seen.lock().expect("no panic");
         seen.parser.screen().alternate_screen()
+    }
+
+    /// Something on it has a colour.
+    pub(crate) fn is_coloured(&self) -> bool {
+        let seen = self.seen.lock().expect("no panic");
+        let screen = seen.parser.screen();
+        let (rows, columns) = screen.size();
+        let mut cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        cells.any(|(row, column)| {
+            let cell = screen.cell(row, column);
+            cell.is_some_and(|cell| cell.fgcolor() != Color::Default)
+        })
     }
 
     /// The keyboard is as a shell needs it, and the cursor is seen.
@@ -148,6 +161,10 @@ impl Screen {
         });
         ended.expect("it has ended")
     }
+}
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).expect("a screen has cells")
 }
 
 impl Drop for Screen {

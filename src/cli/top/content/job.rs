@@ -2,7 +2,7 @@
 
 use super::{
     jobs::{in_a_row, rule, state},
-    parts::{Look, Page, badge, leading, or_dash, plain, quiet, section, word},
+    parts::{Look, Page, badge, facts, leading, or_dash, plain, quiet, section, word},
 };
 use crate::cli::{
     time_text::micros,
@@ -180,18 +180,14 @@ fn rules(job: &Job, set: &JobSettings, look: &Look) -> Vec<Row> {
         job.changed_by
     );
     let mut rows = vec![Row::head("Rules", "")];
-    for (name, value) in [
+    rows.extend(facts([
         ("while a run goes on", overlap),
         ("if nobody served", misfire),
         ("longest run", lasting(set.max_runtime.as_ref())),
         ("paused after", paused),
         ("done by", claims.to_owned()),
         ("changed", changed),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     rows.push(Row::blank());
     rows
 }

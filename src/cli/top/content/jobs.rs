@@ -147,8 +147,8 @@ pub(super) fn rule(schedule: Option<&Schedule>) -> String {
     }
 }
 
-/// What became of the last due times, oldest first, a sign each. The next column has the last one in
-/// words.
+/// What became of the last due times, oldest first, a sign each. The next column has the last one
+/// in words.
 fn marks(runs: Option<&[JobRun]>) -> String {
     let sign = |run: &JobRun| match run.state() {
         RunState::Succeeded => '●',

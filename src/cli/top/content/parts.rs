@@ -11,27 +11,27 @@ use rallypoint_client::api::{Scheduler, SlotKind, TaskView, slot_kind};
 
 /// How a view is looked at.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli::top) struct Look<'a> {
+pub(crate) struct Look<'a> {
     /// Microseconds since 1970.
-    pub(in crate::cli::top) now: i64,
-    pub(in crate::cli::top) width: usize,
-    pub(in crate::cli::top) filter: &'a str,
+    pub(crate) now: i64,
+    pub(crate) width: usize,
+    pub(crate) filter: &'a str,
     /// Tasks as bars, in place of their statements.
-    pub(in crate::cli::top) bars: bool,
+    pub(crate) bars: bool,
 }
 
 /// A view as rows.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli::top) struct Page {
+pub(crate) struct Page {
     /// The name of what is shown, where that is another one than what the place says.
-    pub(in crate::cli::top) title: String,
+    pub(crate) title: String,
     /// How many rows a list has; `None`: it is no list.
-    pub(in crate::cli::top) count: Option<usize>,
-    pub(in crate::cli::top) rows: Vec<Row>,
+    pub(crate) count: Option<usize>,
+    pub(crate) rows: Vec<Row>,
     /// It is read from its top: the cursor begins there.
-    pub(in crate::cli::top) is_text: bool,
+    pub(crate) is_text: bool,
     /// What the view as a whole is about.
-    pub(in crate::cli::top) subjects: Vec<Subject>,
+    pub(crate) subjects: Vec<Subject>,
 }
 
 pub(super) fn plain(text: impl AsRef<str>) -> Piece {
@@ -168,8 +168,8 @@ pub(super) fn section(
     rows
 }
 
-/// A list that is a whole view: the rows that hold the words of the filter. `nothing` where none was
-/// read, with what to do.
+/// A list that is a whole view: the rows that hold the words of the filter. `nothing` where none
+/// was read, with what to do.
 pub(super) fn list(mut grid: Grid<'_>, words: &[String], nothing: &[&str], look: &Look) -> Page {
     let nothing: &[&str] = match (grid.is_empty(), look.filter) {
         (true, "") => nothing,
@@ -189,6 +189,12 @@ pub(super) fn list(mut grid: Grid<'_>, words: &[String], nothing: &[&str], look:
         rows,
         ..Page::default()
     }
+}
+
+/// Names with what they stand for, without those that stand for nothing.
+pub(super) fn facts<const N: usize>(pairs: [(&str, String); N]) -> impl Iterator<Item = Row> {
+    let some = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    some.map(|(name, value)| Row::fact(name, value))
 }
 
 /// A row that leads somewhere, under its key.

@@ -1,7 +1,7 @@
 //! One resource: who holds it, who is next.
 
 use super::{
-    parts::{FULL, Look, Page, bar, leading, or_dash, plain, quiet, section, word},
+    parts::{FULL, Look, Page, bar, facts, leading, or_dash, plain, quiet, section, word},
     resources::refill,
 };
 use crate::cli::{
@@ -192,17 +192,13 @@ fn settings(one: &Resource, look: &Look) -> Vec<Row> {
         one.changed_by
     );
     let mut rows = vec![Row::head("Settings", "")];
-    for (name, value) in [
+    rows.extend(facts([
         ("defined by", one.defined_by.clone()),
         ("permits come back", back),
         ("lock delay", lasting(set.lock_delay.as_ref())),
         ("longest hold", lasting(set.max_hold.as_ref())),
         ("readers", readers.to_owned()),
         ("changed", changed),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     rows
 }

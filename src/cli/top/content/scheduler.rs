@@ -2,7 +2,7 @@
 
 use super::{
     parts::{
-        Look, Page, count, leading, list, name_of, or_dash, plain, progress, quiet,
+        Look, Page, count, facts, leading, list, name_of, or_dash, plain, progress, quiet,
         scheduler_state, task_state,
     },
     timeline::{self, Scale},
@@ -175,7 +175,7 @@ fn settings(one: &Scheduler, look: &Look) -> Vec<Row> {
     );
     let released = ago(one.released_at.as_ref(), look.now);
     let mut rows = vec![Row::blank(), Row::head("Settings", "")];
-    for (name, value) in [
+    rows.extend(facts([
         ("handle", one.handle.clone()),
         ("name", one.name.clone()),
         ("namespace", one.namespace.clone()),
@@ -186,10 +186,6 @@ fn settings(one: &Scheduler, look: &Look) -> Vec<Row> {
         ("weight", format!("{}", set.weight.unwrap_or(1.0))),
         ("released if idle", lasting(set.idle_timeout.as_ref())),
         ("labels", labels(&set.labels)),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     rows
 }

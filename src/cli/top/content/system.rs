@@ -1,7 +1,7 @@
 //! What the service itself is made of: targets, replicas, executors, the journal.
 
 use super::parts::{
-    FULL, Look, Page, badge, bar, kind_name, leading, or_dash, plain, quiet, section,
+    FULL, Look, Page, badge, bar, facts, kind_name, leading, or_dash, plain, quiet, section,
 };
 use crate::cli::top::{
     grid::{Column, Grid, column},
@@ -225,16 +225,12 @@ fn journal(status: &GetStatusResponse) -> Vec<Row> {
     ]));
     let age = lasting(one.last_durable_age.as_ref());
     let pin = one.pin.as_ref().map_or_else(String::new, pinned);
-    for (name, value) in [
+    rows.extend(facts([
         ("error", one.error.clone()),
         ("last batch", format!("{}, {age} ago", number(one.batch_no))),
         ("kept for", format!("{} days", one.retention_days)),
         ("oldest day", one.oldest_day.clone()),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     if !pin.is_empty() {
         let row = Row::fact("kept longer by", pin);
         let handle = one

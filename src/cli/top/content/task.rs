@@ -1,7 +1,7 @@
 //! One task: why it does not run or what holds it up, its attempts, and what came of it.
 
 use super::{
-    parts::{Look, Page, badge, name_of, or_dash, plain, quiet, section, task_state, word},
+    parts::{Look, Page, badge, facts, name_of, or_dash, plain, quiet, section, task_state, word},
     why,
 };
 use crate::cli::{
@@ -255,6 +255,13 @@ fn submitted(task: &TaskView, sql: Option<&SqlTask>, look: &Look) -> Vec<Row> {
         rows.push(Row::fact(&format!("${}", index + 1), text));
     }
     rows.push(Row::blank());
+    rows.extend(options(task, sql, look));
+    rows
+}
+
+/// How it is to be run.
+fn options(task: &TaskView, sql: &SqlTask, look: &Look) -> Vec<Row> {
+    let mut rows = Vec::new();
     let options = task
         .task
         .as_ref()
@@ -267,7 +274,7 @@ fn submitted(task: &TaskView, sql: Option<&SqlTask>, look: &Look) -> Vec<Row> {
     } else {
         &sql.target
     };
-    for (name, value) in [
+    rows.extend(facts([
         ("target", target.to_owned()),
         ("not before", at(options.not_before.as_ref(), look.now)),
         ("timeout", lasting(options.timeout.as_ref())),
@@ -283,11 +290,7 @@ fn submitted(task: &TaskView, sql: Option<&SqlTask>, look: &Look) -> Vec<Row> {
         ("role", session.role.unwrap_or_default()),
         ("search path", session.search_path.join(", ")),
         ("labels", labels(&options.labels)),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     for one in &options.resources {
         let mode = word(one.mode().as_str_name(), "RESOURCE_MODE");
         let row = Row::fact("resource", format!("{} {mode}", one.name));

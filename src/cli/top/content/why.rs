@@ -1,7 +1,7 @@
 //! Why a task does not run, or what holds it up: every reason, down to the process that holds a
 //! lock. The sentences are the server's.
 
-use super::parts::{Look, quiet};
+use super::parts::{Look, facts, quiet};
 use crate::cli::{
     api_words,
     top::{
@@ -83,15 +83,14 @@ fn place(running: &RunningAttempt) -> Vec<Row> {
         }
     };
     let stopped = if running.stopping { "yes" } else { "" };
-    let facts = [
+    facts([
         ("where", replica),
         ("process", pid),
         ("waits for", waits),
         ("lock", lock),
         ("being stopped", stopped.to_owned()),
-    ];
-    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    facts.map(|(name, value)| Row::fact(name, value)).collect()
+    ])
+    .collect()
 }
 
 /// One reason, with what it names.
@@ -190,18 +189,14 @@ fn holder(one: &Session, key: &dyn Fn(&str) -> String) -> Vec<Row> {
         "" => String::new(),
         kind => format!("{kind} / {}", one.wait_event),
     };
-    for (name, value) in [
+    rows.extend(facts([
         ("   user", one.user.clone()),
         ("   application", one.application.clone()),
         ("   kind", one.backend_type.clone()),
         ("   state", state.to_owned()),
         ("   waits for", waits),
         ("   transaction for", lasting(one.transaction_age.as_ref())),
-    ] {
-        if !value.is_empty() {
-            rows.push(Row::fact(name, value));
-        }
-    }
+    ]));
     if let Some(task) = &one.task {
         let row = Row::fact("   runs", format!("task {}", task.seq));
         let place = Place::Task(task.handle.clone(), task.seq);

@@ -22,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme, area: R
     let width = WIDEST.min(area.width.saturating_sub(2));
     let room = usize::from(width.saturating_sub(4));
     let text = lines(&dialog.text, room, Tone::Plain);
-    let fields = usize::from(dialog.reason.is_some()) + 2 * usize::from(dialog.choice.is_some());
+    let fields = usize::from(dialog.reason.is_some()) + 3 * usize::from(dialog.choice.is_some());
     let height = u16::try_from(text.len() + fields + 6)
         .unwrap_or(u16::MAX)
         .min(area.height);
@@ -73,7 +73,6 @@ fn fields_of(dialog: &Dialog, theme: Theme, room: usize) -> Vec<Line<'static>> {
             format!("{}:", choice.label),
             theme.style(Tone::Quiet),
         ));
-        let mut spans = Vec::new();
         for (index, option) in choice.options.iter().enumerate() {
             let mark = if index == choice.chosen {
                 "(•)"
@@ -82,13 +81,11 @@ fn fields_of(dialog: &Dialog, theme: Theme, room: usize) -> Vec<Line<'static>> {
             };
             let has_focus = dialog.focus == Focus::Choice && index == choice.chosen;
             let text = format!("{mark} {option}");
-            spans.push(match has_focus {
-                true => Span::styled(text, theme.selected()),
-                false => Span::raw(text),
+            shown.push(match has_focus {
+                true => Line::styled(text, theme.selected()),
+                false => Line::raw(text),
             });
-            spans.push(Span::raw("  "));
         }
-        shown.push(Line::from(spans));
     }
     shown
 }

@@ -1,12 +1,12 @@
-//! How tones look. Only the sixteen colours of the terminal, so that they suit its background, light
-//! or dark, and never as the only sign of something: states are words.
+//! How tones look. Only the sixteen colours of the terminal, so that they suit its background,
+//! light or dark, and never as the only sign of something: states are words.
 
 use super::super::text::Tone;
 use ratatui::style::{Color, Modifier, Style};
 
 /// With colours, or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli::top) enum Theme {
+pub(crate) enum Theme {
     Coloured,
     Plain,
 }

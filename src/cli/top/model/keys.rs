@@ -244,7 +244,7 @@ impl Model {
     }
 
     /// What commands are completed from.
-    pub(in crate::cli::top) fn names(&self) -> Names {
+    pub(crate) fn names(&self) -> Names {
         let mut names = Names::default();
         for seen in self.known() {
             match &**seen {
