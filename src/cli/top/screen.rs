@@ -18,7 +18,9 @@ use ratatui::{
 };
 use std::{
     io::{self, BufWriter, Stdout, stdout},
-    panic, thread,
+    panic,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 use tokio::sync::mpsc;
 
@@ -26,6 +28,8 @@ use tokio::sync::mpsc;
 const KEYS: usize = 64;
 /// Bytes of a frame that are written at once.
 const FRAME: usize = 64 << 10;
+/// The screen is drawn on, and has to be given back.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The screen; dropped, it is given back.
 pub(super) struct Screen {
@@ -42,12 +46,9 @@ impl Screen {
         }));
         // The command line has decided about colours.
         force_color_output(theme == Theme::Coloured);
-        terminal::enable_raw_mode()?;
-        let opened = execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste);
-        let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout()));
-        let terminal = opened.and_then(|()| Terminal::new(backend));
-        // Where the rest fails, the keyboard is given back.
-        terminal
+        IS_TAKEN.store(true, Ordering::Release);
+        // Where a part of it fails, the rest is given back.
+        taken()
             .map(|terminal| Screen { terminal, theme })
             .inspect_err(|_| restore())
     }
@@ -57,6 +58,9 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, model: &Model) -> io::Result<()> {
+        if !IS_TAKEN.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let theme = self.theme;
         self.terminal
             .draw(|frame| draw::draw(frame, model, theme))?;
@@ -69,14 +73,25 @@ impl Screen {
     }
 }
 
+fn taken() -> io::Result<Terminal<CrosstermBackend<BufWriter<Stdout>>>> {
+    terminal::enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
+    let output = BufWriter::with_capacity(FRAME, stdout());
+    Terminal::new(CrosstermBackend::new(output))
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         restore();
     }
 }
 
-/// The terminal may be gone: then there is nobody to be told.
+/// Once: a panic gives it back before its message, and nothing is drawn over that.
+/// The terminal may be gone: then there is nobody who could read on.
 fn restore() {
+    if !IS_TAKEN.swap(false, Ordering::AcqRel) {
+        return;
+    }
     execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
     terminal::disable_raw_mode().ok();
 }

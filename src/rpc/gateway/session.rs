@@ -26,7 +26,7 @@ use tonic::{
     },
 };
 
-/// Where the page asks who it is, signs in and signs out.
+/// Where the page asks who it is, signs in and signs out. The Rust client asks who it is here, too.
 pub(super) const PATH: &str = "/session";
 const NAME: &str = "rallypoint-token";
 /// The page sends it with everything.

@@ -107,7 +107,8 @@ impl Screen {
         let seen = self.seen.lock().expect("no panic");
         let screen = seen.parser.screen();
         let (rows, columns) = screen.size();
-        let mut cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let mut cells =
+            (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
         cells.any(|(row, column)| {
             let cell = screen.cell(row, column);
             cell.is_some_and(|cell| cell.fgcolor() != Color::Default)
