@@ -21,6 +21,7 @@ mod resources;
 pub mod schedule;
 mod scheduler;
 mod shard;
+mod snapshot;
 mod submission;
 mod tally;
 #[cfg(test)]
@@ -65,6 +66,7 @@ pub use shard::digest::*;
 pub use shard::lookahead::*;
 pub use shard::recovered::*;
 pub use shard::*;
+pub use snapshot::*;
 pub use submission::*;
 pub use tally::Tally;
 pub use traced::*;

@@ -39,6 +39,7 @@ pub use ownership::target_sessions::{Session, Sessions};
 pub use preflight::Preflight;
 pub use read::bodies::Body;
 pub use read::body_chunks::BodyChunk;
+pub use read::ended_attempts::EndedAttempt;
 pub use read::ended_tasks::EndedPage;
 pub use read::ends::EndedTask;
 pub use read::events::Events;

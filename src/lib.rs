@@ -17,6 +17,8 @@ pub mod executor;
 #[doc(hidden)]
 pub mod executor_protocol;
 #[doc(hidden)]
+pub mod forecast;
+#[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]
 pub mod identity;

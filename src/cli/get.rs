@@ -47,8 +47,12 @@ async fn describe(scheduler: &Scheduler) -> Result<(), CliError> {
     let what = || format!("cannot get scheduler {}", scheduler.handle());
     let described = scheduler.describe().await;
     let scheduler = Some(described.map_err(|error| CliError::call(what(), &error))?);
-    output::answer(&DescribeSchedulerResponse { scheduler }, |answer| {
-        answer.scheduler.iter().for_each(listing::print)
-    });
+    output::answer(
+        &DescribeSchedulerResponse {
+            scheduler,
+            ..Default::default()
+        },
+        |answer| answer.scheduler.iter().for_each(listing::print),
+    );
     Ok(())
 }

@@ -139,6 +139,8 @@ pub enum Verb {
     Locate(Vec<TaskRef>),
     /// Why a task does not run.
     Explain(TaskRef),
+    /// What a forecast of it starts from.
+    Snapshot,
     /// The newest tasks of some phases.
     Select {
         /// Older than this one.
@@ -161,6 +163,7 @@ impl Verb {
             | Verb::Submitted(_)
             | Verb::Locate(_)
             | Verb::Explain(_)
+            | Verb::Snapshot
             | Verb::Select { .. } => true,
             _ => false,
         }

@@ -2,8 +2,8 @@
 
 use super::{
     Attempt, ClaimCounts, DoneNo, Explanation, Halt, Handle, JobCounts, JobReject, JobReply,
-    Namespace, Order, Outcome, ResourceReject, ResourceReply, SchedulerImage, Seq, TargetPause,
-    TaskError, TaskId, TaskResult, TaskState, Time, Work, model::limits::Limit,
+    Namespace, Order, Outcome, ResourceReject, ResourceReply, SchedulerImage, Seq, Snapshot,
+    TargetPause, TaskError, TaskId, TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -64,6 +64,8 @@ pub enum Reply {
     Located(Vec<Option<(TaskState, Attempt)>>),
     /// Explain: `None`: it has ended, or never was at that place.
     Explained(Option<Box<Explanation>>),
+    /// Snapshot: `None`: it has ended.
+    Snapshot(Option<Box<Snapshot>>),
     /// Select.
     Selected {
         /// Newest first; perhaps fewer than wanted although there are more.

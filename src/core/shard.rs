@@ -27,6 +27,7 @@ pub(crate) mod restore;
 pub(crate) mod retry_task;
 pub(crate) mod scheduler_names;
 pub(crate) mod schedulers;
+pub(crate) mod snapshot;
 pub(crate) mod streams;
 pub(crate) mod submit;
 pub(crate) mod target_pauses;
@@ -231,6 +232,13 @@ impl Shard {
             .min(self.jobs.next_due())
     }
 
+    /// When `settle` may next start or end something without a command. Slot time that is charged
+    /// to what runs is left out: it is charged with the next change just as well.
+    pub fn next_change(&self) -> Time {
+        let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
+        timer.min(self.next_slice()).min(self.resources.next_due())
+    }
+
     /// Whether callers cannot reach the service: while they cannot, no claim ends for want of a
     /// renewal.
     pub fn set_outage(&mut self, now: Time, in_outage: bool) {
@@ -295,6 +303,7 @@ impl Shard {
             Verb::Describe => Reply::Scheduler(Box::new(self.schedulers.expect_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
             Verb::Explain(task) => self.explain(turn.now, handle, *task),
+            Verb::Snapshot => self.snapshot(turn.now, handle),
             Verb::Select {
                 before,
                 phases,

@@ -37,6 +37,7 @@ pub const METHODS: &[(&str, &[(&str, Access)])] = &[
             ("RetryFailed", In(Submitter)),
             ("GetTask", In(Reader)),
             ("ExplainTask", In(Reader)),
+            ("ForecastScheduler", In(Reader)),
             ("ListTasks", In(Reader)),
             ("ListAttempts", In(Reader)),
         ],

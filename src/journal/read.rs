@@ -2,6 +2,7 @@
 
 pub(crate) mod bodies;
 pub(crate) mod body_chunks;
+pub(crate) mod ended_attempts;
 pub(crate) mod ended_tasks;
 pub(crate) mod ends;
 pub(crate) mod events;

@@ -2,6 +2,7 @@
 
 mod attempt;
 pub(super) mod explanation;
+pub(super) mod forecast;
 mod job;
 mod options;
 mod resource;

@@ -336,6 +336,12 @@ pub(super) fn is_stopping(status: &Status) -> bool {
 pub(super) fn mismatched_reply(reply: &Reply) -> Status {
     let kind = std::mem::discriminant(reply);
     tracing::error!(?kind, "the coordinator's reply does not match the call");
+    fault(kind)
+}
+
+/// A fault of the server, of which only the log says more.
+pub(super) fn fault(error: impl std::fmt::Debug) -> Status {
+    tracing::debug!(?error, "an answer cannot be given");
     Status::with_error_details(
         Code::Internal,
         "a fault of the server; please report it",

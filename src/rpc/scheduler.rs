@@ -7,6 +7,7 @@ mod attempts;
 mod calls;
 mod cancel_tasks;
 mod explain;
+mod forecast;
 mod lifecycle;
 mod listing;
 mod resumable_stream;
@@ -188,6 +189,13 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::ExplainTaskRequest>,
     ) -> Answer<api::ExplainTaskResponse> {
+        self.answer(request).await
+    }
+
+    async fn forecast_scheduler(
+        &self,
+        request: Request<api::ForecastSchedulerRequest>,
+    ) -> Answer<api::ForecastSchedulerResponse> {
         self.answer(request).await
     }
 

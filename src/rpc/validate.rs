@@ -4,6 +4,7 @@
 
 mod cancel;
 mod filter;
+mod forecast;
 mod hash;
 pub(super) mod job;
 mod options;
@@ -19,6 +20,7 @@ mod submit;
 mod tests;
 
 pub(super) use cancel::CancelTasks;
+pub(super) use forecast::Forecast;
 pub(super) use paging::{ListAttempts, ListExecutions, ListSchedulers, ListTasks};
 pub(super) use retry::{RetryFailed, RetryFailedPage};
 pub(super) use submit::{Replacement, exec_async};

@@ -101,6 +101,7 @@ impl Scheduler {
     pub async fn describe(&self) -> Result<api::Scheduler> {
         let request = api::DescribeSchedulerRequest {
             handle: self.handle.clone(),
+            ..Default::default()
         };
         let response: api::DescribeSchedulerResponse = self
             .client
@@ -251,6 +252,20 @@ impl Scheduler {
             id: Some(self.task_id(seq)),
         };
         self.client.scheduler_call("ExplainTask", request).await
+    }
+
+    /// When the tasks submitted so far will have ended. The `handle` of the request is filled in.
+    pub async fn forecast(
+        &self,
+        request: api::ForecastSchedulerRequest,
+    ) -> Result<api::ForecastSchedulerResponse> {
+        let request = api::ForecastSchedulerRequest {
+            handle: self.handle.clone(),
+            ..request
+        };
+        self.client
+            .scheduler_call("ForecastScheduler", request)
+            .await
     }
 
     /// One page of tasks, newest first. The `handle` of the request is filled in.

@@ -45,12 +45,18 @@ pub(super) async fn detach(run: &Run) -> Result<(), CliError> {
     let what = || format!("cannot look at {}", run.scheduler.handle());
     let described = described.map_err(|error| run.left(CliError::call(what(), &error)))?;
     let scheduler = Some(described);
-    output::answer(&DescribeSchedulerResponse { scheduler }, |answer| {
-        answer
-            .scheduler
-            .iter()
-            .for_each(|it| output::line(&it.handle))
-    });
+    output::answer(
+        &DescribeSchedulerResponse {
+            scheduler,
+            ..Default::default()
+        },
+        |answer| {
+            answer
+                .scheduler
+                .iter()
+                .for_each(|it| output::line(&it.handle))
+        },
+    );
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::core::{Handle, Namespace, Share, Work, model::limits::MAX_DEBT};
 use rustc_hash::FxHashMap;
+use std::time::Duration;
 
 /// A scheduler's place in the fair share.
 #[derive(Debug)]
@@ -179,6 +180,16 @@ impl Fair {
         let known = share.find(kind);
         let length = known.map_or(self.slots[kind].length, |entry| entry.flow.length);
         length.min(MAX_DEBT.as_micros() as i64)
+    }
+
+    /// How long attempts of the scheduler have lasted of late, by kind of slot.
+    pub(crate) fn usual(&self, share: &FairShare) -> Vec<(Work, Duration)> {
+        let current = |entry: &&Entry| self.slots[entry.kind].serial == entry.serial;
+        let known = share.entries.iter().filter(current);
+        let length = |entry: &Entry| Duration::from_micros(entry.flow.length.max(1) as u64);
+        known
+            .map(|entry| (self.slots[entry.kind].work.clone(), length(entry)))
+            .collect()
     }
 
     /// The scheduler takes slots, and is charged for each what no earlier core has charged.

@@ -11,6 +11,7 @@
 //! waits: counts are maintained, never computed by walking.
 
 pub(crate) mod cancellation;
+pub(crate) mod copied;
 pub(crate) mod delayed;
 pub(crate) mod found_range;
 pub(crate) mod group;

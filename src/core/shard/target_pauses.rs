@@ -115,7 +115,7 @@ impl Shard {
     /// The attempts that executors are known to run on a target (`None`: on all), by their first
     /// task. Everything that runs with a session is young, or charged as it goes on; so this costs
     /// as much as runs, however many schedulers there are.
-    fn running_on(&self, target: Option<&str>) -> BTreeSet<(Handle, Seq)> {
+    pub(super) fn running_on(&self, target: Option<&str>) -> BTreeSet<(Handle, Seq)> {
         let young = self.young.iter().copied();
         let charged = self.charges.iter().map(|Reverse(one)| *one);
         let runs = |(_, handle, first): (_, Handle, Seq)| {

@@ -239,7 +239,7 @@ impl Reader {
     }
 
     /// The rows that hold these tasks, oldest first.
-    async fn submissions_of(
+    pub(super) async fn submissions_of(
         &self,
         handle: Handle,
         seqs: &[Seq],

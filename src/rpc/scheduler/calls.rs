@@ -21,6 +21,7 @@ unary_calls! {
     retry_failed(RetryFailedRequest) -> RetryFailedResponse = retry_failed, of "scheduler" handle, creates by request_id;
     get_task(GetTaskRequest) -> GetTaskResponse = task;
     explain_task(ExplainTaskRequest) -> ExplainTaskResponse = explain;
+    forecast_scheduler(ForecastSchedulerRequest) -> ForecastSchedulerResponse = forecast;
     list_tasks(ListTasksRequest) -> ListTasksResponse = tasks;
     list_attempts(ListAttemptsRequest) -> ListAttemptsResponse = attempts;
 }

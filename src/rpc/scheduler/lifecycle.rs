@@ -39,8 +39,16 @@ impl Schedulers {
         request: Arc<api::DescribeSchedulerRequest>,
     ) -> Result<api::DescribeSchedulerResponse, Status> {
         let handle = validate::handle(&request.handle)?;
-        let scheduler = Some(self.scheduler(caller, handle, Verb::Describe).await?);
-        Ok(api::DescribeSchedulerResponse { scheduler })
+        let scheduler = self.scheduler(caller.clone(), handle, Verb::Describe);
+        let scheduler = Some(scheduler.await?);
+        let forecast = match request.forecast {
+            true => Some(self.forecast_of(caller, &request.handle).await?),
+            false => None,
+        };
+        Ok(api::DescribeSchedulerResponse {
+            scheduler,
+            forecast,
+        })
     }
 
     pub(super) async fn update(

@@ -105,6 +105,7 @@ async fn send_large_calls(server: &Server) {
         client
             .describe_scheduler(DescribeSchedulerRequest {
                 handle: "0".repeat(2 << 20),
+                ..Default::default()
             })
             .await
             .ok()

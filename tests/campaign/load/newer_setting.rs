@@ -137,6 +137,7 @@ impl Colored {
     pub(crate) async fn color_at(&self, server: usize) -> Option<String> {
         let request = api::DescribeSchedulerRequest {
             handle: self.handle().to_owned(),
+            ..Default::default()
         };
         let described = call(self.load.channels[server].clone(), DESCRIBE, request);
         let scheduler = self.load.once(described).await.ok()?.scheduler?;

@@ -135,6 +135,7 @@ async fn errors_of_reads(
     };
     let describe = api::DescribeSchedulerRequest {
         handle: handle.to_owned(),
+        ..Default::default()
     };
     let list = api::ListTasksRequest {
         handle: handle.to_owned(),

@@ -81,6 +81,7 @@ async fn wrong_fields_are_named_and_nothing_is_done() {
     }
     let describe = api::DescribeSchedulerRequest {
         handle: handle.clone(),
+        ..Default::default()
     };
     let scheduler = client
         .describe_scheduler(describe)

@@ -83,6 +83,7 @@ async fn a_message_that_is_too_large_is_refused_with_a_reason() {
     );
     let huge = api::DescribeSchedulerRequest {
         handle: "x".repeat(10_000_000),
+        ..Default::default()
     };
     assert_eq!(
         answer(client.describe_scheduler(huge).await),
@@ -147,7 +148,10 @@ async fn a_field_that_the_server_does_not_know_is_refused_and_named() {
         ..refusal(Code::InvalidArgument, "FIELD_UNKNOWN")
     };
     assert_eq!(answer_of(&refused), expected);
-    let scheduler = api::DescribeSchedulerRequest { handle };
+    let scheduler = api::DescribeSchedulerRequest {
+        handle,
+        ..Default::default()
+    };
     let described = client
         .describe_scheduler(scheduler)
         .await
@@ -178,7 +182,10 @@ async fn no_deadline_holds_or_harms_the_server() {
             );
         }
     }
-    let mut request = Request::new(api::DescribeSchedulerRequest { handle });
+    let mut request = Request::new(api::DescribeSchedulerRequest {
+        handle,
+        ..Default::default()
+    });
     request
         .metadata_mut()
         .insert("grpc-timeout", "99999999H".parse().expect("ASCII"));

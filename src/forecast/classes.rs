@@ -1,0 +1,94 @@
+//! The classes of tasks in a forecast: what each takes its durations from.
+
+use super::durations::Observations;
+use crate::core::{Spec, Work};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Index of a class.
+pub(super) type ClassId = usize;
+
+/// What a class takes its durations from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Source {
+    /// This group of ended tasks. `from_wider`: tasks of the class itself have not been seen, so it
+    /// is like one of those in the group, and nobody knows which.
+    Seen { group: usize, from_wider: bool },
+    /// How long they last on average, in seconds.
+    Average(f64),
+    /// They end when they start.
+    AtOnce,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// All classes.
+#[derive(Debug)]
+pub(super) struct Classes<'a> {
+    seen: &'a Observations,
+    pub sources: Vec<Source>,
+    /// Of tasks of the scheduler asked about, by labels and statement.
+    known: BTreeMap<(Work, BTreeMap<String, String>, Option<u64>), ClassId>,
+}
+
+impl<'a> Classes<'a> {
+    pub(super) fn new(seen: &'a Observations) -> Self {
+        Classes {
+            seen,
+            sources: Vec::new(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The class of a task of the scheduler asked about.
+    pub(super) fn own(&mut self, spec: &Spec, text: Option<u64>) -> ClassId {
+        let key = (spec.work.clone(), spec.options.labels.clone(), text);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let source = match self.seen.of(spec, text) {
+            _ if !spec.work.has_session() => Source::AtOnce,
+            Some((group, from_wider)) => Source::Seen { group, from_wider },
+            None => Source::Unknown,
+        };
+        let id = self.add(source);
+        self.known.insert(key, id);
+        id
+    }
+
+    /// The class of a task of another scheduler, whose attempts last `usual` on average. The log
+    /// tells of those that are alike only within a namespace.
+    pub(super) fn other(&mut self, spec: &Spec, usual: Duration, same_namespace: bool) -> ClassId {
+        let seen = same_namespace.then(|| self.seen.of(spec, None)).flatten();
+        self.add(match seen {
+            _ if !spec.work.has_session() => Source::AtOnce,
+            Some((group, from_wider)) => Source::Seen { group, from_wider },
+            None => Source::Average(usual.as_secs_f64()),
+        })
+    }
+
+    fn add(&mut self, source: Source) -> ClassId {
+        self.sources.push(source);
+        self.sources.len() - 1
+    }
+
+    /// How long a task of a class lasts on average, in seconds; `None`: nobody knows.
+    pub(super) fn mean(&self, class: ClassId) -> Option<f64> {
+        match &self.sources[class] {
+            Source::Seen { group, .. } => Some(self.seen.groups[*group].mean),
+            Source::Average(mean) => Some(*mean),
+            Source::AtOnce => Some(0.0),
+            Source::Unknown => None,
+        }
+    }
+
+    /// Where tasks run of which nobody knows how long they last, and their labels.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = (&Work, &BTreeMap<String, String>)> {
+        let unknown = |id: &ClassId| self.sources[*id] == Source::Unknown;
+        let known = self.known.iter().filter(move |(_, id)| unknown(id));
+        known.map(|((work, labels, _), _)| (work, labels))
+    }
+
+    pub(super) fn observations(&self) -> &'a Observations {
+        self.seen
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of forecasts, all with fixed seeds.
+
+mod calibration;
+mod world;

@@ -1,0 +1,269 @@
+//! Reads how long tasks have lasted: of a scheduler and the latest ones of its namespace, the last
+//! tasks that ended. A bounded number of rows by their keys, whatever the log holds.
+
+use crate::core::{Handle, Namespace, Outcome, SchedulerFilter, Seq, Spec, TaskId};
+use crate::journal::{
+    JournalError, Reader,
+    encoding::Stamp,
+    read::task_pages::tasks_in,
+    rows::{completion::at, from_row},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+use uuid::Uuid;
+
+/// Other schedulers that are looked at.
+const OTHERS: usize = 24;
+/// Rows of the scheduler's own events, and of the others'.
+const ROWS: (i32, i32) = (24, 6);
+/// Events of a row, and of the scheduler's own and of each other one.
+const EVENTS_OF_ROW: i32 = 400;
+const EVENTS: (usize, usize) = (800, 80);
+
+/// A task that has ended, as far as its last attempt ran.
+#[derive(Clone, Debug)]
+pub struct EndedAttempt {
+    /// What it was submitted with.
+    pub spec: Arc<Spec>,
+    /// A hash of its statement; `None`: it has none.
+    pub text: Option<u64>,
+    /// From its start to its end.
+    pub lasted: Duration,
+    /// It failed or ran out of time.
+    pub failed: bool,
+    /// Attempts before its last one.
+    pub earlier: u32,
+}
+
+/// The last events of a row.
+struct Row {
+    handle: Uuid,
+    min_seq: i64,
+    count: i32,
+    started_at: Option<Stamp>,
+    ended_at: Stamp,
+    seq: Option<Vec<i64>>,
+    outcome: Option<Vec<i16>>,
+    attempt: Option<Vec<i32>>,
+    started: Option<Vec<i64>>,
+    ended: Option<Vec<i64>>,
+}
+
+from_row!(Row {
+    handle,
+    min_seq,
+    count,
+    started_at,
+    ended_at,
+    seq,
+    outcome,
+    attempt,
+    started,
+    ended
+});
+
+/// When one task ran.
+struct End {
+    seq: Seq,
+    lasted: Duration,
+    failed: bool,
+    earlier: u32,
+}
+
+const RECENT_ENDS: &str = "-- recent_ends
+     select c.*
+     from unnest($2::uuid[], $3::int4[]) with ordinality as w (handle, rows, place)
+     cross join lateral (
+         select c.handle, c.first_done_no, c.min_seq + s.skipped as min_seq,
+             c.count - s.skipped as count, c.started_at, c.ended_at,
+             c.seq[s.skipped + 1 :] as seq,
+             c.outcome[s.skipped + 1 :] as outcome,
+             c.attempt[s.skipped + 1 :] as attempt,
+             c.started[s.skipped + 1 :] as started,
+             c.ended[s.skipped + 1 :] as ended
+         from completion c
+         cross join lateral (select greatest(c.count - $4, 0) as skipped) s
+         where c.shard = $1 and c.handle = w.handle
+         order by c.first_done_no desc
+         limit w.rows
+     ) c
+     order by w.place, c.first_done_no desc";
+
+/// As the summaries of tasks are read: of many tasks of a row it is unpacked once.
+const TEXT_HASHES: &str = "-- text_hashes
+with wanted as materialized (
+    select w.handle, w.seq, (
+        select max(b.first_seq)
+        from submission b
+        where b.shard = $1 and b.handle = w.handle and b.first_seq <= w.seq
+    ) as first_seq
+    from unnest($2::uuid[], $3::int8[]) as w (handle, seq)
+), rows as materialized (
+    select w.handle, w.first_seq, array_agg(w.seq) as seqs
+    from wanted w
+    where w.first_seq is not null
+    group by w.handle, w.first_seq
+)
+select r.handle, t.seq, md5(substring(s.bodies from b.start + 1 for s.body_ends[i.at] - b.start)) as hash
+from rows r
+cross join lateral (
+    select s.count, s.kind, s.body_ends,
+        case when cardinality(r.seqs) > 4 then s.bodies || ''::bytea else s.bodies end as bodies
+    from submission s
+    where s.shard = $1 and s.handle = r.handle and s.first_seq = r.first_seq
+    offset 0
+) s
+cross join lateral unnest(r.seqs) as t (seq)
+cross join lateral (select (t.seq - r.first_seq + 1)::int4 as at) i
+cross join lateral (select coalesce(s.body_ends[i.at - 1], 0) as start) b
+where i.at <= s.count and coalesce(s.kind[i.at], 1) = 1";
+
+struct TextHash {
+    handle: Uuid,
+    seq: i64,
+    hash: Option<String>,
+}
+
+from_row!(TextHash { handle, seq, hash });
+
+impl Reader {
+    /// The last tasks that ended of a scheduler and of the latest ones of its namespace. What was
+    /// cancelled, never started or was lost says nothing of how long a task lasts.
+    pub async fn ended_attempts(
+        &self,
+        namespace: &Namespace,
+        handle: Handle,
+    ) -> Result<Vec<EndedAttempt>, JournalError> {
+        let filter = SchedulerFilter::default();
+        let latest = self.schedulers(namespace, &filter, None, OTHERS).await?;
+        let others = latest.images.iter().map(|image| image.handle);
+        let others = others.filter(|other| *other != handle);
+        let handles: Vec<Handle> = std::iter::once(handle).chain(others).collect();
+        let ends = self.recent_ends(&handles).await?;
+        let tasks = ends.iter().flat_map(|(handle, ends)| {
+            let handle = *handle;
+            ends.iter().map(move |end| TaskId {
+                handle,
+                seq: end.seq,
+            })
+        });
+        let texts = self.text_hashes(&tasks.collect::<Vec<_>>()).await?;
+        let mut all = Vec::new();
+        for (handle, ends) in ends {
+            let specs = self.specs_of(handle, &ends).await?;
+            all.extend(ends.into_iter().filter_map(|end| {
+                let id = TaskId {
+                    handle,
+                    seq: end.seq,
+                };
+                Some(EndedAttempt {
+                    spec: specs.get(&end.seq)?.clone(),
+                    text: texts.get(&id).copied(),
+                    lasted: end.lasted,
+                    failed: end.failed,
+                    earlier: end.earlier,
+                })
+            }));
+        }
+        Ok(all)
+    }
+
+    async fn recent_ends(
+        &self,
+        handles: &[Handle],
+    ) -> Result<Vec<(Handle, Vec<End>)>, JournalError> {
+        let uuids: Vec<Uuid> = handles.iter().map(|handle| handle.uuid()).collect();
+        let rows = (0..handles.len()).map(|at| if at == 0 { ROWS.0 } else { ROWS.1 });
+        let rows: Vec<i32> = rows.collect();
+        let rows: Vec<Row> = self
+            .read(|| {
+                sqlx::query_as(RECENT_ENDS)
+                    .bind(self.shard.0)
+                    .bind(&uuids)
+                    .bind(&rows)
+                    .bind(EVENTS_OF_ROW)
+                    .fetch_all(&self.pool)
+            })
+            .await?;
+        let mut ends: BTreeMap<Uuid, Vec<End>> = BTreeMap::new();
+        for row in &rows {
+            let of = ends.entry(row.handle).or_default();
+            of.extend((0..row.count as usize).rev().filter_map(|at| row.end(at)));
+        }
+        let of = handles.iter().enumerate().filter_map(|(at, handle)| {
+            let mut of = ends.remove(&handle.uuid())?;
+            of.truncate(if at == 0 { EVENTS.0 } else { EVENTS.1 });
+            Some((*handle, of))
+        });
+        Ok(of.collect())
+    }
+
+    async fn specs_of(
+        &self,
+        handle: Handle,
+        ends: &[End],
+    ) -> Result<HashMap<Seq, Arc<Spec>>, JournalError> {
+        let seqs: Vec<Seq> = ends.iter().map(|end| end.seq).collect();
+        let rows = self.submissions_of(handle, &seqs).await?;
+        let tasks = tasks_in(&rows, &seqs)?;
+        Ok(tasks
+            .into_iter()
+            .map(|task| (task.seq, task.spec))
+            .collect())
+    }
+
+    /// A hash of the statement of each of these tasks that has one.
+    pub async fn text_hashes(
+        &self,
+        tasks: &[TaskId],
+    ) -> Result<HashMap<TaskId, u64>, JournalError> {
+        let handles: Vec<Uuid> = tasks.iter().map(|task| task.handle.uuid()).collect();
+        let seqs: Vec<i64> = tasks.iter().map(|task| task.seq.0).collect();
+        let rows: Vec<TextHash> = self
+            .read(|| {
+                sqlx::query_as(TEXT_HASHES)
+                    .bind(self.shard.0)
+                    .bind(&handles)
+                    .bind(&seqs)
+                    .fetch_all(&self.pool)
+            })
+            .await?;
+        let hash = |row: TextHash| {
+            let task = TaskId {
+                handle: Handle::from_uuid(row.handle),
+                seq: Seq(row.seq),
+            };
+            let digits = row.hash?;
+            let hash = u64::from_str_radix(digits.get(..16)?, 16).ok()?;
+            Some((task, hash))
+        };
+        Ok(rows.into_iter().filter_map(hash).collect())
+    }
+}
+
+impl Row {
+    /// The event at `index`, if it says how long a task lasts.
+    fn end(&self, index: usize) -> Option<End> {
+        let outcome = Outcome::from_number(at(&self.outcome, index).unwrap_or(1))?;
+        let failed = match outcome {
+            Outcome::Succeeded => false,
+            Outcome::Failed | Outcome::TimedOut => true,
+            Outcome::Cancelled | Outcome::Exhausted => return None,
+        };
+        let started = match &self.started {
+            Some(started) => *started.get(index)?,
+            None => self.started_at.map_or(0, |stamp| stamp.0.0),
+        };
+        let ended = at(&self.ended, index).unwrap_or(self.ended_at.0.0);
+        Some(End {
+            seq: Seq(at(&self.seq, index).unwrap_or(self.min_seq + index as i64)),
+            lasted: Duration::from_micros(u64::try_from(ended - started).ok()?),
+            failed,
+            earlier: at(&self.attempt, index).unwrap_or(1).max(1) as u32 - 1,
+        })
+        .filter(|_| started > 0)
+    }
+}
