@@ -25,6 +25,7 @@ mod exec;
 mod exit;
 mod explain;
 mod filter;
+mod forecast;
 mod gantt;
 mod get;
 mod guard;
@@ -112,6 +113,8 @@ enum Subcommands {
     Get(get::Get),
     /// Say why a task is not running: everything that keeps it from starting, and its place
     Explain(explain::Explain),
+    /// Say when a scheduler, an order or a task will have ended, with a bound for nine of ten cases
+    Forecast(forecast::Forecast),
     /// Submit tasks once more that have ended in vain: some, or all that failed
     Retry(retry::Retry),
     /// Cancel one task, or all that have not ended and meet conditions
@@ -225,6 +228,7 @@ impl Subcommands {
             Subcommands::Attempts(command) => command.run(server).await,
             Subcommands::Get(command) => command.run(server).await,
             Subcommands::Explain(command) => command.run(server).await,
+            Subcommands::Forecast(command) => command.run(server).await,
             Subcommands::Retry(command) => command.run(server).await,
             Subcommands::Cancel(command) => command.run(server).await,
             Subcommands::Pause(command) => command.run(server).await,
