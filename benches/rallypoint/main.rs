@@ -14,6 +14,7 @@ mod churn;
 mod environment;
 mod fairness;
 mod fill;
+mod forecast;
 mod idle_jobs;
 mod jobs;
 mod latency;
@@ -157,6 +158,9 @@ enum Name {
     Aging,
     /// A transaction left open, and days created and dropped, against the same load without
     Snapshot,
+    /// The longest wait of another caller while forecasts are made of a large backlog, against the
+    /// longest while none is made
+    Forecast,
     /// The process behind the baseline of unary calls
     #[value(hide = true)]
     NullServer,
@@ -240,6 +244,7 @@ impl Bench {
             }
             Name::Aging => aging::run(most(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(most(100_000).min(100_000)).await?.into(),
+            Name::Forecast => forecast::run(most(10_000_000), runs).await?.into(),
             Name::All | Name::NullServer => bail!("{:?} measures nothing", self.name),
         })
     }

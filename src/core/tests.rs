@@ -28,6 +28,7 @@ mod resources;
 mod retried_tasks;
 mod retries;
 mod scheduler_names;
+mod snapshots;
 mod target_pauses;
 mod task_resources;
 mod time_limits;

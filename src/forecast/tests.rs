@@ -1,4 +1,5 @@
 //! Tests of forecasts, all with fixed seeds.
 
+mod answers;
 mod calibration;
 mod world;

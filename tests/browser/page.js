@@ -60,6 +60,15 @@ async function anErrorLeadsToTheLock(page, { pid }) {
   await go(page, "/", `a lock that process ${pid} holds`);
 }
 
+async function anEndIsInSightOrUnknown(page, { waiting }) {
+  await go(page, `/schedulers/${waiting}`, "When it ends");
+  await page.getByText(/Ends about|Nobody knows/).first().waitFor();
+  const slots = page.getByLabel("What if every target had so many slots");
+  await slots.fill("16");
+  await slots.press("Enter");
+  await until("the address says what is asked", async () => page.url().endsWith("?slots=16"));
+}
+
 async function filtersStandInTheAddress(page, { ended }) {
   await go(page, `/schedulers/${ended}`, "Tasks");
   await page.getByLabel("State").selectOption("failed");
@@ -164,7 +173,7 @@ async function main() {
       for (const scheme of ["light", "dark"]) await looks(await opened(browser, said, viewport, scheme), made, `${width}-${scheme}`, true);
     }
     const page = await opened(browser, said, WIDE, "light");
-    for (const check of [anErrorLeadsToTheLock, filtersStandInTheAddress, keysLeadEverywhere, actionsAreAskedForAndDone, jobsAndTargets, eventsArriveByThemselves]) {
+    for (const check of [anErrorLeadsToTheLock, anEndIsInSightOrUnknown, filtersStandInTheAddress, keysLeadEverywhere, actionsAreAskedForAndDone, jobsAndTargets, eventsArriveByThemselves]) {
       await check(page, made);
       console.log(`${check.name}: ok`);
     }

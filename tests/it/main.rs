@@ -13,6 +13,7 @@ mod executor;
 mod explain;
 mod fairness;
 mod fences;
+mod forecast;
 mod guard;
 mod harness;
 mod http;

@@ -54,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "traces",
         ],
     ),
+    ("forecast", &["core"]),
     ("peer", &["socket"]),
     ("identity", &["core"]),
     (
@@ -63,6 +64,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "clock",
             "coordinator",
             "core",
+            "forecast",
             "identity",
             "journal",
             "metrics",

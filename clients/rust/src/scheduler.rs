@@ -110,6 +110,22 @@ impl Scheduler {
         Ok(response.scheduler.unwrap_or_default())
     }
 
+    /// The same, with when its tasks will have ended. Takes longer.
+    pub async fn describe_with_forecast(
+        &self,
+    ) -> Result<(api::Scheduler, api::ForecastSchedulerResponse)> {
+        let request = api::DescribeSchedulerRequest {
+            handle: self.handle.clone(),
+            forecast: true,
+        };
+        let response: api::DescribeSchedulerResponse = self
+            .client
+            .scheduler_call("DescribeScheduler", request)
+            .await?;
+        let (scheduler, forecast) = (response.scheduler, response.forecast);
+        Ok((scheduler.unwrap_or_default(), forecast.unwrap_or_default()))
+    }
+
     /// Changes the settings named in `mask`, such as `max_parallelism`.
     pub async fn update(
         &self,

@@ -65,7 +65,6 @@ pub(super) struct World {
     pub ended: BTreeMap<Handle, Time>,
     /// When tasks have ended.
     pub done: BTreeMap<(Handle, Seq), Time>,
-    pub orders: BTreeMap<(Handle, Seq), Option<Order>>,
 }
 
 /// SQL on one target.
@@ -106,7 +105,6 @@ impl World {
             pending: BTreeMap::new(),
             ended: BTreeMap::new(),
             done: BTreeMap::new(),
-            orders: BTreeMap::new(),
         };
         world.slots(slots);
         world
@@ -147,22 +145,13 @@ impl World {
         let count: u32 = runs.iter().map(|run| run.count).sum();
         let texts = vec![&b"select 1"[..]; count as usize];
         let submit = Submit {
-            runs: runs.clone(),
+            runs,
             bodies: Packed::new(texts),
             ..Submit::none()
         };
         *self.pending.entry(handle).or_default() += i64::from(count);
-        let Reply::Submitted { first_seq, .. } = self.call(handle, Verb::Submit(Arc::new(submit)))
-        else {
-            panic!("the tasks are accepted");
-        };
-        let orders = runs
-            .iter()
-            .flat_map(|run| (0..run.count).map(|_| run.order));
-        for (at, order) in orders.enumerate() {
-            self.orders
-                .insert((handle, first_seq.plus(at as u32)), order);
-        }
+        let reply = self.call(handle, Verb::Submit(Arc::new(submit)));
+        assert!(matches!(reply, Reply::Submitted { .. }), "{reply:?}");
     }
 
     pub(super) fn snapshot(&mut self, handle: Handle) -> Snapshot {

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { action } from "../dialog.js";
 import { ago, clock, labels, millis, moment, number, span, word } from "../format.js";
 import { card, facts, figure, figures, nameOf, progress, schedulerBadges, taskLink } from "../parts.js";
+import { forecast } from "./forecast.js";
 import { taskList } from "./task_list.js";
 import { recent, timeline } from "./timeline.js";
 
@@ -12,8 +13,13 @@ export function scheduler(view) {
   const seen = { one: null, tasks: [], list: null };
   const draw = () => { if (seen.one) view.show(...page(view, seen)); };
   let dirty = true, reads = 0;
+  // It takes the server a while, and changes slowly.
+  const foresee = async () => { seen.forecast = await forecast(view, handle).catch(() => null); draw(); };
+  view.every(20000, foresee);
+  let slots = view.query.get("slots");
   view.every(1000, async () => {
     seen.one = (await view.call("SchedulerService/DescribeScheduler", { handle })).scheduler;
+    if (slots !== view.query.get("slots")) { slots = view.query.get("slots"); foresee(); }
     const active = seen.one.running + seen.one.queued + seen.one.retrying > 0;
     // The address may change while this is read.
     const asked = view.query.toString();
@@ -33,7 +39,7 @@ export function scheduler(view) {
   });
 }
 
-function page(view, { one, tasks, list }) {
+function page(view, { one, tasks, list, forecast: foreseen }) {
   const { handle } = one;
   const run = (method, more = {}) => () => view.act(`SchedulerService/${method}`, { handle, ...more });
   const title = nameOf(one);
@@ -55,6 +61,7 @@ function page(view, { one, tasks, list }) {
     figures(figure("Ended", number(one.done), `of ${number(one.submitted)} submitted`, progress(one)), figure("Running", number(one.running), limit(one)),
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "wait for nothing" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), "wait for another attempt")),
+    one.state === "SCHEDULER_STATE_RELEASED" ? null : forecast.draw(view, foreseen),
     card("Time line", timeline.note(tasks, one), null, timeline.draw(one, tasks)),
     taskList.draw(view, one, list),
     card("Settings", "", null, settings(one)),

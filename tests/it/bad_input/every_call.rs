@@ -143,6 +143,10 @@ async fn errors_of_reads(
     };
     let get = api::GetTaskRequest { id: first(handle) };
     let explain = api::ExplainTaskRequest { id: first(handle) };
+    let forecast = api::ForecastSchedulerRequest {
+        handle: handle.to_owned(),
+        ..Default::default()
+    };
     vec![
         (
             HANDLE,
@@ -163,6 +167,10 @@ async fn errors_of_reads(
         (
             TASK_HANDLE,
             error(client.explain_task(from(namespace, explain)).await),
+        ),
+        (
+            HANDLE,
+            error(client.forecast_scheduler(from(namespace, forecast)).await),
         ),
     ]
 }

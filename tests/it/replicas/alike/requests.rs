@@ -21,6 +21,7 @@ pub(super) const CALLS: [&str; 50] = [
     "SchedulerService/RetryFailed",
     "SchedulerService/GetTask",
     "SchedulerService/ExplainTask",
+    "SchedulerService/ForecastScheduler",
     "SchedulerService/ListTasks",
     "SchedulerService/ListAttempts",
     "SchedulerService/Synchronization",

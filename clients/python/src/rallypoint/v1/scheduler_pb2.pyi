@@ -13,6 +13,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from rallypoint.v1 import explain_pb2 as _explain_pb2
+from rallypoint.v1 import forecast_pb2 as _forecast_pb2
 from rallypoint.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
@@ -692,15 +693,19 @@ class DescribeSchedulerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     HANDLE_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
     handle: _builtins.str
+    forecast: _builtins.bool
+    """Say when it will have ended, as ForecastScheduler does. Takes longer."""
     def __init__(
         self,
         *,
         handle: _builtins.str = ...,
+        forecast: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecast", b"forecast", "handle", b"handle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -711,16 +716,22 @@ class DescribeSchedulerResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCHEDULER_FIELD_NUMBER: _builtins.int
+    FORECAST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scheduler(self) -> Global___Scheduler: ...
+    @_builtins.property
+    def forecast(self) -> _forecast_pb2.ForecastSchedulerResponse:
+        """If it was asked for."""
+
     def __init__(
         self,
         *,
         scheduler: Global___Scheduler | None = ...,
+        forecast: _forecast_pb2.ForecastSchedulerResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scheduler", b"scheduler"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["forecast", b"forecast", "scheduler", b"scheduler"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler", b"scheduler"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forecast", b"forecast", "scheduler", b"scheduler"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

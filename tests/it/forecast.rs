@@ -1,0 +1,184 @@
+//! ForecastScheduler on a real server: when tasks end that have ended before, and that it says when
+//! nobody knows. No test waits for the time that was forecast.
+
+use crate::harness::{
+    process::PROGRAM,
+    server::{Server, Setup},
+    work::{Work, noop, sleep},
+};
+use rallypoint_client::api::{
+    ForecastEnd, ForecastSchedulerRequest, ForecastUnknownReason as Unknown, SchedulerSettings,
+};
+use serde_json::Value;
+use std::process::Command;
+use tonic::Code;
+
+fn late(work: Work) -> Work {
+    work.order(200)
+}
+
+fn reasons(end: Option<&ForecastEnd>) -> Vec<Unknown> {
+    let end = end.expect("something is unfinished");
+    end.unknown.iter().map(|one| one.reason()).collect()
+}
+
+fn seconds(end: Option<&ForecastEnd>) -> (i64, i64) {
+    let end = end.expect("something is unfinished");
+    let of = |at: Option<prost_types::Timestamp>| at.expect("it is known").seconds;
+    (of(end.p50), of(end.p90))
+}
+
+/// A server whose log has seen some tasks of 20 ms end.
+async fn server() -> Server {
+    let server = Server::with(Setup {
+        slots: 2,
+        ..Setup::default()
+    })
+    .await;
+    let before = server.open(SchedulerSettings::default()).await;
+    before.submit(sleep(20).times(30)).await;
+    before.all_done().await;
+    server
+}
+
+#[tokio::test]
+async fn tasks_like_those_that_have_ended_have_an_end_in_sight() {
+    let server = server().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut gate = server.gate().await;
+    // Two of them keep both slots, and nobody knows of them how long.
+    scheduler.submit([gate.task(), gate.task()]).await;
+    gate.reached_by(2).await;
+    let many = sleep(20).order(100).times(20_000).into_iter();
+    for call in many.collect::<Vec<_>>().chunks(10_000) {
+        scheduler.submit(call.to_vec()).await;
+    }
+    scheduler.submit(late(sleep(20)).times(1_000)).await;
+    let with = |slots: Option<i32>| ForecastSchedulerRequest {
+        seqs: vec![3, 20_002],
+        slots,
+        ..Default::default()
+    };
+    let answer = scheduler.scheduler.forecast(with(None)).await;
+    let answer = answer.expect("a forecast");
+    assert_eq!(answer.unfinished, 21_002);
+    let orders: Vec<Option<i64>> = answer.orders.iter().map(|one| one.order).collect();
+    assert_eq!(orders, [None, Some(100), Some(200)]);
+    let (first, last) = (&answer.orders[1].end, &answer.orders[2].end);
+    let (p50, p90) = seconds(first.as_ref());
+    assert!(p50 <= p90 && p90 <= seconds(last.as_ref()).1);
+    // 20 000 tasks in two slots, as long as those that have ended.
+    let ahead = p50 - answer.as_of.expect("a time").seconds;
+    let mean = answer.basis[0].mean.expect("a duration");
+    let expected = 10_000.0 * (mean.seconds as f64 + f64::from(mean.nanos) / 1e9);
+    let off = (ahead as f64 / expected - 1.0).abs();
+    assert!(off < 0.2, "in {ahead} s, not {expected}");
+    let (early, end_of_order) = (&answer.tasks[0].end, &answer.tasks[1].end);
+    assert!(seconds(early.as_ref()).0 < seconds(end_of_order.as_ref()).0);
+    assert!(answer.basis.iter().any(|basis| basis.seen >= 30));
+    assert!(answer.runs >= 30 && !answer.omissions.is_empty());
+    let more = scheduler.scheduler.forecast(with(Some(16))).await;
+    let more = more.expect("a forecast");
+    assert!(more.slots.iter().all(|slots| slots.slots == 16));
+    let sooner = seconds(more.orders[1].end.as_ref()).0 - more.as_of.expect("a time").seconds;
+    assert!(sooner * 3 < ahead, "{sooner} s with 16 slots");
+    gate.open().await;
+    scheduler.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_unknown_with_its_reason() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let ask = |seqs: Vec<i64>| ForecastSchedulerRequest {
+        seqs,
+        ..Default::default()
+    };
+    let nothing = scheduler.scheduler.forecast(ask(vec![])).await;
+    let nothing = nothing.expect("a forecast");
+    assert_eq!((nothing.unfinished, nothing.end), (0, None));
+    assert_eq!(nothing.text, "nothing is unfinished");
+    let mut gate = server.gate().await;
+    scheduler.submit([gate.task(), noop().order(1)]).await;
+    gate.reached_by(1).await;
+    let answer = scheduler.scheduler.forecast(ask(vec![1])).await;
+    let answer = answer.expect("a forecast");
+    assert_eq!(reasons(answer.end.as_ref()), [Unknown::TooFewSeen]);
+    assert_eq!(reasons(answer.tasks[0].end.as_ref()), [Unknown::TooFewSeen]);
+    assert!(answer.text.contains("too few"), "{}", answer.text);
+    scheduler.scheduler.pause().await.expect("paused");
+    scheduler.submit([noop().order(2)]).await;
+    let described = scheduler.scheduler.describe_with_forecast().await;
+    let (view, answer) = described.expect("described");
+    assert!(view.paused);
+    let found = reasons(answer.end.as_ref());
+    assert_eq!(found, [Unknown::Paused, Unknown::TooFewSeen]);
+    gate.open().await;
+    scheduler.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn a_bad_question_is_refused_with_the_field_at_fault() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    scheduler.submit([noop()]).await;
+    let wrong = ForecastSchedulerRequest {
+        seqs: vec![0],
+        slots: Some(0),
+        slots_of_targets: [("nowhere".to_owned(), 4)].into(),
+        ..Default::default()
+    };
+    let refused = scheduler.scheduler.forecast(wrong).await;
+    let refused = refused.expect_err("it is refused");
+    let fields = refused.violations.iter().map(|(field, _)| field.as_str());
+    let fields: Vec<&str> = fields.collect();
+    for field in ["seqs[0]", "slots", "slots_of_targets"] {
+        assert!(fields.contains(&field), "{fields:?}");
+    }
+    let unknown = ForecastSchedulerRequest {
+        seqs: vec![2],
+        ..Default::default()
+    };
+    let refused = scheduler.scheduler.forecast(unknown).await;
+    let refused = refused.expect_err("there is no second task");
+    assert_eq!(refused.code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn the_command_says_what_the_server_says() {
+    let server = server().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut gate = server.gate().await;
+    scheduler.submit([gate.task(), gate.task()]).await;
+    gate.reached_by(2).await;
+    scheduler.submit(sleep(20).order(100).times(500)).await;
+    let (url, handle) = (server.url.clone(), scheduler.handle().to_owned());
+    let run = move |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["--server", &url, "forecast"]).args(arguments);
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = tokio::task::spawn_blocking(move || {
+        [
+            run(&[&handle]),
+            run(&[&handle, "--order", "100"]),
+            run(&[&format!("{handle}/7"), "--slots", "8"]),
+            run(&[&handle, "--order", "100", "-o", "json"]),
+        ]
+    });
+    let [all, order, task, json] = said.await.expect("all of them end");
+    assert!(all.contains("502 unfinished"), "{all}");
+    for one in [&order, &task] {
+        assert!(
+            one.contains("ends about") && one.contains("nine of ten"),
+            "{one}"
+        );
+    }
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["orders"][0]["unfinished"], 500);
+    assert!(json["orders"][0]["end"]["p90"].is_string());
+    gate.open().await;
+    scheduler.cancel_everything().await;
+}
