@@ -104,6 +104,8 @@ pub enum Omission {
     Beyond(i64),
     /// Tasks were run by the dozen, up to so many as one.
     Grouped(u32),
+    /// Tasks without a session are taken to end at once.
+    AtOnce,
     /// How long tasks of other schedulers last is known from their averages alone.
     OthersByAverage(usize),
 }

@@ -20,6 +20,8 @@ pub struct Observation {
     pub failed: bool,
     /// Attempts of its task before it.
     pub earlier: u32,
+    /// For how long its slot had run nothing before, as far as that is known.
+    pub gap: Option<Duration>,
 }
 
 /// What tasks have in common.
@@ -52,15 +54,22 @@ pub(super) struct Group {
 pub struct Observations {
     pub(super) groups: Vec<Group>,
     by_likeness: FxHashMap<Likeness, usize>,
+    /// How long a slot takes from the end of a task to the start of the next one, in seconds.
+    pub(super) turnaround: f64,
 }
 
 impl Observations {
     /// Sorts what was seen by what it has in common.
     pub fn new(seen: impl IntoIterator<Item = Observation>) -> Self {
-        let mut all = Observations::default();
+        let (mut all, mut gaps) = (Observations::default(), Vec::new());
         for one in seen {
             all.add(&one);
+            gaps.extend(one.gap);
         }
+        // Where there was nothing to do the gap is longer: a low quantile has none of that.
+        gaps.sort_unstable();
+        let low = gaps.get(gaps.len() / 4);
+        all.turnaround = low.map_or(0.0, Duration::as_secs_f64);
         all.groups.iter_mut().for_each(Group::sum_up);
         all
     }

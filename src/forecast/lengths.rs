@@ -56,6 +56,11 @@ impl<'a> Lengths<'a> {
         }
     }
 
+    /// How long a slot takes from one task to the next, in seconds.
+    pub(super) fn turnaround(&self) -> f64 {
+        self.classes.observations().turnaround
+    }
+
     /// A task that begins; `None`: nobody knows how long it lasts.
     pub(super) fn of_task(&mut self, class: ClassId, rng: &mut SmallRng) -> Option<Length> {
         let (group, factor) = match self.classes.sources[class] {

@@ -236,10 +236,13 @@ impl<'a> Replay<'a> {
         if handle == own.image.handle && self.wanted.tasks.iter().any(|(of, _)| *of == first) {
             self.begun.insert(first, self.now);
         }
-        let Some(length) = length else {
+        let Some(mut length) = length else {
             self.found.unknown.extend(classes);
             return;
         };
+        if assignment.spec.work.has_session() {
+            length.seconds += self.lengths.turnaround() * f64::from(tasks);
+        }
         self.found.slot_seconds += length.seconds;
         let outcome = outcome(&length, tasks, own.image.settings.on_failure);
         let limit = assignment.time_limit.filter(|_| tasks == 1);

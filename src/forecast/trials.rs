@@ -243,10 +243,15 @@ impl<'a> Trials<'a> {
         let scheduler = &self.snapshot.scheduler;
         let others = self.snapshot.others.len();
         let largest = self.units.largest();
+        let at_once = self.units.own().spans.iter();
+        let at_once = at_once
+            .map(|span| &span.spec.work)
+            .any(|work| !work.has_session());
         let all = [
             (scheduler.assumed > 0).then_some(Omission::Assumed(scheduler.assumed)),
             (scheduler.beyond > 0).then_some(Omission::Beyond(scheduler.beyond)),
             (largest > 1).then_some(Omission::Grouped(largest)),
+            at_once.then_some(Omission::AtOnce),
             (others > 0).then_some(Omission::OthersByAverage(others)),
         ];
         all.into_iter().flatten().collect()

@@ -272,6 +272,7 @@ pub(super) fn history(
         lasted: Duration::from_secs_f64(laws[kind].draw(rng)),
         failed: failing > 0.0 && rng.random_bool(failing),
         earlier: 0,
+        gap: None,
     };
     (0..count).map(one).collect()
 }

@@ -36,6 +36,8 @@ pub struct EndedAttempt {
     pub failed: bool,
     /// Attempts before its last one.
     pub earlier: u32,
+    /// For how long its slot had run nothing since another task of the scheduler.
+    pub gap: Option<Duration>,
 }
 
 /// The last events of a row.
@@ -50,6 +52,7 @@ struct Row {
     attempt: Option<Vec<i32>>,
     started: Option<Vec<i64>>,
     ended: Option<Vec<i64>>,
+    slot: Option<Vec<i32>>,
 }
 
 from_row!(Row {
@@ -62,15 +65,19 @@ from_row!(Row {
     outcome,
     attempt,
     started,
-    ended
+    ended,
+    slot
 });
 
-/// When one task ran.
+/// When and where one task ran, in microseconds.
 struct End {
     seq: Seq,
-    lasted: Duration,
+    slot: i32,
+    started: i64,
+    ended: i64,
     failed: bool,
     earlier: u32,
+    gap: Option<Duration>,
 }
 
 const RECENT_ENDS: &str = "-- recent_ends
@@ -83,7 +90,8 @@ const RECENT_ENDS: &str = "-- recent_ends
              c.outcome[s.skipped + 1 :] as outcome,
              c.attempt[s.skipped + 1 :] as attempt,
              c.started[s.skipped + 1 :] as started,
-             c.ended[s.skipped + 1 :] as ended
+             c.ended[s.skipped + 1 :] as ended,
+             c.slot[s.skipped + 1 :] as slot
          from completion c
          cross join lateral (select greatest(c.count - $4, 0) as skipped) s
          where c.shard = $1 and c.handle = w.handle
@@ -162,9 +170,10 @@ impl Reader {
                 Some(EndedAttempt {
                     spec: specs.get(&end.seq)?.clone(),
                     text: texts.get(&id).copied(),
-                    lasted: end.lasted,
+                    lasted: micros(end.ended - end.started),
                     failed: end.failed,
                     earlier: end.earlier,
+                    gap: end.gap,
                 })
             }));
         }
@@ -196,6 +205,7 @@ impl Reader {
         let of = handles.iter().enumerate().filter_map(|(at, handle)| {
             let mut of = ends.remove(&handle.uuid())?;
             of.truncate(if at == 0 { EVENTS.0 } else { EVENTS.1 });
+            note_gaps(&mut of);
             Some((*handle, of))
         });
         Ok(of.collect())
@@ -260,10 +270,30 @@ impl Row {
         let ended = at(&self.ended, index).unwrap_or(self.ended_at.0.0);
         Some(End {
             seq: Seq(at(&self.seq, index).unwrap_or(self.min_seq + index as i64)),
-            lasted: Duration::from_micros(u64::try_from(ended - started).ok()?),
+            slot: at(&self.slot, index).unwrap_or(0),
+            started,
+            ended,
             failed,
             earlier: at(&self.attempt, index).unwrap_or(1).max(1) as u32 - 1,
+            gap: None,
         })
-        .filter(|_| started > 0)
+        .filter(|_| started > 0 && ended >= started)
     }
+}
+
+/// How long each slot was free between two tasks. Slots of other replicas have the same numbers:
+/// what overlaps was not on the same one.
+fn note_gaps(ends: &mut [End]) {
+    ends.sort_by_key(|end| (end.slot, end.started));
+    for at in 1..ends.len() {
+        let before = (ends[at - 1].slot, ends[at - 1].ended);
+        let end = &mut ends[at];
+        if before.0 == end.slot && end.slot > 0 && before.1 <= end.started {
+            end.gap = Some(micros(end.started - before.1));
+        }
+    }
+}
+
+fn micros(us: i64) -> Duration {
+    Duration::from_micros(us.max(0) as u64)
 }

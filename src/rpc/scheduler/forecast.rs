@@ -122,6 +122,7 @@ fn observation(ended: EndedAttempt) -> Observation {
         lasted: ended.lasted,
         failed: ended.failed,
         earlier: ended.earlier,
+        gap: ended.gap,
     }
 }
 

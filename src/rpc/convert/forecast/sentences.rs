@@ -81,6 +81,7 @@ pub(super) fn omission(omission: &Omission) -> String {
         }
         Omission::Beyond(tasks) => format!("{tasks} tasks are left out"),
         Omission::Grouped(tasks) => format!("up to {tasks} tasks in a row were run as one"),
+        Omission::AtOnce => "noops are taken to need no time".into(),
         Omission::OthersByAverage(others) => format!(
             "of {others} other schedulers in the same slots it knows what is submitted now, and how \
              long tasks last on average"

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 50] = [
+pub(super) const CALLS: [&str; 51] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
