@@ -13,9 +13,9 @@ pub(crate) fn is_here(host: &str) -> bool {
 
 /// How to connect to the database at `url`. Where neither the URL nor PGSSLMODE says how TLS is
 /// used, it is as [`is_here`] says: verified (`verify-full`), or on this machine used if it is
-/// there. Fails as the driver does when the URL is malformed.
+/// there. Fails as the driver does when the URL is malformed, and repeats nothing of it.
 pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let options: PgConnectOptions = url.parse()?;
+    let options: PgConnectOptions = url.parse().map_err(without_values)?;
     let parsed = Url::parse(url).ok();
     let mut parameters = parsed.iter().flat_map(Url::query_pairs);
     let is_said = parameters.any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"))
@@ -32,6 +32,17 @@ fn says_how(mode: Option<&str>) -> bool {
     mode.is_some_and(|mode| mode.parse::<PgSslMode>().is_ok())
 }
 
+/// What the driver says of a URL, without the values that it quotes: one of them may be a secret in
+/// the wrong place.
+fn without_values(error: sqlx::Error) -> sqlx::Error {
+    let said = match &error {
+        sqlx::Error::Configuration(cause) => cause.to_string(),
+        other => other.to_string(),
+    };
+    let outside: Vec<&str> = said.split('"').step_by(2).map(str::trim).collect();
+    sqlx::Error::Configuration(outside.join(" ").into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +53,19 @@ mod tests {
         for mode in [None, Some(""), Some("verify_full")] {
             assert!(!says_how(mode), "{mode:?}");
         }
+    }
+
+    #[test]
+    fn a_fault_is_told_without_the_value() {
+        let said = |url: &str| options_of(url).expect_err(url).to_string();
+        let shown = said("postgres://u@db/d?sslmode=s3cret");
+        assert!(shown.contains("unknown value for `ssl_mode`"), "{shown}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+        let shown = said("postgres://u:s3cret@db:port/d");
+        assert!(
+            shown.contains("port") && !shown.contains("s3cret"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -30,5 +30,5 @@ pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use gateway::Hosts;
 pub(crate) use server::{Config, MAX_CONNECTIONS, peer_routes, serve};
 pub(crate) use starting::serve_unready;
-pub(crate) use status::executions::StatusSource;
+pub(crate) use status::{executions::StatusSource, slots::Slots};
 pub(crate) use validate::{Allowed, Targets};

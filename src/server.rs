@@ -13,6 +13,7 @@ pub(crate) mod pg_cron;
 pub(crate) mod pg_timetable;
 pub(crate) mod private_postgres;
 pub(crate) mod reload;
+pub(crate) mod scaler;
 pub(crate) mod scrape;
 pub(crate) mod session_registration;
 pub(crate) mod shutdown;
@@ -39,12 +40,13 @@ use crate::{
     metrics::Metrics,
     peer::{Accept, PeerConfig, Port},
     postgres::PrivatePostgres,
-    rpc::{self, Audit},
+    rpc::{self, Audit, Slots},
     traces::Traces,
 };
 use admin::Admin;
 use anyhow::Context;
 use reload::Reload;
+use scaler::Scaler;
 use scrape::Scrape;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, signal::unix::Signal, sync::Semaphore};
@@ -116,7 +118,8 @@ async fn run(
         metrics: admin.metrics.clone(),
         hosts: doors(&config).1,
     };
-    admin.started(running.scrape(&rpc));
+    let scaler = running.scaler(&rpc);
+    admin.started(running.scrape(&rpc), scaler);
     let watched = config.config_file.zip(hangups);
     running.reload = watched.map(|(file, hangups)| Reload {
         from_file: file.names_among(&config.targets),
@@ -250,6 +253,14 @@ impl Running {
         let (coordinator, name) = (&self.coordinator, self.replica.name.clone());
         let reader = coordinator.journal().reader();
         Audit::start(reader, coordinator.clock().clone(), name, metrics)
+    }
+
+    /// Tells an autoscaler how many executors there should be.
+    fn scaler(&self, rpc: &rpc::Config) -> Scaler {
+        Scaler {
+            slots: Slots::new(&self.coordinator, rpc.peers.clone()),
+            executor: self.executor.clone(),
+        }
     }
 
     /// Where a scrape reads levels.

@@ -68,6 +68,12 @@ impl Server {
 
     /// Connects, and says nothing of the caller but what proves who it is.
     pub(super) async fn connect(&self) -> Result<Client, CliError> {
+        if self.address.contains('@') {
+            // It is not repeated: what stands before it may be a password.
+            let what = "--server (RALLYPOINT_SERVER): an address has no user and no password";
+            let next = "write it like https://HOST:PORT; --token-file says who calls";
+            return Err(CliError::usage(what).next(next));
+        }
         let timeout = self.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
         let tls = self.credentials.tls(&self.address)?;
         let connected = Client::connect_by(&tls, &self.address, timeout).await;

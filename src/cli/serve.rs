@@ -265,8 +265,13 @@ fn host_name() -> String {
     }
 }
 
+/// Parts of libraries that log, for debugging, what callers send: what RUST_LOG says does not count.
+const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
+
 fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let quoting = QUOTING.iter().filter_map(|target| target.parse().ok());
+    let filter = quoting.fold(filter, EnvFilter::add_directive);
     // What the log cannot be told is lost; an error of stderr would be written to stderr.
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -227,6 +227,8 @@ pub struct CoreStatus {
     pub lags: Vec<(Work, Duration)>,
     /// Slots: kind, total, busy, reserved.
     pub slots: Vec<(Work, u32, u32, u32)>,
+    /// By kind of slot: tasks that would start at once if there were slots enough.
+    pub startable: Vec<(Work, i64)>,
     /// Submission time of the oldest task that may run.
     pub oldest_queued: Option<Time>,
     /// Tasks that have ended in this core.

@@ -29,6 +29,7 @@ pub struct SlotMetrics {
     pub total: Level<2>,
     pub busy: Level<2>,
     pub reserved: Level<2>,
+    pub startable: Level<2>,
     pub fairness_lag: Level<2>,
 }
 
@@ -103,6 +104,12 @@ impl SlotMetrics {
                 "rallypoint_slots_reserved",
                 OF_WORK,
                 "Free slots kept for schedulers that run nothing.",
+            ),
+            startable: to.gauges(
+                "rallypoint_startable_tasks",
+                OF_WORK,
+                "Tasks that would start at once if there were slots enough: what more executors \
+                 are good for.",
             ),
             fairness_lag: to.gauges(
                 "rallypoint_fairness_lag_seconds",

@@ -3,6 +3,7 @@
 
 pub(crate) mod executions;
 pub(crate) mod readiness;
+pub(crate) mod slots;
 mod task_notes;
 mod visibility;
 
@@ -256,19 +257,29 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         ended: core.ended,
         failed: core.failed,
     });
-    let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
-        kind: Some(slot_kind(work)),
-        total: *total as i32,
-        busy: *busy as i32,
-        reserved: *reserved as i32,
-    };
-    status.slots = core.slots.iter().map(slot).collect();
+    status.slots = slots_of(core);
     status.paused_targets = core.pauses.iter().map(paused_target).collect();
     status.claims = Some(api::ClaimCounts {
         holds: core.claims.holds as i64,
         waiting: core.claims.waiting as i64,
     });
     status.jobs = Some(convert::job_counts(&core.jobs));
+}
+
+/// The slots of every kind.
+fn slots_of(core: &CoreStatus) -> Vec<api::SlotStatus> {
+    let startable = |work: &Work| {
+        let found = core.startable.iter().find(|(kind, _)| kind == work);
+        found.map_or(0, |(_, count)| *count)
+    };
+    let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
+        kind: Some(slot_kind(work)),
+        startable: startable(work),
+        total: *total as i32,
+        busy: *busy as i32,
+        reserved: *reserved as i32,
+    };
+    core.slots.iter().map(slot).collect()
 }
 
 fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {

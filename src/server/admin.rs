@@ -1,10 +1,14 @@
-//! The port for operators: metrics, and whether the process lives and serves. Plain HTTP without
-//! identities, since the probes of Kubernetes and many collectors know nothing else: it shows
-//! counts and the names of targets, changes nothing, and is for an address that only they reach.
+//! The port for operators: metrics, whether the process lives and serves, and how many executors
+//! there should be (`scaler.rs`). Plain HTTP without identities, since the probes of Kubernetes and
+//! many collectors know nothing else: it shows counts and the names of targets, changes nothing,
+//! and is for an address that only they reach.
 //!
 //! It answers from the start on, also while the coordination database is waited for.
 
-use super::scrape::Scrape;
+use super::{
+    scaler::{self, Scaler},
+    scrape::Scrape,
+};
 use crate::{metrics::Metrics, peer::network};
 use axum::{
     Router,
@@ -21,6 +25,7 @@ use hyper_util::{
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
+    pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -37,6 +42,10 @@ const MAX_CONNECTIONS: usize = 64;
 const MAX_PER_ADDRESS: usize = 16;
 /// How long a connection may take to send the headers of its next request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Calls at a time on a connection, and bytes of their headers.
+const MAX_STREAMS: u32 = 16;
+const MAX_HEADER_BYTES: u32 = 16 << 10;
+const KEEPALIVE: Duration = Duration::from_secs(20);
 /// The longest life of a connection.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 /// Pause after an accept failed.
@@ -79,13 +88,21 @@ pub(super) struct Admin {
     pub metrics: Metrics,
     /// Where levels are read; not yet known while the database is waited for.
     source: Arc<OnceLock<Scrape>>,
+    /// Likewise.
+    scaler: Arc<OnceLock<Scaler>>,
 }
 
 impl Admin {
     /// From now on scrapes show what these parts say.
-    pub(super) fn started(&self, source: Scrape) {
+    pub(super) fn started(&self, source: Scrape, scaler: Scaler) {
         // A server starts once.
         let _ = self.source.set(source);
+        let _ = self.scaler.set(scaler);
+    }
+
+    /// Knows how many executors there should be, once the database has been reached.
+    pub(super) fn scaler(&self) -> Option<Scaler> {
+        self.scaler.get().cloned()
     }
 
     /// Serves until the handle is dropped.
@@ -102,6 +119,7 @@ impl Admin {
             .route("/metrics", get(metrics))
             .route("/livez", get(livez))
             .route("/readyz", get(readyz))
+            .merge(scaler::routes())
             .with_state(self);
         let mut open = OpenConnections::default();
         loop {
@@ -114,10 +132,7 @@ impl Admin {
                 }
             };
             let routes = routes.clone();
-            let answered = tokio::spawn(async move {
-                // Whoever stays longer connects again.
-                let _ = timeout(MAX_CONNECTION_AGE, answer(stream, routes)).await;
-            });
+            let answered = tokio::spawn(answer(stream, routes));
             open.add(from.ip(), answered.abort_handle());
         }
     }
@@ -145,13 +160,31 @@ impl OpenConnections {
 }
 
 async fn answer(stream: TcpStream, routes: Router) {
-    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
-    let mut server = server.http1();
-    let server = server.timer(TokioTimer::new());
-    let server = server.header_read_timeout(HEADER_TIMEOUT);
+    // Which version of HTTP it is shows in the first bytes, which nothing else waits for.
+    if timeout(HEADER_TIMEOUT, stream.readable()).await.is_err() {
+        return;
+    }
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    let mut http1 = server.http1();
+    http1
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    let mut http2 = server.http2();
+    http2.timer(TokioTimer::new());
+    http2.max_concurrent_streams(MAX_STREAMS);
+    http2.max_header_list_size(MAX_HEADER_BYTES);
+    http2.keep_alive_interval(KEEPALIVE);
     let service = TowerToHyperService::new(routes);
-    let served = server.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = served.await {
+    let mut served = pin!(server.serve_connection(TokioIo::new(stream), service));
+    let served = tokio::select! {
+        served = served.as_mut() => served,
+        // Whoever stays longer connects again; what is being answered is answered.
+        () = sleep(MAX_CONNECTION_AGE) => {
+            served.as_mut().graceful_shutdown();
+            timeout(HEADER_TIMEOUT, served).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = served {
         tracing::debug!(error, "a connection to the admin address broke off");
     }
 }

@@ -168,6 +168,9 @@ impl Scrape {
             .slots
             .reserved
             .replace(of(|(_, _, _, reserved)| *reserved));
+        let startable = core.startable.iter();
+        let startable = startable.map(|(work, count)| (of_work(work), *count as f64));
+        tasks.slots.startable.replace(startable);
         let lags = core.lags.iter();
         let lags = lags.map(|(work, lag)| (of_work(work), lag.as_secs_f64()));
         tasks.slots.fairness_lag.replace(lags);

@@ -5,6 +5,7 @@ mod audit;
 mod monitoring;
 mod page;
 mod prometheus;
+mod scaler;
 mod scrape;
 mod standby;
 mod values;

@@ -3,6 +3,7 @@
 
 mod audit;
 mod callers;
+mod canary;
 mod certificates;
 mod forwarding;
 mod jwt;

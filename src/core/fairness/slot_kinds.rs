@@ -115,7 +115,7 @@ impl KindSlots {
 }
 
 impl KindId {
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }

@@ -1,12 +1,14 @@
 //! What the shard's totals hold of a scheduler, so that they can be corrected by the difference.
 
-use crate::core::{Counts, Time, Waiting};
+use crate::core::{Counts, Time, Waiting, fairness::slot_kinds::KindId};
 
 /// What of a scheduler is in the totals.
 #[derive(Debug)]
 pub(crate) struct Contribution {
     pub counts: Counts,
     pub waits: Waiting,
+    /// Tasks that would start if there were slots, by kind of slot.
+    pub startable: Vec<(KindId, i64)>,
     pub lives: bool,
     /// Its time in `oldest`; `Time::NEVER`: it is not there.
     pub oldest: Time,
@@ -17,6 +19,7 @@ impl Default for Contribution {
         Contribution {
             counts: Counts::default(),
             waits: Waiting::default(),
+            startable: Vec::new(),
             lives: false,
             oldest: Time::NEVER,
         }

@@ -35,6 +35,12 @@ impl Lines {
         self.ready.keys().copied()
     }
 
+    /// How many lines are ready, by kind of slot.
+    pub(crate) fn ready_counts(&self) -> impl Iterator<Item = (KindId, i64)> {
+        let ready = self.ready.iter();
+        ready.map(|(kind, lines)| (*kind, lines.len() as i64))
+    }
+
     /// The line whose first task is next; only if that comes before `before`.
     pub(crate) fn next(&self, kind: KindId, before: Option<Seq>) -> Option<ClaimNo> {
         let (seq, no) = self.ready.get(&kind)?.first()?;

@@ -148,6 +148,15 @@ impl Queue {
             .map(|span| span.kind)
     }
 
+    /// How many tasks of each kind may start within `start_limit` that need no resources; a kind
+    /// may come twice.
+    pub(crate) fn plain_counts(
+        &self,
+        start_limit: StartLimit,
+    ) -> impl Iterator<Item = (KindId, i64)> {
+        self.open_groups(start_limit).flat_map(Group::plain_counts)
+    }
+
     /// When the oldest task was submitted that may start within `start_limit`.
     pub(crate) fn oldest(&self, start_limit: StartLimit) -> Option<Time> {
         let fronts = |group| {

@@ -2,8 +2,9 @@
 //! many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, Outcome, SchedulerState, Shard, Time, Waiting,
-    fairness::slot_kinds::KindSlots, scheduler::Scheduler,
+    CoreStatus, Counts, Handle, Outcome, SchedulerState, Shard, Time, Waiting, Work,
+    fairness::slot_kinds::{KindId, KindSlots},
+    scheduler::Scheduler,
 };
 use std::collections::BTreeSet;
 
@@ -11,6 +12,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Totals {
     counts: Counts,
     waits: Waiting,
+    /// Tasks that would start if there were slots, by the number of their kind.
+    startable: Vec<i64>,
     /// Schedulers that are not over.
     schedulers: i64,
     /// Schedulers with tasks that may start, by the submission of the oldest one.
@@ -51,6 +54,7 @@ impl Totals {
         let waits = scheduler.waits(&new);
         let old = std::mem::replace(&mut scheduler.in_totals.waits, waits);
         self.waits.replace(&old, &waits);
+        self.update_startable(scheduler);
         let lives = scheduler.image.state != SchedulerState::Released;
         self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
         scheduler.in_totals.lives = lives;
@@ -68,7 +72,39 @@ impl Totals {
     }
 }
 
+impl Totals {
+    fn update_startable(&mut self, scheduler: &mut Scheduler) {
+        let mut by_kind = std::mem::take(&mut scheduler.in_totals.startable);
+        self.add_startable(&by_kind, -1);
+        scheduler.count_startable(&mut by_kind);
+        self.add_startable(&by_kind, 1);
+        scheduler.in_totals.startable = by_kind;
+    }
+
+    fn add_startable(&mut self, by_kind: &[(KindId, i64)], sign: i64) {
+        for (kind, count) in by_kind {
+            let at = kind.index();
+            if self.startable.len() <= at {
+                self.startable.resize(at + 1, 0);
+            }
+            self.startable[at] += sign * count;
+        }
+    }
+}
+
 impl Shard {
+    /// Tasks that would start at once if there were slots enough, by kind; none of a target that is
+    /// paused.
+    fn startable(&self) -> Vec<(Work, i64)> {
+        let of = |slots: &KindSlots| {
+            let kind = self.fair.slots.find(&slots.work)?;
+            let count = self.totals.startable.get(kind.index()).copied();
+            let count = count.filter(|count| *count > 0 && !self.is_paused(kind));
+            Some((slots.work.clone(), count.unwrap_or_default()))
+        };
+        self.fair.slots.iter().filter_map(of).collect()
+    }
+
     pub(crate) fn status(&self, now: Time) -> CoreStatus {
         let of = |slots: &KindSlots| (slots.work.clone(), slots.total, slots.busy, slots.reserve());
         let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();
@@ -80,6 +116,7 @@ impl Shard {
             waiting: self.totals.waits,
             lags: self.fair.slots.iter().map(lag).collect(),
             slots,
+            startable: self.startable(),
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
             ended: self.totals.ended,
             failed: self.totals.failed,

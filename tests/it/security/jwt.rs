@@ -50,6 +50,18 @@ impl Key {
         let key = EncodingKey::from_ec_der(&self.0.serialize_der());
         encode(&header, &claims, &key).expect("signed")
     }
+
+    /// The public parts of keys, as an issuer publishes them.
+    pub(super) fn document(keys: &[&Key]) -> String {
+        let jwk = |Key(pair, name): &&Key| {
+            // A point of P-256, uncompressed.
+            let point = pair.der_bytes();
+            let [x, y] = [&point[1..33], &point[33..65]].map(|half| URL_SAFE_NO_PAD.encode(half));
+            json!({"kty": "EC", "crv": "P-256", "kid": name, "x": x, "y": y})
+        };
+        let keys: Vec<_> = keys.iter().map(jwk).collect();
+        json!({ "keys": keys }).to_string()
+    }
 }
 
 impl Issuer {
@@ -77,14 +89,7 @@ impl Issuer {
     }
 
     pub(super) fn publish(&self, keys: &[&Key]) {
-        let jwk = |Key(pair, name): &&Key| {
-            // A point of P-256, uncompressed.
-            let point = pair.der_bytes();
-            let [x, y] = [&point[1..33], &point[33..65]].map(|half| URL_SAFE_NO_PAD.encode(half));
-            json!({"kty": "EC", "crv": "P-256", "kid": name, "x": x, "y": y})
-        };
-        let keys: Vec<_> = keys.iter().map(jwk).collect();
-        *self.document.lock().expect("a document") = json!({ "keys": keys }).to_string();
+        *self.document.lock().expect("a document") = Key::document(keys);
     }
 
     pub(super) fn rules(&self) -> String {

@@ -80,6 +80,11 @@ impl Group {
         self.lanes.iter().filter_map(Lane::front)
     }
 
+    /// How many tasks of each kind wait here that need no resources.
+    pub(crate) fn plain_counts(&self) -> impl Iterator<Item = (KindId, i64)> {
+        self.lanes.iter().map(|lane| (lane.kind, lane.count()))
+    }
+
     /// The span in which a task waits here.
     pub(crate) fn span_of(&self, seq: Seq) -> Option<&Span> {
         let plain = self.lanes.iter().find_map(|lane| lane.span_of(seq));

@@ -13,6 +13,8 @@ pub(crate) struct Lane {
     front: Option<Span>,
     /// By their first task; all of them come after `front`.
     rest: BTreeMap<Seq, Span>,
+    /// Tasks of all of them.
+    count: i64,
 }
 
 impl Lane {
@@ -21,11 +23,17 @@ impl Lane {
             kind,
             front: None,
             rest: BTreeMap::new(),
+            count: 0,
         }
     }
 
     pub(crate) fn front(&self) -> Option<&Span> {
         self.front.as_ref()
+    }
+
+    /// How many tasks wait here.
+    pub(crate) fn count(&self) -> i64 {
+        self.count
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
@@ -63,6 +71,7 @@ impl Lane {
     /// Takes in tasks newer than all others here.
     pub(crate) fn push_back(&mut self, mut span: Span) {
         step();
+        self.count += i64::from(span.count);
         let back = self.rest.last_entry().map(|entry| entry.into_mut());
         let Some(back) = back.or(self.front.as_mut()) else {
             self.front = Some(span);
@@ -80,6 +89,7 @@ impl Lane {
     /// Takes in tasks that may be older than others here.
     pub(crate) fn insert(&mut self, span: Span) {
         step();
+        self.count += i64::from(span.count);
         let later = match &mut self.front {
             None => {
                 self.front = Some(span);
@@ -95,7 +105,10 @@ impl Lane {
     pub(crate) fn take(&mut self, max: u32) -> Option<Span> {
         step();
         match &mut self.front {
-            Some(front) if front.count > max => Some(front.cut(max)),
+            Some(front) if front.count > max => {
+                self.count -= i64::from(max);
+                Some(front.cut(max))
+            }
             _ => self.take_front(),
         }
     }
@@ -126,11 +139,15 @@ impl Lane {
             .filter(|(_, span)| touches(span))
             .or_else(|| self.rest.range(first..=last).next());
         let key = *found?.0;
-        self.rest.remove(&key)
+        let span = self.rest.remove(&key)?;
+        self.count -= i64::from(span.count);
+        Some(span)
     }
 
     fn take_front(&mut self) -> Option<Span> {
         let next = self.rest.pop_first().map(|(_, span)| span);
-        mem::replace(&mut self.front, next)
+        let span = mem::replace(&mut self.front, next)?;
+        self.count -= i64::from(span.count);
+        Some(span)
     }
 }

@@ -1,0 +1,204 @@
+//! Tells an autoscaler how many executors there should be: the interface by which KEDA asks
+//! external scalers, on the port for operators.
+//!
+//! The figure is how many executors the tasks need that run or would start at once. What an order,
+//! a time, a pause, a limit or a resource holds back needs none, however much of it waits: more
+//! executors would be idle. While the owner of the shard does not answer there is no figure, and
+//! the number of executors stays as it is.
+
+mod messages;
+
+use super::admin::Admin;
+use crate::{executor::Executor, rpc::Slots};
+use axum::{Router, body::Body, extract::State, http::Request, routing::post};
+use futures_util::{Stream, stream};
+use messages::{
+    GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, MetricSpec,
+    MetricValue, ScaledObjectRef,
+};
+use rallypoint_client::api::slot_kind::Kind;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::sleep;
+use tonic::{Response, Status, server::Grpc};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+/// The only metric: executors. Each executor counts for one.
+const METRIC: &str = "executors";
+/// Which targets count, as names with spaces or commas between them; absent: all.
+const TARGETS: &str = "targets";
+/// How often a stream looks again.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_REQUEST_BYTES: usize = 64 << 10;
+
+/// Where the figure comes from.
+#[derive(Clone)]
+pub(super) struct Scaler {
+    pub slots: Slots,
+    /// Its targets and their slots are those of every executor: all have the same configuration.
+    pub executor: Executor,
+}
+
+impl std::fmt::Debug for Scaler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scaler")
+    }
+}
+
+impl Scaler {
+    /// How many executors the work needs, of the target that needs most.
+    async fn executors(&self, asked: &ScaledObjectRef) -> Result<f64, Status> {
+        let own = self.executor.targets().into_iter();
+        let own: BTreeMap<Arc<str>, u32> = own.map(|one| (one.name, one.slots)).collect();
+        let counted = counted(asked, &own)?;
+        let slots = self.slots.read().await;
+        let slots = slots.ok_or_else(no_figure)?;
+        let needed = slots.into_iter().filter_map(|slots| {
+            let Some(Kind::SqlTarget(target)) = slots.kind?.kind else {
+                return None;
+            };
+            let of_executor = own.get(&*target).filter(|_| counted.contains(&*target))?;
+            let needed = i64::from(slots.busy) + slots.startable;
+            Some(needed as f64 / f64::from(*of_executor))
+        });
+        Ok(needed.fold(0.0, f64::max))
+    }
+}
+
+/// The targets that a scaled object asks for.
+fn counted(
+    asked: &ScaledObjectRef,
+    known: &BTreeMap<Arc<str>, u32>,
+) -> Result<BTreeSet<String>, Status> {
+    let Some(names) = asked.scaler_metadata.get(TARGETS) else {
+        return Ok(known.keys().map(|name| name.to_string()).collect());
+    };
+    let names = names.split([' ', ',']).filter(|name| !name.is_empty());
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    let unknown = names.iter().find(|name| !known.contains_key(name.as_str()));
+    match (unknown, names.is_empty()) {
+        (Some(name), _) => Err(Status::invalid_argument(format!(
+            "metadata.{TARGETS}: the service has no target {name:?}: name some of those that it has"
+        ))),
+        (None, true) => Err(Status::invalid_argument(format!(
+            "metadata.{TARGETS} names no target: name some, or leave it out to count all"
+        ))),
+        (None, false) => Ok(names),
+    }
+}
+
+fn no_figure() -> Status {
+    Status::unavailable("the owner of the shard does not answer: there is no figure now")
+}
+
+/// What an autoscaler calls.
+pub(super) fn routes() -> Router<Admin> {
+    let path = |method: &str| format!("/externalscaler.ExternalScaler/{method}");
+    Router::new()
+        .route(&path("IsActive"), post(is_active))
+        .route(&path("StreamIsActive"), post(stream_is_active))
+        .route(&path("GetMetricSpec"), post(get_metric_spec))
+        .route(&path("GetMetrics"), post(get_metrics))
+}
+
+type GrpcResponse = axum::http::Response<tonic::body::Body>;
+
+fn grpc<Q, A>() -> Grpc<ProstCodec<A, Q>>
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let codec = ProstCodec::<A, Q>::default();
+    Grpc::new(codec).apply_max_message_size_config(Some(MAX_REQUEST_BYTES), None)
+}
+
+async fn is_active(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+    let answer = |asked: tonic::Request<ScaledObjectRef>| {
+        let scaler = admin.scaler();
+        async move {
+            let scaler = scaler.ok_or_else(no_figure)?;
+            let result = scaler.executors(asked.get_ref()).await? > 0.0;
+            Ok(Response::new(IsActiveResponse { result }))
+        }
+    };
+    grpc().unary(service_fn(answer), request).await
+}
+
+async fn stream_is_active(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+    let answer = |asked: tonic::Request<ScaledObjectRef>| {
+        let scaler = admin.scaler();
+        async move {
+            let scaler = scaler.ok_or_else(no_figure)?;
+            let first = scaler.executors(asked.get_ref()).await? > 0.0;
+            Ok(Response::new(changes(scaler, asked.into_inner(), first)))
+        }
+    };
+    grpc().server_streaming(service_fn(answer), request).await
+}
+
+/// Whether there is work: now, and whenever that changes.
+fn changes(
+    scaler: Scaler,
+    asked: ScaledObjectRef,
+    first: bool,
+) -> impl Stream<Item = Result<IsActiveResponse, Status>> {
+    stream::unfold(None, move |last: Option<bool>| {
+        let (scaler, asked) = (scaler.clone(), asked.clone());
+        async move {
+            let Some(last) = last else {
+                return Some((Ok(IsActiveResponse { result: first }), Some(first)));
+            };
+            loop {
+                sleep(POLL_INTERVAL).await;
+                // Without a figure nothing has changed.
+                let now = scaler.executors(&asked).await.map(|count| count > 0.0);
+                if now.as_ref().is_ok_and(|now| *now != last) {
+                    return Some((Ok(IsActiveResponse { result: !last }), Some(!last)));
+                }
+            }
+        }
+    })
+}
+
+async fn get_metric_spec(request: Request<Body>) -> GrpcResponse {
+    let answer = |_: tonic::Request<ScaledObjectRef>| async {
+        let executors = MetricSpec {
+            metric_name: METRIC.into(),
+            target_size: 1,
+            target_size_float: 1.0,
+        };
+        Ok(Response::new(GetMetricSpecResponse {
+            metric_specs: vec![executors],
+        }))
+    };
+    grpc().unary(service_fn(answer), request).await
+}
+
+async fn get_metrics(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+    let answer = |asked: tonic::Request<GetMetricsRequest>| {
+        let scaler = admin.scaler();
+        async move {
+            let asked = asked.into_inner();
+            if asked.metric_name != METRIC {
+                let what = format!("metricName: there is no metric but {METRIC:?}");
+                return Err(Status::invalid_argument(what));
+            }
+            let object = asked.scaled_object_ref.unwrap_or_default();
+            let scaler = scaler.ok_or_else(no_figure)?;
+            let executors = scaler.executors(&object).await?;
+            let value = MetricValue {
+                metric_name: METRIC.into(),
+                metric_value: executors.ceil() as i64,
+                metric_value_float: executors,
+            };
+            Ok(Response::new(GetMetricsResponse {
+                metric_values: vec![value],
+            }))
+        }
+    };
+    grpc().unary(service_fn(answer), request).await
+}
