@@ -8,12 +8,16 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs python python-test docs api-image setup setup-test setup-check
+.PHONY: help demo test check deployable advisories sbom bench campaign recheck mutants simulate calendar upgrade stubs python \
+	python-test docs api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
-	@echo 'make check      format, lints, docs, layers and sizes, manifests, proto files'
+	@echo 'make check      format, lints, docs, layers and sizes, licences and sources of libraries, manifests, proto files'
+	@echo 'make deployable whether an overlay of yours may be deployed: OVERLAY=folder'
+	@echo 'make advisories what is known of the libraries; asks the database of advisories'
+	@echo 'make sbom       what the program consists of (CycloneDX), into target/sbom'
 	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
@@ -42,9 +46,21 @@ check: setup-check
 	@cargo test --quiet --test it tidy
 	@cargo build --quiet --bin rallypoint
 	@.ci/manifests $(TARGET)
+	@.ci/deny --offline --locked --log-level error check licenses bans sources
 	@.ci/buf format --diff --exit-code
 	@.ci/buf lint
 	@.ci/buf breaking --against proto/v1.binpb
+
+deployable: setup-check
+	$(if $(OVERLAY),,$(error name the overlay: make deployable OVERLAY=folder))
+	@cargo build --quiet --bin rallypoint
+	@.ci/deployable $(OVERLAY) $(TARGET)/debug/rallypoint
+
+advisories: setup
+	@.ci/deny check advisories
+
+sbom: setup
+	@.ci/sbom $(TARGET)/sbom
 
 bench: setup
 	@cargo bench --bench rallypoint -- all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))

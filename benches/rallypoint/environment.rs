@@ -75,6 +75,11 @@ impl Environment {
         Server::start(database, &self.postgres.target_url(), more).await
     }
 
+    /// A server that knows its callers, and may not be ready yet.
+    pub(crate) async fn secured_server(&self, database: &str, more: &[&str]) -> Result<Server> {
+        Server::start_unasked(database, &self.postgres.target_url(), more).await
+    }
+
     /// URL of the target database.
     pub(crate) fn target(&self) -> String {
         self.postgres.target_url()
@@ -133,6 +138,13 @@ impl Environment {
 
 impl Server {
     async fn start(database: &str, target: &str, more: &[&str]) -> Result<Self> {
+        let server = Self::start_unasked(database, target, more).await?;
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// The same, and it may not be ready yet: only whoever says who it is can ask.
+    async fn start_unasked(database: &str, target: &str, more: &[&str]) -> Result<Self> {
         let target = format!("app={target}");
         let usual = [
             "serve",
@@ -143,9 +155,7 @@ impl Server {
             "--target",
             &target,
         ];
-        let server = Self::with(&[&usual, more].concat()).await?;
-        server.ready().await?;
-        Ok(server)
+        Self::with(&[&usual, more].concat()).await
     }
 
     /// Memory and processor time of its process.

@@ -136,10 +136,12 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) async fn open(address: &str, task: fn(u64) -> Task) -> Result<Self> {
-        let scheduler = Client::connect(address)
-            .await?
-            .open(SchedulerSettings::default())
-            .await?;
+        Tasks::by(&Client::connect(address).await?, task).await
+    }
+
+    /// As [`Tasks::open`], by a client that may have to say who it is.
+    pub(crate) async fn by(client: &Client, task: fn(u64) -> Task) -> Result<Self> {
+        let scheduler = client.open(SchedulerSettings::default()).await?;
         let stream = scheduler
             .synchronize(0, Some(until::Kind::Forever(())))
             .await?;

@@ -74,8 +74,19 @@ pub(crate) async fn drive_calls(
     calls: Vec<Vec<Task>>,
     callers: u64,
 ) -> Result<Duration> {
+    let client = Client::connect(address).await?;
+    drive_by(&client, settings, calls, callers).await
+}
+
+/// As [`drive_calls`], by a client that may have to say who it is.
+pub(crate) async fn drive_by(
+    client: &Client,
+    settings: SchedulerSettings,
+    calls: Vec<Vec<Task>>,
+    callers: u64,
+) -> Result<Duration> {
     let total: u64 = calls.iter().map(|tasks| tasks.len() as u64).sum();
-    let scheduler = Client::connect(address).await?.open(settings).await?;
+    let scheduler = client.open(settings).await?;
     let mut stream = scheduler
         .synchronize(0, Some(until::Kind::Forever(())))
         .await?;

@@ -32,6 +32,7 @@ mod report;
 mod restart;
 mod results;
 mod schedulers;
+mod secured;
 mod series;
 mod snapshot;
 mod sql;
@@ -98,6 +99,9 @@ enum Name {
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
+    /// Throughput, latency and unary calls with TLS, tokens, metrics that are scraped and sampled
+    /// traces, against a server without
+    Secured,
     /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
     /// many connections without a service
     Sql,
@@ -216,6 +220,7 @@ impl Bench {
             Name::Throughput => throughput::run(count(600_000), runs).await?.into(),
             Name::Unary => unary::run(count(100_000), runs).await?.into(),
             Name::Latency => latency::run(count(3_000), runs).await?.into(),
+            Name::Secured => secured::run(count(100_000), runs).await?.into(),
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
             Name::Locks => locks::run(most(100_000), runs).await?.into(),
             Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),

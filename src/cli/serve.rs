@@ -265,7 +265,8 @@ fn host_name() -> String {
     }
 }
 
-/// Parts of libraries that log, for debugging, what callers send: what RUST_LOG says does not count.
+/// Parts of libraries that log what callers send, when they are debugged. They do not, whatever
+/// RUST_LOG says.
 const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
 
 fn log_to_stderr(format: LogFormat) {

@@ -89,7 +89,7 @@ pub(super) struct Admin {
     /// Where levels are read; not yet known while the database is waited for.
     source: Arc<OnceLock<Scrape>>,
     /// Likewise.
-    scaler: Arc<OnceLock<Scaler>>,
+    scaler: scaler::Source,
 }
 
 impl Admin {
@@ -98,11 +98,6 @@ impl Admin {
         // A server starts once.
         let _ = self.source.set(source);
         let _ = self.scaler.set(scaler);
-    }
-
-    /// Knows how many executors there should be, once the database has been reached.
-    pub(super) fn scaler(&self) -> Option<Scaler> {
-        self.scaler.get().cloned()
     }
 
     /// Serves until the handle is dropped.
@@ -115,12 +110,13 @@ impl Admin {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "the admin address cannot be served"),
         };
+        let scaler = self.scaler.clone();
         let routes = Router::new()
             .route("/metrics", get(metrics))
             .route("/livez", get(livez))
             .route("/readyz", get(readyz))
-            .merge(scaler::routes())
-            .with_state(self);
+            .with_state(self)
+            .merge(scaler::routes(scaler));
         let mut open = OpenConnections::default();
         loop {
             let (stream, from) = match listener.accept().await {

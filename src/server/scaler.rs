@@ -8,7 +8,6 @@
 
 mod messages;
 
-use super::admin::Admin;
 use crate::{executor::Executor, rpc::Slots};
 use axum::{Router, body::Body, extract::State, http::Request, routing::post};
 use futures_util::{Stream, stream};
@@ -19,7 +18,7 @@ use messages::{
 use rallypoint_client::api::slot_kind::Kind;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::time::sleep;
@@ -95,14 +94,18 @@ fn no_figure() -> Status {
     Status::unavailable("the owner of the shard does not answer: there is no figure now")
 }
 
+/// Where the figure comes from, once the database has been reached.
+pub(super) type Source = Arc<OnceLock<Scaler>>;
+
 /// What an autoscaler calls.
-pub(super) fn routes() -> Router<Admin> {
+pub(super) fn routes(scaler: Source) -> Router {
     let path = |method: &str| format!("/externalscaler.ExternalScaler/{method}");
     Router::new()
         .route(&path("IsActive"), post(is_active))
         .route(&path("StreamIsActive"), post(stream_is_active))
         .route(&path("GetMetricSpec"), post(get_metric_spec))
         .route(&path("GetMetrics"), post(get_metrics))
+        .with_state(scaler)
 }
 
 type GrpcResponse = axum::http::Response<tonic::body::Body>;
@@ -116,9 +119,9 @@ where
     Grpc::new(codec).apply_max_message_size_config(Some(MAX_REQUEST_BYTES), None)
 }
 
-async fn is_active(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+async fn is_active(State(source): State<Source>, request: Request<Body>) -> GrpcResponse {
     let answer = |asked: tonic::Request<ScaledObjectRef>| {
-        let scaler = admin.scaler();
+        let scaler = source.get().cloned();
         async move {
             let scaler = scaler.ok_or_else(no_figure)?;
             let result = scaler.executors(asked.get_ref()).await? > 0.0;
@@ -128,9 +131,9 @@ async fn is_active(State(admin): State<Admin>, request: Request<Body>) -> GrpcRe
     grpc().unary(service_fn(answer), request).await
 }
 
-async fn stream_is_active(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+async fn stream_is_active(State(source): State<Source>, request: Request<Body>) -> GrpcResponse {
     let answer = |asked: tonic::Request<ScaledObjectRef>| {
-        let scaler = admin.scaler();
+        let scaler = source.get().cloned();
         async move {
             let scaler = scaler.ok_or_else(no_figure)?;
             let first = scaler.executors(asked.get_ref()).await? > 0.0;
@@ -178,9 +181,9 @@ async fn get_metric_spec(request: Request<Body>) -> GrpcResponse {
     grpc().unary(service_fn(answer), request).await
 }
 
-async fn get_metrics(State(admin): State<Admin>, request: Request<Body>) -> GrpcResponse {
+async fn get_metrics(State(source): State<Source>, request: Request<Body>) -> GrpcResponse {
     let answer = |asked: tonic::Request<GetMetricsRequest>| {
-        let scaler = admin.scaler();
+        let scaler = source.get().cloned();
         async move {
             let asked = asked.into_inner();
             if asked.metric_name != METRIC {

@@ -7,6 +7,7 @@ mod calendar;
 mod client;
 mod command_line;
 mod configuration;
+mod contained;
 mod crash;
 mod exactly_once;
 mod executor;

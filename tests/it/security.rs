@@ -9,6 +9,7 @@ mod forwarding;
 mod jwt;
 mod lost_rights;
 mod methods;
+mod reads;
 mod refused_once;
 mod reload;
 mod walk_through;

@@ -106,6 +106,7 @@ const JOINTS: &[&str] = &[
     "src/server/private_postgres.rs",
     "src/server/standby_warning.rs",
     "src/server/reload.rs",
+    "src/server/scaler.rs",
     "src/server/scrape.rs",
     "src/server/session_registration.rs",
     "src/server/shutdown.rs",

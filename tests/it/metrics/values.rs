@@ -189,6 +189,9 @@ async fn what_waits_for_slots_pauses_retries_and_times_is_told_apart() {
     paused.scheduler.pause().await.expect("paused");
     paused.submit([sql("select 1")]).await;
     sleep(Duration::from_millis(50)).await;
+    let s = Scrape::read(server.admin).await;
+    let startable = format!("rallypoint_startable_tasks{APP}");
+    assert_eq!(s.value(&startable), 1.0, "with another slot");
     let request = PauseTargetRequest {
         scope: Some(Scope::Target("app".into())),
         mode: PauseMode::Drain.into(),
@@ -196,6 +199,7 @@ async fn what_waits_for_slots_pauses_retries_and_times_is_told_apart() {
     };
     server.client.pause_target(request).await.expect("paused");
     let s = Scrape::read(server.admin).await;
+    s.shows(&[(&*startable, 0.0)]);
     for reason in ["slot", "not_before", "paused"] {
         let sample = format!("rallypoint_waiting_tasks{{reason=\"{reason}\"}}");
         assert_eq!(s.value(&sample), 1.0, "{reason}");

@@ -2,7 +2,11 @@
 //! room for, sockets that say nothing): others are served meanwhile, and memory is bounded.
 
 use super::half_sent::peak_kib;
-use crate::harness::{cluster::Cluster, conversation::WAIT_TIMEOUT, work::noop};
+use crate::harness::{
+    cluster::Cluster,
+    conversation::{Conversation, WAIT_TIMEOUT},
+    work::noop,
+};
 use rallypoint::server::raise_descriptor_limit;
 use rallypoint_client::api::SchedulerSettings;
 use std::time::{Duration, Instant};
@@ -112,6 +116,25 @@ fn without_window() -> impl Iterator<Item = Vec<u8>> {
     [settings(&window)].into_iter().chain(streams)
 }
 
+/// Others are served: each round on a new connection and on one that stays. Returns how long the
+/// slowest round took.
+async fn served(cluster: &Cluster, scheduler: &Conversation) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for _ in 0..50 {
+        let begun = Instant::now();
+        let round = async {
+            let fresh = cluster.client(0);
+            let listed = fresh.schedulers(Default::default()).await;
+            listed.expect("a new connection");
+            scheduler.submit([noop()]).await;
+        };
+        timeout(WAIT_TIMEOUT, round).await.expect("in time");
+        slowest = slowest.max(begun.elapsed());
+        sleep(Duration::from_millis(20)).await;
+    }
+    slowest
+}
+
 #[tokio::test]
 async fn others_are_served_whatever_is_done_to_the_protocol() {
     raise_descriptor_limit();
@@ -119,6 +142,7 @@ async fn others_are_served_whatever_is_done_to_the_protocol() {
     let address = cluster.url(0).trim_start_matches("http://").to_owned();
     let other = cluster.client(0);
     let scheduler = cluster.open(&other, SchedulerSettings::default()).await;
+    let calm = served(&cluster, &scheduler).await;
     let mut abuse = JoinSet::new();
     for _ in 0..4 {
         abuse.spawn(say(address.clone(), resets()));
@@ -139,20 +163,11 @@ async fn others_are_served_whatever_is_done_to_the_protocol() {
     let is_early = first.elapsed() < OPENING_TIMEOUT;
     let is_slow = connected > OPENING_TIMEOUT / 2;
     assert!(is_early || is_slow, "it was in nobody's way");
-    for round in 1..=50 {
-        let served = async {
-            let fresh = cluster.client(0);
-            fresh
-                .schedulers(Default::default())
-                .await
-                .expect("a new connection");
-            assert_eq!(scheduler.submit([noop()]).await, round);
-            sleep(Duration::from_millis(20)).await;
-        };
-        timeout(WAIT_TIMEOUT, served).await.expect("in time");
-    }
+    let meanwhile = served(&cluster, &scheduler).await;
+    // For whoever looks; whether it is fast is no question to a test on a machine with others.
+    println!("the slowest of 50 calls: {calm:?}, and {meanwhile:?} beside the abuse");
     let done = scheduler.all_done().await;
-    assert_eq!(done.len(), 50);
+    assert_eq!(done.len(), 100);
     let held = peak_kib(cluster.pid(0));
     assert!(held < MAX_KIB, "{held} KiB");
     abuse.shutdown().await;

@@ -241,9 +241,9 @@ async fn nonsense(service: &Service, index: usize) {
     }
 }
 
-/// Everything that somebody of another namespace, and whoever sees all of them, is told.
+/// Everything that somebody of another namespace, and whoever sees all of them, sees.
 async fn others(service: &Service, index: usize, handle: &str) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for name in ["sales", "root"] {
         let client: Client = service.client(index, name);
         let client = client.with_namespace("sales").expect("a name");
@@ -251,17 +251,17 @@ async fn others(service: &Service, index: usize, handle: &str) -> Vec<String> {
         submit(&own, vec![sql("select 1/0"), sql("selekt")])
             .await
             .expect("submitted");
-        told.push(all_done(&own).await);
+        answers.push(all_done(&own).await);
         let theirs = client.scheduler(handle);
-        told.push(text(theirs.describe().await));
-        told.push(text(theirs.task(1).await));
-        told.push(text(theirs.tasks(Default::default()).await));
-        told.push(text(submit(&theirs, vec![noop()]).await));
-        told.push(text(client.schedulers(Default::default()).await));
-        told.push(text(client.executions().await));
-        told.push(text(client.status().await));
+        answers.push(text(theirs.describe().await));
+        answers.push(text(theirs.task(1).await));
+        answers.push(text(theirs.tasks(Default::default()).await));
+        answers.push(text(submit(&theirs, vec![noop()]).await));
+        answers.push(text(client.schedulers(Default::default()).await));
+        answers.push(text(client.executions().await));
+        answers.push(text(client.status().await));
     }
-    told
+    answers
 }
 
 fn text(answer: impl Debug) -> String {
@@ -269,7 +269,7 @@ fn text(answer: impl Debug) -> String {
 }
 
 #[tokio::test]
-async fn nothing_secret_is_logged_counted_traced_or_told_to_others() {
+async fn nothing_secret_is_logged_counted_traced_or_shown_to_others() {
     let mut service = Service::start().await;
     let mut shown = Vec::new();
     for index in [0, 1] {
@@ -291,7 +291,7 @@ async fn nothing_secret_is_logged_counted_traced_or_told_to_others() {
         service.canaries.are_not_in("the log", log);
     }
     for shown in shown {
-        service.canaries.are_not_in("what others are told", &shown);
+        service.canaries.are_not_in("what others see", &shown);
     }
     assert!(service.collector.count() > 100, "tasks are traced");
     service

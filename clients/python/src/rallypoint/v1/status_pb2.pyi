@@ -302,10 +302,15 @@ class SlotStatus(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     BUSY_FIELD_NUMBER: _builtins.int
     RESERVED_FIELD_NUMBER: _builtins.int
+    STARTABLE_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     busy: _builtins.int
     reserved: _builtins.int
     """Free slots reserved for schedulers that run nothing of this kind."""
+    startable: _builtins.int
+    """Tasks that would start at once if there were slots enough: none that an order, a time, a pause or a limit holds back,
+    and of those that want a resource the next that could have it. More executors are good for these.
+    """
     @_builtins.property
     def kind(self) -> _task_pb2.SlotKind: ...
     def __init__(
@@ -315,10 +320,11 @@ class SlotStatus(_message.Message):
         total: _builtins.int = ...,
         busy: _builtins.int = ...,
         reserved: _builtins.int = ...,
+        startable: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "kind", b"kind", "reserved", b"reserved", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "kind", b"kind", "reserved", b"reserved", "startable", b"startable", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
