@@ -93,17 +93,32 @@ impl Jobs {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }
                 _ if overlap == Overlap::KeepNewest => {}
-                RunState::Retrying => {
-                    let state = match run.reason {
-                        Some(RunReason::MaxRuntime) => RunState::TimedOut,
-                        _ => RunState::Failed,
-                    };
-                    self.give_up(turn, key, state, RunReason::Replaced);
-                    self.count(turn, no, state);
-                }
+                RunState::Retrying => self.give_up_repeating(turn, key, RunReason::Replaced),
                 _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
             }
         }
+    }
+
+    /// Whether a later due time waits for the end of a run, which was being stopped already as that
+    /// came: it is not repeated in front of it.
+    pub(super) fn gives_way(&self, key: RunKey) -> bool {
+        let job = self.jobs.get(&key.job);
+        let cancels = job.is_some_and(|job| job.image.settings.overlap == Overlap::CancelRunning);
+        let waits_for_it = |run: &RunImage| {
+            run.state == RunState::Waiting && run.key.due > key.due && !run.catches_up
+        };
+        cancels && self.ordinary_runs(key.job).any(waits_for_it)
+    }
+
+    /// What becomes of a run that was to be repeated, and is not.
+    pub(super) fn give_up_repeating(&mut self, turn: &mut Turn, key: RunKey, reason: RunReason) {
+        let state = match self.runs.get(&key).and_then(|run| run.reason) {
+            Some(RunReason::MaxRuntime) => RunState::TimedOut,
+            Some(RunReason::SchedulerGone | RunReason::ClaimantLost) => RunState::Lost,
+            _ => RunState::Failed,
+        };
+        self.give_up(turn, key, state, reason);
+        self.count(turn, key.job, state);
     }
 
     /// A due time has no run.

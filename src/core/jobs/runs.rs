@@ -177,7 +177,8 @@ impl Jobs {
         };
         let may = state.is_failure()
             && rule.max.is_none_or(|max| run.attempt <= max)
-            && (is_open || !rule.within_window);
+            && (is_open || !rule.within_window)
+            && !self.gives_way(key);
         may.then_some(at)
     }
 

@@ -6,7 +6,7 @@
 //! both lines wait for each other, and a backfill comes last.
 
 use super::Jobs;
-use crate::core::{JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Turn};
+use crate::core::{JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn};
 
 impl RunImage {
     fn is_backfilled(&self) -> bool {
@@ -55,6 +55,10 @@ impl Jobs {
 
     /// The next attempt of a run is due.
     pub(super) fn repeat(&mut self, turn: &mut Turn, key: RunKey) {
+        if self.is_past_its_window(turn.now, key) {
+            self.give_up_repeating(turn, key, RunReason::WindowClosed);
+            return self.take_turns(turn, key.job);
+        }
         let is_claimed = self.is_claimed(key.job);
         match self.runs.get_mut(&key) {
             Some(run) if run.is_backfilled() && !is_claimed => {
@@ -65,6 +69,16 @@ impl Jobs {
         }
         self.record_run(turn, key);
         self.take_turns(turn, key.job);
+    }
+
+    /// Whether a run is repeated only while its window is open, and that has closed: nobody was
+    /// there for its next attempt, or the agent was stopped.
+    fn is_past_its_window(&self, now: Time, key: RunKey) -> bool {
+        let job = self.jobs.get(&key.job);
+        let rerun = job.and_then(|job| job.image.settings.rerun);
+        let is_within = rerun.is_some_and(|rerun| rerun.within_window);
+        let closes = self.runs.get(&key).and_then(|run| run.closes);
+        is_within && closes.is_some_and(|closes| closes <= now)
     }
 
     /// The run that may begin, or be claimed, now.

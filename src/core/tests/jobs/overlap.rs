@@ -51,6 +51,28 @@ fn it_takes_the_place_of_what_waits_or_runs() {
 }
 
 #[test]
+fn what_takes_too_long_as_it_comes_is_not_repeated_before_it() {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| {
+        settings.overlap = Overlap::CancelRunning;
+        settings.max_runtime = Some(Duration::from_secs(8));
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(3),
+            delay: Duration::ZERO,
+        });
+    });
+    w.seconds(10.0);
+    // It is asked to stop, and has not done so when the next one is due.
+    w.seconds(8.0);
+    w.seconds(2.0);
+    assert_eq!(w.states(), [(10, Running), (20, Waiting)]);
+    w.report(w.runs()[0], 1, crate::core::Report::Stopped);
+    let timed_out = (10, TimedOut, Some(RunReason::MaxRuntime));
+    assert_eq!(w.ends(), [timed_out, (20, Running, None)]);
+}
+
+#[test]
 fn it_runs_beside_the_earlier_one() {
     let w = after_35s(Overlap::Allow);
     assert_eq!(w.states(), [(10, Running), (20, Running), (30, Running)]);

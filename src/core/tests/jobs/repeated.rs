@@ -25,6 +25,36 @@ fn a_failed_run_is_repeated_under_its_due_time() {
 }
 
 #[test]
+fn a_run_is_repeated_while_its_window_is_open_and_not_later() {
+    let rule = RuleText::OncePer {
+        period: Period::Day,
+        after: "09:00".to_owned(),
+        before: "10:00".to_owned(),
+    };
+    for (away, end) in [
+        (3_000, (3_600, Running, None)),
+        (3_700, (3_600, Failed, Some(RunReason::WindowClosed))),
+    ] {
+        let mut w = World::new(5);
+        let mut settings = settings(rule.clone());
+        settings.rerun = Some(Rerun {
+            within_window: true,
+            max: None,
+            delay: Duration::from_secs(60),
+        });
+        w.create("a", of(settings, [order(1)]));
+        w.seconds(3_600.0);
+        w.fail_all();
+        assert_eq!(w.states(), [(3_600, Retrying)]);
+        // Nobody serves for a while.
+        w.now = w.now + Duration::from_secs(away);
+        w.take_over();
+        w.seconds(0.0);
+        assert_eq!(w.ends(), [end], "{away} s later");
+    }
+}
+
+#[test]
 fn a_run_that_takes_too_long_is_cancelled() {
     let mut w = World::new(5);
     w.job("a", 1000, |settings| {
