@@ -63,6 +63,7 @@ fn overview() -> Overview {
         total: 4,
         busy: 2,
         reserved: 0,
+        ..SlotStatus::default()
     };
     Overview {
         turn: 3,
