@@ -333,7 +333,10 @@ impl Oracle {
             return;
         }
         self.asks(at, handle, &Verb::Open(open), rows);
-        let steps = steps(&job.steps, run.from_order);
+        let mut steps = steps(&job.steps, run.from_order);
+        if !job.settings.claimed {
+            steps = knowing(&steps, run.key.due);
+        }
         let is_refused = match job.settings.claimed {
             true => !rows.accepts(handle, &steps),
             false => run.reason == Some(RunReason::Refused),
@@ -362,6 +365,15 @@ impl Oracle {
 fn is_cancelling(reason: RunReason) -> bool {
     use RunReason::{AgentStopped, Asked, MaxRuntime, Replaced};
     matches!(reason, AgentStopped | Asked | MaxRuntime | Replaced)
+}
+
+/// Tasks of a run know its due time.
+fn knowing(tasks: &Submit, due: Time) -> Arc<Submit> {
+    let mut tasks = tasks.clone();
+    for run in &mut tasks.runs {
+        Arc::make_mut(&mut run.spec).options.session.due = Some(due);
+    }
+    Arc::new(tasks)
 }
 
 /// The steps from an order on.

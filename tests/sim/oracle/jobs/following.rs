@@ -102,7 +102,7 @@ impl Oracle {
             let tasks: Vec<Arc<Submit>> = jobs
                 .into_iter()
                 .flatten()
-                .map(|job| job.on_failure.clone())
+                .map(|job| knowing(&job.on_failure, due))
                 .collect();
             self.follows(at, handle, &settings, &tasks, rows);
         }

@@ -72,9 +72,8 @@ impl Jobs {
             let after = records.runs.get(&before.key).unwrap_or(before);
             let may = match job.settings.overlap {
                 Overlap::Skip => false,
-                // One that takes too long was being stopped already, and is repeated by its job.
                 Overlap::CancelRunning => {
-                    after.reason.is_some() && after.state != RunState::Waiting
+                    after.reason.is_some() && after.state == RunState::Running
                 }
                 Overlap::KeepNewest => after.state != RunState::Waiting,
                 Overlap::QueueOne | Overlap::QueueAll | Overlap::Allow => true,
