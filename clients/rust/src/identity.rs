@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 64 << 10;
 pub struct Identity {
     /// The server asks who calls. If not, everybody may do everything.
     pub knows_callers: bool,
-    /// The name of the caller; empty: what the client presents is not valid, or it presents nothing.
+    /// The name of the caller; empty: what the client presents is not valid, or nothing.
     pub name: String,
     /// The namespace of the client's calls; empty: it has none, or several.
     pub namespace: String,
