@@ -81,7 +81,8 @@ fn draw_head(frame: &mut Frame<'_>, model: &Model, theme: Theme, area: Rect) {
     };
     let end = Piece::new(format!("{state}  {} ", clock(model.now, model.now)), tone);
     let room = usize::from(area.width).saturating_sub(end.width() + 13);
-    let start = cut(&format!("{}{who}", model.server), room);
+    let server = model.server.trim_start_matches("http://");
+    let start = cut(&format!("{server}{who}"), room);
     let (name, start) = (
         Piece::new(" rallypoint ", Tone::Strong),
         Piece::new(start, Tone::Plain),

@@ -75,7 +75,7 @@ fn a_list_is_drawn_with_its_head_its_rows_and_its_keys() {
     let mut model = model((80, 24));
     model.apply(Event::Identified(Ok(Some(identity("anna", "operator")))));
     let lines = lines(&drawn(&model, (80, 24), Theme::Coloured));
-    assert!(lines[0].starts_with(" rallypoint http://127.0.0.1:50051 · anna · shop operator"));
+    assert!(lines[0].starts_with(" rallypoint 127.0.0.1:50051 · anna · shop operator"));
     assert!(
         lines[0].trim_end().ends_with("● live  12:00:00Z"),
         "{}",
