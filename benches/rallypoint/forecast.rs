@@ -1,6 +1,6 @@
-//! What a forecast costs others: the longest that another caller waits for an answer while forecasts
-//! are made of a large backlog of which no two neighbours are alike, against the longest while none
-//! is made. And how long the forecasts themselves take.
+//! What a forecast costs others: the longest that another caller waits for an answer while
+//! forecasts are made of a large backlog of which no two neighbours are alike, against the longest
+//! while none is made. And how long the forecasts themselves take.
 //!
 //! The other caller asks for a scheduler of its own, which writes nothing: its wait is the time the
 //! loop decides for, beside what the machine itself takes.

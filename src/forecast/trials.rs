@@ -1,11 +1,12 @@
 //! Many runs, as many as there is time for, and what follows from them.
 
 use super::{
-    Basis, Forecast, Omission, OrderForecast, Question,
+    answer::{Basis, Forecast, Omission, OrderForecast},
     classes::{Classes, Source},
     durations::Observations,
     ends::{Ending, Reason},
     lengths::Lengths,
+    question::Question,
     replay::{Replay, RunEnds, Wanted},
     units::Units,
 };

@@ -3,8 +3,8 @@
 //! durations is drawn at once. Orders, and enough units for every slot, stay apart.
 
 use super::{
-    Question,
     classes::{ClassId, Classes},
+    question::Question,
 };
 use crate::core::{
     Attempt, Handle, Order, Past, RunningTasks, SchedulerImage, SchedulerSnapshot, Seq, Snapshot,

@@ -17,10 +17,8 @@ use uuid::Uuid;
 
 /// Other schedulers that are looked at.
 const OTHERS: usize = 24;
-/// Rows of the scheduler's own events, and of the others'.
-const ROWS: (i32, i32) = (24, 6);
 /// Events of a row, and of the scheduler's own and of each other one.
-const EVENTS_OF_ROW: i32 = 400;
+const EVENTS_OF_ROW: i32 = 100;
 const EVENTS: (usize, usize) = (800, 80);
 
 /// A task that has ended, as far as its last attempt ran.
@@ -82,7 +80,7 @@ struct End {
 
 const RECENT_ENDS: &str = "-- recent_ends
      select c.*
-     from unnest($2::uuid[], $3::int4[]) with ordinality as w (handle, rows, place)
+     from unnest($2::uuid[], $3::int4[]) with ordinality as w (handle, events, place)
      cross join lateral (
          select c.handle, c.first_done_no, c.min_seq + s.skipped as min_seq,
              c.count - s.skipped as count, c.started_at, c.ended_at,
@@ -92,11 +90,17 @@ const RECENT_ENDS: &str = "-- recent_ends
              c.started[s.skipped + 1 :] as started,
              c.ended[s.skipped + 1 :] as ended,
              c.slot[s.skipped + 1 :] as slot
-         from completion c
+         from (
+             select c.*,
+                 sum(least(c.count, $4)) over (order by c.first_done_no desc)
+                     - least(c.count, $4) as later
+             from completion c
+             where c.shard = $1 and c.handle = w.handle
+             order by c.first_done_no desc
+             limit w.events
+         ) c
          cross join lateral (select greatest(c.count - $4, 0) as skipped) s
-         where c.shard = $1 and c.handle = w.handle
-         order by c.first_done_no desc
-         limit w.rows
+         where c.later < w.events
      ) c
      order by w.place, c.first_done_no desc";
 
@@ -185,14 +189,14 @@ impl Reader {
         handles: &[Handle],
     ) -> Result<Vec<(Handle, Vec<End>)>, JournalError> {
         let uuids: Vec<Uuid> = handles.iter().map(|handle| handle.uuid()).collect();
-        let rows = (0..handles.len()).map(|at| if at == 0 { ROWS.0 } else { ROWS.1 });
-        let rows: Vec<i32> = rows.collect();
+        let events = |at: usize| if at == 0 { EVENTS.0 } else { EVENTS.1 };
+        let most: Vec<i32> = (0..handles.len()).map(|at| events(at) as i32).collect();
         let rows: Vec<Row> = self
             .read(|| {
                 sqlx::query_as(RECENT_ENDS)
                     .bind(self.shard.0)
                     .bind(&uuids)
-                    .bind(&rows)
+                    .bind(&most)
                     .bind(EVENTS_OF_ROW)
                     .fetch_all(&self.pool)
             })
@@ -204,7 +208,7 @@ impl Reader {
         }
         let of = handles.iter().enumerate().filter_map(|(at, handle)| {
             let mut of = ends.remove(&handle.uuid())?;
-            of.truncate(if at == 0 { EVENTS.0 } else { EVENTS.1 });
+            of.truncate(events(at));
             note_gaps(&mut of);
             Some((*handle, of))
         });

@@ -203,7 +203,7 @@ fn whoever_looks_changes_nothing_and_one_namespace_decides_for_no_other() {
     for (service, methods) in METHODS {
         for (method, needed) in *methods {
             let looks = [
-                "Get", "List", "Describe", "Explain", "Watch", "Preview", "Synchron",
+                "Get", "List", "Describe", "Explain", "Forecast", "Watch", "Preview", "Synchron",
             ];
             let is_look = looks.iter().any(|verb| method.starts_with(verb));
             let is_look = is_look && *method != "GetScheduler";

@@ -174,11 +174,7 @@ impl Requests {
             _ if call.starts_with("ResourceService") => self.of_resources(call),
             // The first field is the handle, or the name of a job, and there is none in those of
             // the status.
-            _ => api::DescribeSchedulerRequest {
-                handle,
-                ..Default::default()
-            }
-            .encode_to_vec(),
+            _ => api::PauseSchedulerRequest { handle }.encode_to_vec(),
         }
     }
 
