@@ -78,6 +78,9 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
     } else if order.is_some() {
         let found = answer.orders.first().and_then(|order| order.end.as_ref());
         output::line(said(found, "nothing of it is unfinished"));
+        if found.is_none() {
+            return;
+        }
     } else {
         output::line(api_words::translated(&plain(&answer.text)));
         orders(answer);

@@ -2,10 +2,17 @@
 
 use crate::core::{Spec, Work};
 use rustc_hash::FxHashMap;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// With fewer nothing is said.
 pub(super) const FEWEST: usize = 5;
+/// A kind of tasks that has not been seen is like its relatives, if there are so many: fewer do not
+/// show by how much relatives differ.
+const RELATIVES: usize = 3;
 
 /// One attempt that the log has seen end.
 #[derive(Clone, Debug)]
@@ -40,6 +47,8 @@ pub(super) struct Group {
     pub ends: Vec<(f64, bool)>,
     /// For each of them the narrower group in which it is, too.
     pub narrower: Vec<usize>,
+    /// How many of these there are.
+    relatives: usize,
     /// Attempts that were followed by another one.
     repeated: u32,
     pub mean: f64,
@@ -105,16 +114,22 @@ impl Observations {
             let at = *self.by_likeness.get(likeness)?;
             (self.groups[at].ends.len() >= FEWEST).then_some(at)
         };
+        let related = |likeness: &Likeness| {
+            known(likeness).filter(|at| self.groups[*at].relatives >= RELATIVES)
+        };
         let [whole, same_text, labels, work] = likenesses(spec, text);
         if text.is_some()
             && let Some(at) = known(&whole).or_else(|| known(&same_text))
         {
             return Some((at, false));
         }
-        if let Some(at) = known(&labels) {
-            return Some((at, text.is_some()));
+        if text.is_none()
+            && let Some(at) = known(&labels)
+        {
+            return Some((at, false));
         }
-        known(&work).map(|at| (at, true))
+        let wider = related(&labels).or_else(|| related(&work));
+        wider.map(|at| (at, true))
     }
 
     /// How many tasks on the same target have ended.
@@ -135,6 +150,7 @@ impl Group {
             likeness,
             ends: Vec::new(),
             narrower: Vec::new(),
+            relatives: 0,
             repeated: 0,
             mean: 0.0,
             spread: 0.0,
@@ -143,6 +159,7 @@ impl Group {
     }
 
     fn sum_up(&mut self) {
+        self.relatives = self.narrower.iter().collect::<BTreeSet<_>>().len();
         let seconds = || self.ends.iter().map(|(seconds, _)| *seconds);
         let (mean, spread) = moments(seconds());
         let (_, log_spread) = moments(seconds().map(f64::ln));

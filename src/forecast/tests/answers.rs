@@ -162,6 +162,19 @@ fn tasks_of_which_nothing_was_seen_are_unknown_and_those_before_them_are_not() {
 }
 
 #[test]
+fn a_new_kind_of_task_is_like_its_relatives_if_these_are_several() {
+    let alike = |kinds: usize| {
+        let laws = vec![TWO; kinds + 1];
+        let mut w = World::new(1, 2, laws.clone());
+        let s = w.open(|_| {});
+        w.submit(s, &[(None, kinds, 4)]);
+        let made = simply(&mut w, s, &seen(&laws[..kinds], 20));
+        made.all.p50.is_some()
+    };
+    assert!(!alike(1) && !alike(2) && alike(3));
+}
+
+#[test]
 fn what_stands_still_is_unknown_and_says_why() {
     let known = seen(&[TWO], 50);
     let mut w = World::new(1, 2, vec![TWO]);

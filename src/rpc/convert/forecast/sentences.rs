@@ -59,8 +59,8 @@ pub(super) fn reason(reason: &Reason) -> String {
                 false => format!(" labelled {labels}"),
             };
             format!(
-                "tasks on {}{labelled} have been seen to end {seen} times of late: too few to say \
-                 how long one lasts",
+                "too few tasks like some of those on {}{labelled} have ended of late to say how \
+                 long one lasts ({seen} others there have)",
                 place(work)
             )
         }
