@@ -31,12 +31,12 @@ use crate::core::Snapshot;
 use trials::Trials;
 
 /// When the scheduler of `snapshot` will have ended. `go_on` says whether there is time for one
-/// more run.
+/// more run after so many.
 pub fn forecast(
     snapshot: &Snapshot,
     seen: &Observations,
     question: &Question,
-    go_on: impl Fn() -> bool,
+    go_on: impl Fn(usize) -> bool,
 ) -> Forecast {
     Trials::new(snapshot, seen, question).forecast(go_on)
 }

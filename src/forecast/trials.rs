@@ -51,7 +51,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    pub(super) fn forecast(mut self, go_on: impl Fn() -> bool) -> Forecast {
+    pub(super) fn forecast(mut self, go_on: impl Fn(usize) -> bool) -> Forecast {
         let pilot = self.pilot(&go_on);
         let (wanted, tasks) = self.wanted();
         let events = pilot.events.max(1);
@@ -59,7 +59,7 @@ impl<'a> Trials<'a> {
         let runs = self.question.runs.map_or(runs, |most| most.min(runs));
         let mut ends: Vec<RunEnds> = Vec::new();
         for run in 0..runs {
-            if pilot.cut_off || self.snapshot.crowded || !go_on() {
+            if pilot.cut_off || self.snapshot.crowded || !go_on(ends.len()) {
                 break;
             }
             ends.push(self.run(&wanted, u64::from(run), MOST_EVENTS));
@@ -68,12 +68,12 @@ impl<'a> Trials<'a> {
     }
 
     /// Has so many tasks run as one that a run has no more events than it should.
-    fn pilot(&mut self, go_on: &impl Fn() -> bool) -> RunEnds {
+    fn pilot(&mut self, go_on: &impl Fn(usize) -> bool) -> RunEnds {
         let mut quantum = 0.0;
         loop {
             let (wanted, _) = self.wanted();
             let pilot = self.run(&wanted, u64::MAX, EVENTS);
-            if !pilot.cut_off || !go_on() {
+            if !pilot.cut_off || !go_on(0) {
                 return pilot;
             }
             let per_event = pilot.slot_seconds / f64::from(pilot.events);

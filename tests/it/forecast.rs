@@ -69,7 +69,7 @@ async fn tasks_like_those_that_have_ended_have_an_end_in_sight() {
     let (first, last) = (&answer.orders[1].end, &answer.orders[2].end);
     let (p50, p90) = seconds(first.as_ref());
     assert!(p50 <= p90 && p90 <= seconds(last.as_ref()).1);
-    // 20 000 tasks in two slots, as long as those that have ended.
+    // 20 000 tasks in two slots, as long as those that have ended, and what is between them.
     let ahead = p50 - answer.as_of.expect("a time").seconds;
     let alike = |by: &str| by == "statement";
     let mut basis = answer.basis.iter();
@@ -77,8 +77,10 @@ async fn tasks_like_those_that_have_ended_have_an_end_in_sight() {
     let mean = basis.expect("the same statement has ended").mean;
     let mean = mean.expect("a duration");
     let expected = 10_000.0 * (mean.seconds as f64 + f64::from(mean.nanos) / 1e9);
-    let off = (ahead as f64 / expected - 1.0).abs();
-    assert!(off < 0.2, "in {ahead} s, not {expected}");
+    assert!(
+        ahead as f64 > 0.8 * expected,
+        "in {ahead} s, not {expected}"
+    );
     let (early, end_of_order) = (&answer.tasks[0].end, &answer.tasks[1].end);
     assert!(seconds(early.as_ref()).0 < seconds(end_of_order.as_ref()).0);
     assert!(answer.basis.iter().any(|basis| basis.seen >= 30));

@@ -23,7 +23,7 @@ fn ask(world: &mut World, handle: Handle, seen: &Observations, question: &Questi
         runs: Some(80),
         ..question.clone()
     };
-    forecast(&snapshot, seen, &question, || true)
+    forecast(&snapshot, seen, &question, |_| true)
 }
 
 fn simply(world: &mut World, handle: Handle, seen: &Observations) -> Forecast {
@@ -156,7 +156,7 @@ fn tasks_of_which_nothing_was_seen_are_unknown_and_those_before_them_are_not() {
         runs: Some(80),
         ..Question::default()
     };
-    let made = forecast(&snapshot, &seen(&[TWO], 50), &question, || true);
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &question, |_| true);
     assert_about(seconds(&w, &made.orders[0].end).0, 4.0);
     assert!(made.all.p50.is_none() && made.all.reasons.iter().all(few));
 }

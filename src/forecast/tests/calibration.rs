@@ -84,7 +84,7 @@ fn judge(seed: u64) -> Option<Judged> {
         runs: Some(100),
         ..Question::default()
     };
-    let forecast = forecast(&snapshot, &seen, &question, || true);
+    let forecast = forecast(&snapshot, &seen, &question, |_| true);
     let Ending {
         p50: Some(p50),
         p90: Some(p90),

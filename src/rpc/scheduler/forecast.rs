@@ -22,8 +22,11 @@ use tonic::Status;
 const AT_A_TIME: usize = 2;
 /// How long a call may wait for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the rules are run forward.
+/// How long the rules are run forward; on a machine with too much to do until there are so many
+/// runs, but no longer than that.
 const RUN_TIMEOUT: Duration = Duration::from_secs(4);
+const RUNS: usize = 60;
+const LONGEST_RUN: Duration = Duration::from_secs(20);
 /// Statements of unfinished tasks that are looked at.
 const STATEMENTS: i64 = 600;
 
@@ -58,10 +61,18 @@ impl Schedulers {
         }
         let (question, seen) = self.question(&asked, &snapshot).await?;
         let tasks = asked.tasks.clone();
-        let until = Instant::now() + RUN_TIMEOUT;
+        let begun = Instant::now();
+        let go_on = move |runs: usize| {
+            let until = if runs < RUNS {
+                LONGEST_RUN
+            } else {
+                RUN_TIMEOUT
+            };
+            begun.elapsed() < until
+        };
         let run = move || {
             let seen = Observations::new(seen.into_iter().map(observation));
-            let made = forecast::forecast(&snapshot, &seen, &question, || Instant::now() < until);
+            let made = forecast::forecast(&snapshot, &seen, &question, go_on);
             drop(turn);
             made
         };

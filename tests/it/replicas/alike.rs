@@ -14,7 +14,7 @@ use rallypoint_client::api::SchedulerSettings;
 use requests::{CALLS, Requests};
 use std::time::Duration;
 
-const SEED: u64 = 12;
+const SEED: u64 = 100;
 /// Pairs of schedulers, and requests to each pair.
 const PAIRS: u64 = 8;
 const REQUESTS: usize = 5 * CALLS.len();
