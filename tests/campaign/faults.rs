@@ -1,6 +1,7 @@
 //! Carries out a plan, and records of each fault how often it bit: what it cut, lost, withheld or
 //! broke. A fault that did not bite proves nothing.
 
+mod abuse;
 mod callers;
 mod clocks;
 mod database_clocks;
@@ -128,6 +129,7 @@ impl Faults {
             Kind::PeersApart => self.peers_apart(fault).await,
             Kind::CallersApart => self.callers_apart(fault).await,
             Kind::CallersVanish => self.callers_vanish(fault).await,
+            Kind::Http2Abuse => self.http2_abuse(fault).await,
             Kind::SlowReaders => self.slow_readers(fault).await,
             Kind::ClockOfJournal => self.clock_of_journal(fault).await,
             Kind::ClockOfTarget => self.clock_of_target(fault).await,

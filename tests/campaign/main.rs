@@ -27,6 +27,8 @@ mod report;
 mod server;
 mod upgrade;
 
+#[path = "../support/http2_abuse.rs"]
+mod http2_abuse;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../sim/rng.rs"]

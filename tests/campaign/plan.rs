@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     NoConnections,
     /// Hundreds of callers hang up in mid-call.
     CallersVanish,
+    /// Others abuse HTTP/2: resets, headers without end, no room for answers, silence.
+    Http2Abuse,
     /// Readers open streams, and do not read.
     SlowReaders,
     /// A server has less memory than it needs, and is ended by the kernel.
@@ -73,7 +75,7 @@ pub(crate) enum Kind {
     RollingRestart,
 }
 
-pub(crate) const KINDS: [Kind; 32] = [
+pub(crate) const KINDS: [Kind; 33] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -100,6 +102,7 @@ pub(crate) const KINDS: [Kind; 32] = [
     Kind::DiskFull,
     Kind::NoConnections,
     Kind::CallersVanish,
+    Kind::Http2Abuse,
     Kind::SlowReaders,
     Kind::MemoryLimit,
     Kind::ClockJumps,

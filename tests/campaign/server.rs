@@ -12,7 +12,7 @@ use crate::{
 use nix::{sys::signal::Signal, unistd::Pid};
 use rallypoint::postgres::{COORDINATION, TARGET};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::Write,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -126,6 +126,16 @@ impl Server {
     /// The process id, while it runs.
     fn pid(&self) -> Option<Pid> {
         self.process().pid()
+    }
+
+    /// Memory of its process in MiB, while it runs.
+    pub(crate) fn memory_mib(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib >> 10)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
