@@ -41,6 +41,8 @@ pub(crate) const INSTALLED: &str = "the program is ";
 
 pub(crate) struct Server {
     pub number: usize,
+    /// Where it listens itself, behind the proxy.
+    pub listen: SocketAddr,
     /// Between the server and the Postgres of the journal.
     pub journal: Proxy,
     /// Between the server and the Postgres on which tasks run.
@@ -87,6 +89,7 @@ impl Server {
         let log = folder.join(format!("server-{number}.log"));
         let server = Server {
             number,
+            listen: address,
             journal,
             target,
             callers,

@@ -22,10 +22,11 @@ impl Faults {
         let number = fault.server % self.fixture.servers.len();
         let server = self.fixture.server(number);
         let (before, held) = (self.timed(number, CALM).await, server.memory_mib());
-        let abuse = http2_abuse::begin(&server.address());
+        // Not by the proxy, which others share.
+        let abuse = http2_abuse::begin(&server.listen.to_string());
         let mut silent = Vec::new();
         for _ in 0..SILENT {
-            silent.extend(TcpStream::connect(server.address()).await);
+            silent.extend(TcpStream::connect(server.listen).await);
         }
         let meanwhile = self.timed(number, fault.lasts).await;
         let more = held.zip(server.memory_mib());
