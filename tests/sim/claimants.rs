@@ -18,7 +18,7 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Whose resources there are: those of the schedulers, and those of jobs, whose tasks hold them too.
+/// Whose resources there are: those of the schedulers and of jobs, whose tasks hold them too.
 const NAMESPACES: [&str; 3] = ["one", "two", "jobs"];
 /// Where claimants claim them.
 const CLAIMED: [&str; 2] = ["one", "jobs"];

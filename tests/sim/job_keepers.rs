@@ -222,21 +222,6 @@ impl JobKeepers {
             })
             .collect();
         let alarms: Vec<_> = (0..alarms).map(|_| spec(rng)).collect();
-        let run = |(order, spec)| Run {
-            count: 1,
-            order: Some(Order(order)),
-            spec,
-        };
-        let tasks = |specs: Vec<Arc<Spec>>| {
-            let count = specs.len();
-            Arc::new(Submit {
-                request: None,
-                runs: (2..).zip(specs).map(run).collect(),
-                bodies: Packed::new((0..count).map(|_| &b"select"[..])),
-                params: Packed::default(),
-                retries: None,
-            })
-        };
         Arc::new(NewJob {
             settings: Arc::new(settings),
             steps: tasks(steps),
@@ -304,6 +289,23 @@ impl JobKeepers {
             self.unknown.extend(self.asked.remove(&ticket));
         }
     }
+}
+
+/// One task of each, in orders from 2 on.
+fn tasks(specs: Vec<Arc<Spec>>) -> Arc<Submit> {
+    let count = specs.len();
+    let run = |(order, spec)| Run {
+        count: 1,
+        order: Some(Order(order)),
+        spec,
+    };
+    Arc::new(Submit {
+        request: None,
+        runs: (2..).zip(specs).map(run).collect(),
+        bodies: Packed::new((0..count).map(|_| &b"select"[..])),
+        params: Packed::default(),
+        retries: None,
+    })
 }
 
 /// Settings of the schedulers of runs: half a question about a claim has no meaning.

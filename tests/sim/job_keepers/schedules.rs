@@ -1,6 +1,6 @@
 //! When the jobs of the keepers are due: by every rule that a job can have, some with jitter, a
-//! start, an end, or a date on which nothing is due. Scenarios begin around midnight, so what is due
-//! once a day, a week or a month is due in many of them.
+//! start, an end, or a date on which nothing is due. Scenarios begin around midnight, so what is
+//! due once a day, a week or a month is due in many of them.
 
 use super::NAMES;
 use crate::rng::Rng;
