@@ -1,5 +1,5 @@
-//! When a job is due, day by day and minute by minute, for the few forms that are simulated: in UTC,
-//! without a line of what ships.
+//! When a job is due, day by day and minute by minute, for the few forms that are simulated: in
+//! UTC, without a line of what ships.
 
 use super::SECOND;
 use rallypoint::core::{
