@@ -3,116 +3,13 @@
 //! `clippy.toml`.
 
 mod imports;
+mod layers;
 mod source;
 
 use imports::Imports;
+use layers::{JOINTS, LAYERS};
 use source::{Source, room, sources, texts, words};
 
-/// The rooms of `src` and the rooms each may name. A new room gets a line here.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("core", &[]),
-    ("backoff", &[]),
-    ("clock", &["core"]),
-    ("metrics", &["core"]),
-    ("socket", &[]),
-    ("database_url", &[]),
-    ("executor_protocol", &["core"]),
-    ("journal", &["executor_protocol", "backoff", "core"]),
-    (
-        "executor",
-        &[
-            "executor_protocol",
-            "backoff",
-            "clock",
-            "core",
-            "database_url",
-            "socket",
-        ],
-    ),
-    (
-        "hub",
-        &[
-            "executor_protocol",
-            "clock",
-            "core",
-            "executor",
-            "journal",
-            "peer",
-        ],
-    ),
-    (
-        "coordinator",
-        &[
-            "executor_protocol",
-            "backoff",
-            "clock",
-            "core",
-            "executor",
-            "hub",
-            "journal",
-            "metrics",
-            "traces",
-        ],
-    ),
-    ("forecast", &["core"]),
-    ("peer", &["socket"]),
-    ("identity", &["core"]),
-    (
-        "rpc",
-        &[
-            "backoff",
-            "clock",
-            "coordinator",
-            "core",
-            "forecast",
-            "identity",
-            "journal",
-            "metrics",
-            "page",
-            "peer",
-            "traces",
-        ],
-    ),
-    ("page", &[]),
-    ("postgres", &[]),
-    ("toml_file", &[]),
-    ("traces", &["clock", "core", "metrics"]),
-    (
-        "server",
-        &["core", "database_url", "executor", "identity", "toml_file"],
-    ),
-    (
-        "cli",
-        &[
-            "core",
-            "database_url",
-            "identity",
-            "journal",
-            "peer",
-            "server",
-            "toml_file",
-        ],
-    ),
-];
-/// Files that join the rooms and may name all of them.
-const JOINTS: &[&str] = &[
-    "src/lib.rs",
-    "src/main.rs",
-    "src/server.rs",
-    "src/server/admin.rs",
-    "src/server/config.rs",
-    "src/server/doctor.rs",
-    "src/server/database_wait.rs",
-    "src/server/private_postgres.rs",
-    "src/server/standby_warning.rs",
-    "src/server/reload.rs",
-    "src/server/scaler.rs",
-    "src/server/scrape.rs",
-    "src/server/session_registration.rs",
-    "src/server/shutdown.rs",
-    "src/server/status_source.rs",
-    "src/server/target_setup.rs",
-];
 /// Words that were coined here once where the field has a word of its own; their plurals count.
 const COINED: &[&str] = &[
     "desk",
