@@ -46,6 +46,7 @@ check: setup-check
 	@cargo test --quiet --test it tidy
 	@cargo build --quiet --bin rallypoint
 	@.ci/manifests $(TARGET)
+	@cargo fetch --locked --quiet
 	@.ci/deny --offline --locked --log-level error check licenses bans sources
 	@.ci/buf format --diff --exit-code
 	@.ci/buf lint

@@ -260,6 +260,7 @@ impl Running {
         Scaler {
             slots: Slots::new(&self.coordinator, rpc.peers.clone()),
             executor: self.executor.clone(),
+            latest: Arc::default(),
         }
     }
 

@@ -15,13 +15,16 @@ use messages::{
     GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, MetricSpec,
     MetricValue, ScaledObjectRef,
 };
-use rallypoint_client::api::slot_kind::Kind;
+use rallypoint_client::api::{SlotStatus, slot_kind::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::time::sleep;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
 use tonic::{Response, Status, server::Grpc};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
@@ -32,6 +35,8 @@ const METRIC: &str = "executors";
 const TARGETS: &str = "targets";
 /// How often a stream looks again.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How old a figure may be.
+const MAX_AGE: Duration = Duration::from_secs(1);
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 
 /// Where the figure comes from.
@@ -40,6 +45,8 @@ pub(super) struct Scaler {
     pub slots: Slots,
     /// Its targets and their slots are those of every executor: all have the same configuration.
     pub executor: Executor,
+    /// What was read last, and when: however many ask, the owner is asked once a second.
+    pub latest: Arc<Mutex<Option<(Instant, Option<Vec<SlotStatus>>)>>>,
 }
 
 impl std::fmt::Debug for Scaler {
@@ -49,13 +56,24 @@ impl std::fmt::Debug for Scaler {
 }
 
 impl Scaler {
+    async fn read(&self) -> Option<Vec<SlotStatus>> {
+        let mut latest = self.latest.lock().await;
+        if let Some((at, slots)) = &*latest
+            && at.elapsed() < MAX_AGE
+        {
+            return slots.clone();
+        }
+        let slots = self.slots.read().await;
+        *latest = Some((Instant::now(), slots.clone()));
+        slots
+    }
+
     /// How many executors the work needs, of the target that needs most.
     async fn executors(&self, asked: &ScaledObjectRef) -> Result<f64, Status> {
         let own = self.executor.targets().into_iter();
         let own: BTreeMap<Arc<str>, u32> = own.map(|one| (one.name, one.slots)).collect();
         let counted = counted(asked, &own)?;
-        let slots = self.slots.read().await;
-        let slots = slots.ok_or_else(no_figure)?;
+        let slots = self.read().await.ok_or_else(no_figure)?;
         let needed = slots.into_iter().filter_map(|slots| {
             let Some(Kind::SqlTarget(target)) = slots.kind?.kind else {
                 return None;

@@ -35,6 +35,21 @@ impl Job {
         self.state.next_due.map(|due| due + delay)
     }
 
+    /// When it is due next by this release of the time zones: the release on record was another
+    /// one. What has passed meanwhile is not looked for here: it may have had its run.
+    pub(super) fn next_by_other_time_zones(&self, now: Time) -> Option<Time> {
+        let Some(due) = self.state.next_due else {
+            return self.due_after(now);
+        };
+        let moved = self.schedule.as_ref()?.moved(timestamp(due));
+        let moved = moved.map(|moved| time_of(moved.at));
+        Some(
+            moved
+                .filter(|moved| *moved > now && due > now)
+                .unwrap_or(due),
+        )
+    }
+
     /// The first due time after this time.
     pub(super) fn due_after(&self, time: Time) -> Option<Time> {
         let next = self.schedule.as_ref()?.next(timestamp(time))?;

@@ -49,9 +49,7 @@ impl Jobs {
         self.note_follower(&image);
         let mut job = Job::new(image, state, &self.zones);
         if *job.state.time_zones != *self.zones.release() {
-            // By this release it may be due earlier. What is due later learns that in its time.
-            let times = [job.state.next_due, job.due_after(now)];
-            job.state.next_due = times.into_iter().flatten().min();
+            job.state.next_due = job.next_by_other_time_zones(now);
         }
         self.jobs.insert(no, job);
         self.set_timer(no);

@@ -51,15 +51,28 @@ impl Passed {
 }
 
 impl Schedule {
-    /// What is left of a due time that another release of the time zones has named, and this one
-    /// does not. If the one in its place is earlier by this release, it had passed before anybody
-    /// knew: then it is due as it was named. `None`: the one in its place is later.
-    pub fn overtaken(&self, due: Timestamp) -> Option<DueTime> {
+    /// The due time that takes the place of one that another release of the time zones has named:
+    /// the nearest. `None`: there is none so near.
+    pub fn moved(&self, due: Timestamp) -> Option<DueTime> {
         let from = due.checked_sub(LONGEST_MOVE).unwrap_or(due);
-        let earlier = self.passed(from, due, 1).newest.pop()?;
-        let later = self.next(due).map(|later| later.at.duration_since(due));
-        let is_nearer = later.is_none_or(|later| due.duration_since(earlier.at) < later);
-        is_nearer.then_some(DueTime { at: due, ..earlier })
+        let until = due.checked_add(LONGEST_MOVE).unwrap_or(due);
+        let earlier = self.passed(from, due, 1).newest.pop();
+        let later = self.next(due).filter(|later| later.at <= until);
+        match (earlier, later) {
+            (Some(earlier), Some(later)) => {
+                let is_nearer = due.duration_since(earlier.at) < later.at.duration_since(due);
+                Some(if is_nearer { earlier } else { later })
+            }
+            (earlier, later) => earlier.or(later),
+        }
+    }
+
+    /// What is left of a due time that another release of the time zones has named, and this one
+    /// does not. If the one in its place is earlier, it had passed before anybody knew: then it is
+    /// due as it was named. `None`: the one in its place is later.
+    pub fn overtaken(&self, due: Timestamp) -> Option<DueTime> {
+        let earlier = self.moved(due).filter(|moved| moved.at < due)?;
+        Some(DueTime { at: due, ..earlier })
     }
 
     /// The due times from `from` to `until`, both included, of which the newest `most` (at least 1)

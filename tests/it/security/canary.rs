@@ -7,14 +7,18 @@ mod words;
 
 use super::jwt::Key;
 use crate::{
-    harness::work::{Work, noop, sql},
+    harness::{
+        conversation::WAIT_TIMEOUT,
+        work::{Work, noop, sql},
+    },
     jobs::every,
 };
 use rallypoint::postgres::COORDINATION;
 use rallypoint_client::{Client, Result};
 use rallypoint_client::{Scheduler, api};
 use service::Service;
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
+use tokio::time::{sleep, timeout};
 use words::Canaries;
 
 /// The keys of an issuer of JWTs, in their document.
@@ -150,7 +154,12 @@ async fn work(service: &Service, index: usize) -> String {
         .await
         .expect("submitted")
         .first_seq;
-    while scheduler.task(first).await.expect("a task").state() != api::TaskState::Running {}
+    let runs = async {
+        while scheduler.task(first).await.expect("a task").state() != api::TaskState::Running {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, runs).await.expect("it runs");
     scheduler.explain(first).await.expect("explained");
     scheduler.cancel(first).await.expect("cancelled");
     scheduler.retry(4).await.expect("again");

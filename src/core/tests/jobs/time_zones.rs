@@ -64,6 +64,14 @@ fn what_had_passed_by_the_new_release_only_runs_when_it_was_promised() {
 }
 
 #[test]
+fn what_has_run_by_the_release_of_before_does_not_run_again() {
+    // It has run at 11:00, and was due at 11:00 tomorrow.
+    let mut w = moved_by(23 * HOUR);
+    taken_over_at(&mut w, 3);
+    assert_eq!(days_on(&mut w), [28]);
+}
+
+#[test]
 fn a_crash_after_the_change_makes_no_difference() {
     let mut w = moved_by(2 * HOUR);
     taken_over_at(&mut w, 5);
