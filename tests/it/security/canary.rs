@@ -154,12 +154,7 @@ async fn work(service: &Service, index: usize) -> String {
         .await
         .expect("submitted")
         .first_seq;
-    let runs = async {
-        while scheduler.task(first).await.expect("a task").state() != api::TaskState::Running {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, runs).await.expect("it runs");
+    runs(&scheduler, first).await;
     scheduler.explain(first).await.expect("explained");
     scheduler.cancel(first).await.expect("cancelled");
     scheduler.retry(4).await.expect("again");
@@ -199,6 +194,16 @@ async fn refused_by_the_journal(service: &Service) {
         .are_not_in("an error", &format!("{:?}", refused.expect_err("refused")));
     let again = "alter table submission drop constraint no_secrets";
     service.psql(COORDINATION, again).await;
+}
+
+/// Waits until a task runs.
+async fn runs(scheduler: &Scheduler, seq: i64) {
+    let is_running = async {
+        while scheduler.task(seq).await.expect("a task").state() != api::TaskState::Running {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, is_running).await.expect("it runs");
 }
 
 /// Requests that are wrong, and people who are nobody.
