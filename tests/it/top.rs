@@ -75,7 +75,7 @@ fn from_the_overview_to_a_lock_and_to_an_error_which_is_retried() {
     assert!(top.is_coloured());
 
     top.press("r");
-    top.wait_for("Retry task 1?");
+    top.wait_for("Retry task 1 of …");
     top.press(ENTER);
     top.wait_for("nothing was done");
     let retried = || json(&server, &["get", "broken", "1"])["task"]["retried_as"].clone();

@@ -5,7 +5,7 @@ use super::{
     call::Call,
     dialog::Dialog,
     subject::{Progress, Standstill, Subject, TaskName},
-    units::counted,
+    units::{at, counted, short},
 };
 use crate::identity::{Access, Role, access};
 use rallypoint_client::{
@@ -74,8 +74,14 @@ const END: Hotkey = Hotkey::Control('d');
 /// Actions for a subject. `whole`: it is what the view is about, and not one of its rows.
 pub(super) fn of(subject: &Subject, whole: bool, rights: Rights) -> Vec<Offer> {
     let mut offers = match subject {
-        Subject::Scheduler(state, standstill, handle) => {
-            scheduler(*state, *standstill, handle, whole)
+        Subject::Scheduler {
+            state,
+            standstill,
+            handle,
+            name,
+        } => {
+            let one = Named { handle, name };
+            scheduler(*state, *standstill, &one, whole)
         }
         Subject::Task(task, progress) => self::task(task, *progress),
         Subject::Claim(claim, owner) => vec![force_release(*claim, owner)],
@@ -104,10 +110,10 @@ fn offer(hotkey: Hotkey, name: &'static str, dialog: Dialog) -> Offer {
 }
 
 fn task(task: &TaskName, progress: Progress) -> Vec<Offer> {
-    let seq = task.seq;
+    let named = format!("task {} of {}", task.seq, short(&task.handle));
     let cancel = |text| {
         let call = Call::CancelTask(task.clone());
-        let title = format!("Cancel task {seq}?");
+        let title = format!("Cancel {named}?");
         vec![offer(END, "Cancel task", Dialog::new(call, title, text))]
     };
     match progress {
@@ -119,7 +125,7 @@ fn task(task: &TaskName, progress: Progress) -> Vec<Offer> {
             let text = "A copy is submitted under a new number. Whatever the task did before it \
                         ended, the copy does again.";
             let call = Call::RetryTask(task.clone());
-            let title = format!("Retry task {seq}?");
+            let title = format!("Retry {named}?");
             vec![offer(
                 Hotkey::Letter('r'),
                 "Retry task",
@@ -130,62 +136,88 @@ fn task(task: &TaskName, progress: Progress) -> Vec<Offer> {
     }
 }
 
+/// A scheduler as a question names it: several may have one name, and a handle says little.
+struct Named<'a> {
+    handle: &'a str,
+    name: &'a str,
+}
+
+impl Named<'_> {
+    fn handle(&self) -> String {
+        self.handle.to_owned()
+    }
+
+    /// `nightly (…abcd1234)`.
+    fn text(&self) -> String {
+        match self.name {
+            "" => short(self.handle),
+            name => format!("{name} ({})", short(self.handle)),
+        }
+    }
+}
+
 fn scheduler(
     state: SchedulerState,
     standstill: Standstill,
-    handle: &str,
+    one: &Named<'_>,
     whole: bool,
 ) -> Vec<Offer> {
     if state == SchedulerState::Released {
         return Vec::new();
     }
-    let own = || handle.to_owned();
-    let mut offers = vec![pause(standstill.paused, own())];
+    let (own, named) = (|| one.handle(), one.text());
+    let mut offers = vec![pause(standstill.paused, one)];
     if standstill.halted {
         let call = Call::ResumeScheduler {
             handle: own(),
             ignore_failures: true,
         };
-        let text = "Later orders continue as if nothing had failed.";
-        let dialog = Dialog::new(call, "Go on despite failures?", text);
+        let text = "Its later orders continue despite failures, as if nothing had failed.";
+        let dialog = Dialog::new(call, format!("Go on with {named}?"), text);
         offers.push(offer(Hotkey::Letter('i'), "Go on despite failures", dialog));
     }
     if state == SchedulerState::Open {
         let text = "Each task that failed and has no retry yet is submitted again, as a copy.";
-        let dialog = Dialog::new(Call::RetryFailed(own()), "Retry what failed?", text);
+        let title = format!("Retry what failed of {named}?");
+        let dialog = Dialog::new(Call::RetryFailed(own()), title, text);
         offers.push(offer(Hotkey::Letter('f'), "Retry failed", dialog));
     }
     let waiting = counted(standstill.waiting, "task");
     let text =
         format!("What waits ({waiting}) ends as cancelled and never starts. What runs goes on.");
-    let dialog = Dialog::new(Call::CancelWaiting(own()), "Cancel what waits?", text);
+    let title = format!("Cancel what waits of {named}?");
+    let dialog = Dialog::new(Call::CancelWaiting(own()), title, text);
     offers.push(offer(Hotkey::Letter('w'), "Cancel waiting", dialog));
-    offers.push(release(own(), whole));
+    offers.push(release(one, whole));
     offers
 }
 
-fn pause(paused: bool, handle: String) -> Offer {
+fn pause(paused: bool, one: &Named<'_>) -> Offer {
+    let (handle, named) = (one.handle(), one.text());
     let hotkey = Hotkey::Letter('p');
     if paused {
         let call = Call::ResumeScheduler {
             handle,
             ignore_failures: false,
         };
-        let dialog = Dialog::new(call, "Resume?", "Its tasks may start again.");
+        let title = format!("Resume {named}?");
+        let dialog = Dialog::new(call, title, "Its tasks may start again.");
         return offer(hotkey, "Resume", dialog);
     }
     let text = "No more tasks start until it is resumed. What runs goes on.";
+    let title = format!("Pause {named}?");
     offer(
         hotkey,
         "Pause",
-        Dialog::new(Call::PauseScheduler(handle), "Pause?", text),
+        Dialog::new(Call::PauseScheduler(handle), title, text),
     )
 }
 
-fn release(handle: String, whole: bool) -> Offer {
-    let mode = ReleaseMode::Finish;
+fn release(one: &Named<'_>, whole: bool) -> Offer {
+    let (handle, mode) = (one.handle(), ReleaseMode::Finish);
     let call = Call::Release { handle, mode };
-    let dialog = Dialog::new(call, "Release?", "It takes no more tasks.").with_choice(
+    let title = format!("Release {}?", one.text());
+    let dialog = Dialog::new(call, title, "It takes no more tasks.").with_choice(
         "Tasks that have not ended",
         ["let them finish", "cancel them"],
     );
@@ -234,7 +266,10 @@ fn job(name: &str, paused: bool, claimed: bool) -> Vec<Offer> {
 }
 
 fn cancel_run(name: &str, due: prost_types::Timestamp) -> Offer {
-    let title = format!("Cancel this run of {name}?");
+    let title = format!(
+        "Cancel the run of {name} that was due at {}?",
+        at(Some(&due), 0)
+    );
     let name = name.to_owned();
     let dialog = Dialog::new(
         Call::CancelRun { name, due },

@@ -8,7 +8,13 @@ use rallypoint_client::api::{
 /// Something that can be acted on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Subject {
-    Scheduler(SchedulerState, Standstill, String),
+    Scheduler {
+        state: SchedulerState,
+        standstill: Standstill,
+        handle: String,
+        /// It may have none.
+        name: String,
+    },
     Task(TaskName, Progress),
     Claim(i64, String),
     Job {
@@ -67,7 +73,12 @@ impl Subject {
             halted: one.halt.is_some(),
             waiting: one.queued + one.blocked + one.retrying,
         };
-        Subject::Scheduler(one.state(), standstill, one.handle.clone())
+        Subject::Scheduler {
+            state: one.state(),
+            standstill,
+            handle: one.handle.clone(),
+            name: one.name.clone(),
+        }
     }
 
     /// `open`: its scheduler takes tasks.

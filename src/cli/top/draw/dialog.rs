@@ -21,7 +21,11 @@ const REASON: &str = "Why: ";
 pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme, area: Rect) {
     let width = WIDEST.min(area.width.saturating_sub(2));
     let room = usize::from(width.saturating_sub(4));
-    let text = lines(&dialog.text, room, Tone::Plain);
+    let mut text = lines(&dialog.text, room, Tone::Plain);
+    // What it is about is read whole, also where its name is too long for the border.
+    if dialog.title.width() > room {
+        text.splice(0..0, lines(&dialog.title, room, Tone::Plain));
+    }
     let fields = usize::from(dialog.reason.is_some()) + 3 * usize::from(dialog.choice.is_some());
     let height = u16::try_from(text.len() + fields + 6)
         .unwrap_or(u16::MAX)

@@ -145,13 +145,26 @@ fn the_question_before_an_action_is_in_the_middle() {
     press(&mut model, "p");
     let shown = lines(&drawn(&model, (80, 24), Theme::Coloured)).join("\n");
     assert!(
-        shown.contains("Pause?") && shown.contains("[ Leave it ]  [ Pause ]"),
+        shown.contains("Pause nightly (nightly)?") && shown.contains("[ Leave it ]  [ Pause ]"),
         "{shown}"
     );
     assert!(
         shown.contains("No more tasks start until it is resumed."),
         "{shown}"
     );
+}
+
+#[test]
+fn a_name_that_is_too_long_for_the_title_is_shown_whole() {
+    let name = format!("{}-end", "long".repeat(30));
+    let call = super::super::call::Call::PauseScheduler("h".to_owned());
+    let dialog = super::super::dialog::Dialog::new(call, format!("Pause {name}?"), "");
+    let mut terminal = Terminal::new(TestBackend::new(80, 21)).expect("a screen");
+    let frame = terminal
+        .draw(|frame| dialog::draw(frame, &dialog, Theme::Plain, frame.area()))
+        .expect("drawn");
+    let shown = lines(frame.buffer).join("\n");
+    assert!(shown.contains("-end?"), "{shown}");
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn an_action_is_done_only_after_it_was_confirmed() {
     let Mode::Ask(dialog) = &bench.model.mode else {
         panic!("it does not ask");
     };
-    assert_eq!(dialog.title, "Retry task 2?");
+    assert_eq!(dialog.title, "Retry task 2 of b?");
     assert!(
         bench.code(KeyCode::Enter).is_empty(),
         "the way out has the focus"

@@ -20,7 +20,12 @@ fn everything() -> Vec<(Subject, bool)> {
     };
     vec![
         (
-            Subject::Scheduler(SchedulerState::Open, halted, name()),
+            Subject::Scheduler {
+                state: SchedulerState::Open,
+                standstill: halted,
+                handle: name(),
+                name: name(),
+            },
             true,
         ),
         (Subject::Task(task.clone(), Progress::Runs), false),
@@ -94,4 +99,49 @@ fn each_role_is_offered_what_it_may_do() {
     assert!(everywhere.contains(&"Stop agent") && everywhere.contains(&"Resume all"));
     assert!(!everywhere.contains(&"Declare dead"));
     assert!(offered("admin", "admin").contains(&"Declare dead"));
+}
+
+const HANDLE: &str = "01900000-0000-7000-8000-0000abcd1234";
+
+fn titles(subject: &Subject) -> Vec<String> {
+    let offers = of(subject, true, Rights::of(None));
+    offers.into_iter().map(|offer| offer.dialog.title).collect()
+}
+
+#[test]
+fn each_question_about_a_scheduler_names_it() {
+    use rallypoint_client::api::{Halt, Scheduler};
+    for (name, paused) in [("nightly", true), ("nightly", false), ("", false)] {
+        let one = Scheduler {
+            handle: HANDLE.to_owned(),
+            name: name.to_owned(),
+            state: SchedulerState::Open.into(),
+            paused,
+            halt: Some(Halt::default()),
+            ..Scheduler::default()
+        };
+        let titles = titles(&Subject::scheduler(&one));
+        assert_eq!(titles.len(), 5);
+        for title in titles {
+            let is_named = title.contains(name) && title.contains("…abcd1234");
+            assert!(is_named, "{title}");
+        }
+    }
+}
+
+#[test]
+fn questions_about_a_task_and_a_run_tell_them_from_others() {
+    let handle = HANDLE.to_owned();
+    for progress in [Progress::Waits, Progress::Runs, Progress::Failed] {
+        let handle = handle.clone();
+        let titles = titles(&Subject::Task(TaskName { handle, seq: 7 }, progress));
+        assert!(titles[0].contains("task 7 of …abcd1234"), "{titles:?}");
+    }
+    let due = prost_types::Timestamp {
+        seconds: 1_772_366_400,
+        nanos: 0,
+    };
+    let titles = titles(&Subject::Run("nightly".to_owned(), due));
+    let title = "Cancel the run of nightly that was due at 2026-03-01 12:00:00Z?";
+    assert_eq!(titles, [title]);
 }
