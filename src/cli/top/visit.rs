@@ -31,6 +31,15 @@ struct Cursor {
     index: usize,
 }
 
+impl Cursor {
+    /// The row of its key.
+    fn found(&self, page: &Page) -> Option<usize> {
+        let mut rows = page.rows.iter();
+        let found = rows.position(|row| row.key == self.key);
+        found.filter(|_| !self.key.is_empty())
+    }
+}
+
 impl Visit {
     pub(super) fn new(place: Place) -> Visit {
         Visit {
@@ -55,9 +64,7 @@ impl Visit {
             let first = first.filter(|_| !page.is_text);
             return first.or_else(|| rows.iter().position(is_line));
         };
-        let keyed = || rows.iter().position(|row| row.key == cursor.key);
-        let found = (!cursor.key.is_empty()).then(keyed).flatten();
-        found.or_else(|| {
+        cursor.found(page).or_else(|| {
             let at = cursor.index.min(rows.len());
             let before = rows[..at].iter().rposition(is_line);
             rows[at..]
@@ -66,6 +73,13 @@ impl Visit {
                 .map(|more| at + more)
                 .or(before)
         })
+    }
+
+    /// Whether the row that the cursor was moved to is not there any more. What is under the cursor
+    /// now may have got there just before a key: that is not meant by it.
+    pub(super) fn has_lost_its_row(&self, page: &Page) -> bool {
+        let keyed = self.cursor.as_ref().filter(|cursor| !cursor.key.is_empty());
+        keyed.is_some_and(|cursor| cursor.found(page).is_none())
     }
 
     /// The row under the cursor.
@@ -84,6 +98,14 @@ impl Visit {
             let key = page.rows[*index].key.clone();
             self.cursor = Some(Cursor { key, index: *index });
         }
+    }
+
+    /// From now on the row that is under the cursor is meant.
+    pub(super) fn settle(&mut self, page: &Page) {
+        self.cursor = self.cursor(page).map(|index| Cursor {
+            key: page.rows[index].key.clone(),
+            index,
+        });
     }
 
     /// Puts the cursor where it was at first.
@@ -149,6 +171,20 @@ mod tests {
         assert_eq!(visit.cursor(&page(&["x", "y"])), Some(2));
         assert_eq!(visit.cursor(&page(&["x"])), Some(1));
         assert_eq!(visit.cursor(&page(&[])), None);
+    }
+
+    #[test]
+    fn the_cursor_has_lost_its_row_until_it_is_put_on_another() {
+        let mut visit = Visit::new(Place::Schedulers);
+        assert!(!visit.has_lost_its_row(&page(&["a", "b"])));
+        visit.walk(&page(&["a", "b"]), 1);
+        assert!(!visit.has_lost_its_row(&page(&["b"])));
+        assert!(visit.has_lost_its_row(&page(&["a"])));
+        assert!(visit.has_lost_its_row(&page(&[])));
+        visit.settle(&page(&["a"]));
+        assert!(!visit.has_lost_its_row(&page(&["a"])));
+        visit.settle(&page(&[]));
+        assert!(!visit.has_lost_its_row(&page(&[])));
     }
 
     #[test]

@@ -114,6 +114,10 @@ impl Model {
             .find(|offer| offer.hotkey == hotkey);
         match (offer, &self.acting) {
             (None, _) => {}
+            (Some(_), _) if self.visit().has_lost_its_row(page) => {
+                self.visit_mut().settle(page);
+                self.say("the row is gone: look where the cursor is", Tone::Waiting);
+            }
             (Some(_), Some(name)) => {
                 let text = format!("{name} is under way");
                 self.say(text, Tone::Waiting);

@@ -1,5 +1,7 @@
 //! What keys and answers do, without a terminal and without a server.
 
+mod guards;
+
 use super::*;
 use crate::cli::top::{seen::OneScheduler, subject::TaskName};
 use rallypoint_client::api::{
