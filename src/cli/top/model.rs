@@ -216,6 +216,7 @@ impl Model {
     fn read_now(&mut self) {
         self.asked = None;
         self.read_at = self.elapsed;
+        self.visit_mut().is_awaited = true;
     }
 
     /// Goes to a place, from which Esc leads back.

@@ -17,6 +17,9 @@ pub(super) struct Visit {
     pub(super) filter: String,
     /// Where the page shown begins, and those before it.
     pub(super) pages: Vec<String>,
+    /// What is shown is not yet what was asked for: another page, filter, or what an action has
+    /// changed.
+    pub(super) is_awaited: bool,
     /// Tasks as bars.
     pub(super) bars: bool,
     /// The first row on the screen.
@@ -48,6 +51,7 @@ impl Visit {
             fault: None,
             filter: String::new(),
             pages: Vec::new(),
+            is_awaited: false,
             bars: false,
             top: 0,
             cursor: None,

@@ -23,6 +23,7 @@ impl Model {
                 }
                 let visit = self.visit_mut();
                 visit.seen = Some(seen);
+                visit.is_awaited = false;
                 visit.fault = None;
             }
             // What was read before is still worth a look.

@@ -224,6 +224,11 @@ impl Model {
 
     fn older(&mut self) {
         let visit = self.visit_mut();
+        if visit.is_awaited && visit.place.has_pages() {
+            // Of another page than the one shown it is not known yet where the next one begins.
+            self.say("this page is being read", Tone::Waiting);
+            return;
+        }
         let next = visit
             .seen
             .as_ref()

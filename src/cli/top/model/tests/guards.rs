@@ -21,3 +21,33 @@ fn a_key_for_a_row_that_is_gone_is_not_taken_for_its_neighbour() {
     bench.press("p");
     assert!(asked(&bench).is_some_and(|title| title.starts_with("Pause c ")));
 }
+
+#[test]
+fn a_page_is_not_turned_again_before_it_has_been_read() {
+    let mut bench = Bench::in_schedulers();
+    bench.code(KeyCode::Enter);
+    bench.read(Ok(tasks("a")));
+    bench.press(">>");
+    assert_eq!(bench.model.visit().pages, ["older"]);
+    assert!(bench.said().contains("being read"), "{}", bench.said());
+    bench.read(Err(away()));
+    bench.press(">");
+    assert_eq!(bench.model.visit().pages, ["older"]);
+    bench.pass(5000);
+    bench.read(Ok(tasks("a")));
+    bench.press(">");
+    assert_eq!(bench.model.visit().pages, ["older", "older"]);
+    // What is on the screen is not the page that one has turned back to.
+    bench.press("<>");
+    assert_eq!(bench.model.visit().pages, ["older"]);
+}
+
+#[test]
+fn a_page_is_turned_while_it_is_only_read_again() {
+    let mut bench = Bench::in_schedulers();
+    bench.code(KeyCode::Enter);
+    bench.read(Ok(tasks("a")));
+    assert_eq!(readings(&bench.pass(1000)), 1);
+    assert_eq!(readings(&bench.press(">")), 1);
+    assert_eq!(bench.model.visit().pages, ["older"]);
+}
