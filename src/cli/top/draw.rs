@@ -248,7 +248,7 @@ fn draw_prompt(frame: &mut Frame<'_>, model: &Model, theme: Theme, area: Rect) {
 fn said(model: &Model) -> Piece {
     match (&model.flash, &model.acting, &model.link) {
         (Some(flash), _, _) => Piece::new(format!(" {}", flash.text), flash.tone),
-        (None, Some(name), _) => Piece::new(format!(" {name} …"), Tone::Waiting),
+        (None, Some(acting), _) => Piece::new(format!(" {} …", acting.name), Tone::Waiting),
         (None, None, Link::Away(text)) => Piece::new(format!(" {text}"), Tone::Bad),
         _ => Piece::new("", Tone::Plain),
     }

@@ -93,6 +93,14 @@ pub(super) struct Flash {
     until: u64,
 }
 
+/// An action under way.
+#[derive(Clone, Debug)]
+pub(super) struct Acting {
+    pub(super) name: &'static str,
+    /// Where it was begun.
+    place: Place,
+}
+
 /// Everything there is to know.
 pub(super) struct Model {
     pub(super) server: String,
@@ -100,7 +108,7 @@ pub(super) struct Model {
     pub(super) link: Link,
     pub(super) flash: Option<Flash>,
     /// What is being done.
-    pub(super) acting: Option<String>,
+    pub(super) acting: Option<Acting>,
     /// The overview as it was read last: its rates go on where they were.
     overview: Option<Arc<Seen>>,
     /// `Some(None)`: the server does not say who calls.

@@ -49,13 +49,14 @@ impl Model {
     }
 
     pub(super) fn acted(&mut self, result: Result<Done, String>) {
-        self.acting = None;
+        let begun = self.acting.take().map(|acting| acting.place);
+        let is_there = self.is_browsing() && begun.as_ref() == Some(&self.visit().place);
         match result {
             Ok(done) => {
                 self.say(done.text, Tone::Good);
                 match done.place {
                     // One goes where it leads, unless one has gone elsewhere meanwhile.
-                    Some(place) if self.is_browsing() => self.go(place),
+                    Some(place) if is_there => self.go(place),
                     _ => self.read_now(),
                 }
             }

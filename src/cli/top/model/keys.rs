@@ -12,7 +12,7 @@ use super::{
         seen::Seen,
         text::Tone,
     },
-    Effect, Mode, Model,
+    Acting, Effect, Mode, Model,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -60,8 +60,9 @@ impl Model {
         matches!(self.mode, Mode::Browse)
     }
 
-    fn act(&mut self, call: Call, name: &str, effects: &mut Vec<Effect>) {
-        self.acting = Some(name.to_owned());
+    fn act(&mut self, call: Call, name: &'static str, effects: &mut Vec<Effect>) {
+        let place = self.visit().place.clone();
+        self.acting = Some(Acting { name, place });
         effects.push(Effect::Act(call));
     }
 
@@ -118,8 +119,8 @@ impl Model {
                 self.visit_mut().settle(page);
                 self.say("the row is gone: look where the cursor is", Tone::Waiting);
             }
-            (Some(_), Some(name)) => {
-                let text = format!("{name} is under way");
+            (Some(_), Some(acting)) => {
+                let text = format!("{} is under way", acting.name);
                 self.say(text, Tone::Waiting);
             }
             (Some(offer), None) => self.mode = Mode::Ask(Box::new(offer.dialog)),
@@ -150,8 +151,8 @@ impl Model {
         match self.acting.take() {
             None => self.quits = true,
             // A second time it ends.
-            Some(name) => self.say(
-                format!("{name} is under way: q once more ends"),
+            Some(acting) => self.say(
+                format!("{} is under way: q once more ends", acting.name),
                 Tone::Waiting,
             ),
         }

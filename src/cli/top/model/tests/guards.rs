@@ -51,3 +51,18 @@ fn a_page_is_turned_while_it_is_only_read_again() {
     assert_eq!(readings(&bench.press(">")), 1);
     assert_eq!(bench.model.visit().pages, ["older"]);
 }
+
+#[test]
+fn a_retry_leads_nowhere_when_one_has_gone_elsewhere_meanwhile() {
+    let mut bench = Bench::in_schedulers();
+    bench.code(KeyCode::Enter);
+    bench.read(Ok(tasks("a")));
+    bench.press("ry3");
+    let done = Done {
+        text: "task 2 is retried as task 3".to_owned(),
+        place: Some(Place::Task("a".to_owned(), 3)),
+    };
+    bench.model.apply(Event::Acted(Ok(done)));
+    assert_eq!(bench.place(), &Place::Jobs);
+    assert!(bench.said().contains("task 3"), "{}", bench.said());
+}
