@@ -99,6 +99,8 @@ pub(super) struct Acting {
     pub(super) name: &'static str,
     /// Where it was begun.
     place: Place,
+    /// A key has said to end; the next one does.
+    quits: bool,
 }
 
 /// Everything there is to know.

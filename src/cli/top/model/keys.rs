@@ -62,7 +62,11 @@ impl Model {
 
     fn act(&mut self, call: Call, name: &'static str, effects: &mut Vec<Effect>) {
         let place = self.visit().place.clone();
-        self.acting = Some(Acting { name, place });
+        self.acting = Some(Acting {
+            name,
+            place,
+            quits: false,
+        });
         effects.push(Effect::Act(call));
     }
 
@@ -148,13 +152,13 @@ impl Model {
     }
 
     fn quit(&mut self) {
-        match self.acting.take() {
-            None => self.quits = true,
-            // A second time it ends.
-            Some(acting) => self.say(
-                format!("{} is under way: q once more ends", acting.name),
-                Tone::Waiting,
-            ),
+        match &mut self.acting {
+            Some(acting) if !acting.quits => {
+                acting.quits = true;
+                let text = format!("{} is under way: q once more ends", acting.name);
+                self.say(text, Tone::Waiting);
+            }
+            _ => self.quits = true,
         }
     }
 

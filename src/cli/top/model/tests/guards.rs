@@ -66,3 +66,12 @@ fn a_retry_leads_nowhere_when_one_has_gone_elsewhere_meanwhile() {
     assert_eq!(bench.place(), &Place::Jobs);
     assert!(bench.said().contains("task 3"), "{}", bench.said());
 }
+
+#[test]
+fn an_action_under_way_is_not_forgotten_by_a_key_that_would_end() {
+    let mut bench = Bench::in_schedulers();
+    bench.press("pyq");
+    bench.press("p");
+    assert_eq!(asked(&bench), None);
+    assert!(bench.said().contains("under way"), "{}", bench.said());
+}
