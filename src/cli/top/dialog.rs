@@ -1,8 +1,13 @@
 //! Asks before something is done. What needs a reason gets one, and nothing is done by a single
 //! key: the way out has the focus first.
 
-use super::{call::Call, editor::Editor};
+use super::{
+    call::Call,
+    editor::Editor,
+    text::{Row, Tone, lines},
+};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use unicode_width::UnicodeWidthStr;
 
 /// A question, and what the person has answered so far.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +47,22 @@ pub(super) enum Asked {
     Left,
     Confirmed(Call),
 }
+
+/// How a question is laid out.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) width: u16,
+    pub(super) height: u16,
+    /// Columns of a line.
+    pub(super) room: usize,
+    pub(super) text: Vec<Row>,
+}
+
+pub(super) const WIDEST: u16 = 64;
+/// The way out, as the button says it.
+pub(super) const LEAVE: &str = "Leave it";
+/// Lines beside the text and the fields: the borders, a blank one, what is wrong, the buttons.
+const BESIDE: usize = 5;
 
 /// The service takes no longer reason.
 const REASON_BYTES: usize = 1000;
@@ -86,6 +107,35 @@ impl Dialog {
     /// What it asks about.
     pub(super) fn call(&self) -> &Call {
         &self.call
+    }
+
+    /// How it is laid out on so many columns and lines; nothing where a part would be cut off.
+    pub(super) fn shape(&self, (columns, rows): (u16, u16)) -> Option<Shape> {
+        let width = WIDEST.min(columns.saturating_sub(2));
+        let room = usize::from(width.saturating_sub(4));
+        let mut text = lines(&self.text, room, Tone::Plain);
+        // What it is about is read whole, also where its name is too long for the border.
+        if self.title.width() > room {
+            text.splice(0..0, lines(&self.title, room, Tone::Plain));
+        }
+        let fields = usize::from(self.reason.is_some()) + 3 * usize::from(self.choice.is_some());
+        let least = u16::try_from(text.len() + fields + BESIDE).ok()?;
+        let fits = least <= rows && self.widest() <= room;
+        fits.then(|| Shape {
+            width,
+            // One line more where there is one.
+            height: rows.min(least + 1),
+            room,
+            text,
+        })
+    }
+
+    /// Columns of the widest line that is not broken: the buttons, or an option.
+    fn widest(&self) -> usize {
+        let buttons = format!("[ {LEAVE} ]  [ {} ]", self.confirm).width();
+        let options = self.choice.iter().flat_map(|choice| choice.options);
+        let options = options.map(|option| "(•) ".width() + option.width());
+        options.max().unwrap_or(0).max(buttons)
     }
 
     /// Takes a key.

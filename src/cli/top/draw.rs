@@ -10,7 +10,7 @@ use super::{
     command,
     content::Page,
     editor::Editor,
-    model::{Link, Mode, Model},
+    model::{LEAST, Link, Mode, Model},
     offers::Hotkey,
     text::{Kind, Piece, Row, Tone, cut},
     units::clock,
@@ -22,9 +22,6 @@ use ratatui::{
     widgets::{Block, Paragraph},
 };
 use unicode_width::UnicodeWidthStr;
-
-/// Nothing is drawn on a smaller screen.
-const LEAST: (u16, u16) = (40, 8);
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, theme: Theme) {
     let area = frame.area();

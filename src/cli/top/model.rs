@@ -142,6 +142,10 @@ const FLASH: u64 = 6000;
 const FRAME: u16 = 5;
 /// Columns beside them: two borders, the mark of the cursor, and a space.
 const SIDES: u16 = 4;
+/// Lines beside the place of a question: the head, the keys, the prompt.
+const AROUND: u16 = 3;
+/// Nothing is drawn on a smaller screen.
+pub(super) const LEAST: (u16, u16) = (40, 8);
 
 impl Model {
     pub(super) fn new(server: &str, size: (u16, u16), first: Place) -> Model {
@@ -287,6 +291,13 @@ impl Model {
     /// Rows that fit on the screen.
     pub(super) fn height(&self) -> usize {
         usize::from(self.size.1.saturating_sub(FRAME)).max(1)
+    }
+
+    /// Whether all of a question is on the screen.
+    fn shows(&self, dialog: &Dialog) -> bool {
+        let (width, height) = self.size;
+        let is_drawn = width >= LEAST.0 && height >= LEAST.1;
+        is_drawn && dialog.shape((width, height - AROUND)).is_some()
     }
 
     /// For how long, in milliseconds, the server has not answered, if that is long.

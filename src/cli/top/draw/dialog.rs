@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        dialog::{Dialog, Focus},
+        dialog::{Dialog, Focus, LEAVE, Shape, WIDEST},
         text::{Piece, Row, Tone, lines},
     },
     theme::Theme,
@@ -15,41 +15,70 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-const WIDEST: u16 = 64;
 const REASON: &str = "Why: ";
 
+const TOO_SMALL: &str = "The screen is too small for this question. Make it larger, or press esc.";
+
 pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme, area: Rect) {
-    let width = WIDEST.min(area.width.saturating_sub(2));
-    let room = usize::from(width.saturating_sub(4));
-    let mut text = lines(&dialog.text, room, Tone::Plain);
-    // What it is about is read whole, also where its name is too long for the border.
-    if dialog.title.width() > room {
-        text.splice(0..0, lines(&dialog.title, room, Tone::Plain));
+    match dialog.shape((area.width, area.height)) {
+        Some(shape) => draw_whole(frame, dialog, &shape, theme, area),
+        None => draw_too_small(frame, theme, area),
     }
-    let fields = usize::from(dialog.reason.is_some()) + 3 * usize::from(dialog.choice.is_some());
-    let height = u16::try_from(text.len() + fields + 6)
-        .unwrap_or(u16::MAX)
-        .min(area.height);
+}
+
+/// A part of a question is not shown: nobody answers it by that.
+fn draw_too_small(frame: &mut Frame<'_>, theme: Theme, area: Rect) {
+    let width = WIDEST.min(area.width.saturating_sub(2));
+    let text = lines(
+        TOO_SMALL,
+        usize::from(width.saturating_sub(4)),
+        Tone::Waiting,
+    );
+    let height = u16::try_from(text.len() + 2).unwrap_or(u16::MAX);
+    let inside = draw_box(frame, "", (width, height.min(area.height)), theme, area);
+    let style = theme.style(Tone::Waiting);
+    let shown = text.iter().map(|row| Line::styled(row.text(), style));
+    draw_lines(frame, shown, inside);
+}
+
+/// An empty box in the middle; returns its inside.
+fn draw_box(
+    frame: &mut Frame<'_>,
+    title: &str,
+    (width, height): (u16, u16),
+    theme: Theme,
+    area: Rect,
+) -> Rect {
     let x = area.x + (area.width - width) / 2;
     let y = area.y + (area.height - height) / 2;
     let place = Rect::new(x, y, width, height);
-    let title = Piece::new(format!(" {} ", dialog.title), Tone::Strong);
-    let block = Block::bordered().title(Span::styled(title.text(), theme.style(Tone::Strong)));
+    let block = Block::bordered().title(Span::styled(title, theme.style(Tone::Strong)));
     let inside = block.inner(place);
     frame.render_widget(Clear, place);
     frame.render_widget(block, place);
+    inside
+}
+
+fn draw_lines<'a>(frame: &mut Frame<'_>, shown: impl Iterator<Item = Line<'a>>, inside: Rect) {
+    for (line, y) in shown.zip(inside.y..inside.bottom()) {
+        let place = Rect::new(inside.x + 1, y, inside.width.saturating_sub(1), 1);
+        frame.render_widget(line, place);
+    }
+}
+
+fn draw_whole(frame: &mut Frame<'_>, dialog: &Dialog, shape: &Shape, theme: Theme, area: Rect) {
+    let Shape { room, text, .. } = shape;
+    let room = *room;
+    let title = Piece::new(format!(" {} ", dialog.title), Tone::Strong);
+    let size = (shape.width, shape.height);
+    let inside = draw_box(frame, title.text(), size, theme, area);
     let mut shown: Vec<Line<'_>> = text.iter().map(|row| Line::from(row.text())).collect();
     shown.push(Line::default());
     let reason_at = shown.len();
     shown.extend(fields_of(dialog, theme, room));
     shown.push(Line::styled(dialog.fault, theme.style(Tone::Bad)));
     shown.push(buttons(dialog, theme));
-    for (line, y) in shown.into_iter().zip(inside.y..inside.bottom()) {
-        frame.render_widget(
-            line,
-            Rect::new(inside.x + 1, y, inside.width.saturating_sub(1), 1),
-        );
-    }
+    draw_lines(frame, shown.into_iter(), inside);
     if let (Focus::Reason, Some(reason)) = (dialog.focus, &dialog.reason) {
         let before = scrolled(reason.before(), room).width();
         let x = inside.x + 1 + u16::try_from(REASON.width() + before).unwrap_or(0);
@@ -112,7 +141,7 @@ fn buttons(dialog: &Dialog, theme: Theme) -> Line<'static> {
             false => Span::raw(text),
         }
     };
-    let leave = button("Leave it", Focus::Leave);
+    let leave = button(LEAVE, Focus::Leave);
     let confirm = button(dialog.confirm, Focus::Confirm);
     let hint = Row::of("  tab, enter", Tone::Quiet).text();
     let hint = Span::styled(hint, theme.style(Tone::Quiet));

@@ -155,6 +155,25 @@ fn the_question_before_an_action_is_in_the_middle() {
 }
 
 #[test]
+fn a_question_that_cannot_be_read_whole_cannot_be_confirmed() {
+    for size in [(80, 8), (40, 9)] {
+        let mut model = model(size);
+        model.apply(Event::Identified(Ok(Some(identity("anna", "operator")))));
+        press(&mut model, "p");
+        let shown = lines(&drawn(&model, size, Theme::Coloured)).join("\n");
+        assert!(shown.contains("too small"), "{shown}");
+        let effects = model.apply(Event::Key(KeyEvent::from(KeyCode::Char('y'))));
+        assert!(effects.is_empty(), "{effects:?}");
+        // With more room it is the same question.
+        model.apply(Event::Resized(80, 24));
+        let shown = lines(&drawn(&model, (80, 24), Theme::Coloured)).join("\n");
+        assert!(shown.contains("Pause nightly (nightly)?"), "{shown}");
+        let effects = model.apply(Event::Key(KeyEvent::from(KeyCode::Char('y'))));
+        assert_eq!(effects.len(), 1, "{effects:?}");
+    }
+}
+
+#[test]
 fn a_name_that_is_too_long_for_the_title_is_shown_whole() {
     let name = format!("{}-end", "long".repeat(30));
     let call = super::super::call::Call::PauseScheduler("h".to_owned());

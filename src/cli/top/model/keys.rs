@@ -35,6 +35,10 @@ impl Model {
             Mode::Command(editor) => self.command(editor, key),
             Mode::Filter(editor) => self.filter(editor, key),
             Mode::Help(top) => self.help(top, key.code),
+            // What cannot be read whole is not confirmed.
+            Mode::Ask(dialog) if key.code != KeyCode::Esc && !self.shows(&dialog) => {
+                self.mode = Mode::Ask(dialog);
+            }
             Mode::Ask(mut dialog) => match dialog.key(key) {
                 Asked::Still => self.mode = Mode::Ask(dialog),
                 Asked::Left => self.say("nothing was done", Tone::Quiet),

@@ -145,3 +145,14 @@ fn questions_about_a_task_and_a_run_tell_them_from_others() {
     let title = "Cancel the run of nightly that was due at 2026-03-01 12:00:00Z?";
     assert_eq!(titles, [title]);
 }
+
+#[test]
+fn each_question_fits_on_a_usual_screen() {
+    for (subject, whole) in everything() {
+        for offer in of(&subject, whole, Rights::of(None)) {
+            let title = &offer.dialog.title;
+            assert!(offer.dialog.shape((80, 21)).is_some(), "{title}");
+            assert!(offer.dialog.shape((80, 5)).is_none(), "{title}");
+        }
+    }
+}
