@@ -222,6 +222,7 @@ impl Model {
             page_token: visit.pages.last().cloned().unwrap_or_default(),
             before: visit.seen.clone(),
             visible: shown.map(|row| row.key.clone()).collect(),
+            is_awaited: visit.is_awaited,
             now: self.now,
         }
     }

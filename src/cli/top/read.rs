@@ -1,6 +1,7 @@
 //! Reads what a view shows. One list for each view and reading, whatever its length; what is asked
 //! of single rows is bounded by constants here and in `read/`.
 
+mod again;
 mod attention;
 mod executions;
 mod overview;
@@ -42,7 +43,7 @@ pub(super) async fn read(client: &Client, query: Query) -> Result<Seen> {
         Place::Overview => overview::read(client, &query).await,
         Place::Schedulers => schedulers(client, &query).await,
         Place::Scheduler(handle) => scheduler(client, handle, &query).await,
-        Place::Task(handle, seq) => task(client, handle, *seq).await,
+        Place::Task(handle, seq) => task(client, handle, *seq, &query).await,
         Place::Jobs => jobs(client, &query).await,
         Place::Job(name) => job(client, name, &query).await,
         Place::Resources => resources(client, &query).await,
@@ -63,6 +64,12 @@ async fn schedulers(client: &Client, query: &Query) -> Result<Seen> {
 
 async fn scheduler(client: &Client, handle: &str, query: &Query) -> Result<Seen> {
     let scheduler = found(client, handle).await?;
+    if let Some(before) = again::filtered(query) {
+        let one = scheduler.describe().await?;
+        if before.scheduler == one {
+            return Ok(Seen::Scheduler(Box::new(before.clone())));
+        }
+    }
     let (filter, _) = filter::of_tasks(&query.filter);
     let request = ListTasksRequest {
         page_size: PAGE,
@@ -75,6 +82,9 @@ async fn scheduler(client: &Client, handle: &str, query: &Query) -> Result<Seen>
         scheduler: one,
         tasks: page.tasks,
         next_page_token: page.next_page_token,
+        filter: query.filter.clone(),
+        page_token: query.page_token.clone(),
+        listed_at: query.now,
     })))
 }
 
@@ -87,23 +97,27 @@ async fn found(client: &Client, word: &str) -> Result<Scheduler> {
     found.ok_or_else(|| Status::not_found(format!("no scheduler has the name {word}")).into())
 }
 
-async fn task(client: &Client, handle: &str, seq: i64) -> Result<Seen> {
+async fn task(client: &Client, handle: &str, seq: i64, query: &Query) -> Result<Seen> {
     let scheduler = found(client, handle).await?;
     let request = ListAttemptsRequest {
         page_size: ATTEMPTS,
         ..ListAttemptsRequest::default()
     };
-    let (one, task, explained, attempts) = tokio::try_join!(
+    let (one, task, attempts) = tokio::try_join!(
         scheduler.describe(),
         scheduler.task(seq),
-        scheduler.explain(seq),
         scheduler.attempts(seq, request)
     )?;
+    let (explained, explained_at) = match again::explained(query, &one, &task) {
+        Some(before) => (before.explained.clone(), before.explained_at),
+        None => (scheduler.explain(seq).await?, query.now),
+    };
     Ok(Seen::Task(Box::new(OneTask {
         scheduler: one,
         task,
         explained,
         attempts: attempts.attempts,
+        explained_at,
     })))
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Query {
     pub(super) before: Option<Arc<Seen>>,
     /// Names of rows on the screen, of which more may be asked.
     pub(super) visible: Vec<String>,
+    /// Somebody waits for it: a key or an action has asked for it.
+    pub(super) is_awaited: bool,
     /// Microseconds since 1970.
     pub(super) now: i64,
 }
@@ -94,6 +96,10 @@ pub(super) struct OneScheduler {
     pub(super) scheduler: Scheduler,
     pub(super) tasks: Vec<TaskView>,
     pub(super) next_page_token: String,
+    /// What the list was asked for, and when that was.
+    pub(super) filter: String,
+    pub(super) page_token: String,
+    pub(super) listed_at: i64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -102,6 +108,8 @@ pub(super) struct OneTask {
     pub(super) task: TaskView,
     pub(super) explained: ExplainTaskResponse,
     pub(super) attempts: Vec<Attempt>,
+    /// When it was explained.
+    pub(super) explained_at: i64,
 }
 
 #[derive(Clone, Debug, Default)]

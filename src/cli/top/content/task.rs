@@ -29,6 +29,7 @@ pub(super) fn page(seen: &OneTask, look: &Look) -> Page {
         task,
         explained,
         attempts,
+        ..
     } = seen;
     let is_open = scheduler.state() == SchedulerState::Open;
     let mut rows = vec![summary(task, look)];

@@ -113,6 +113,7 @@ fn tasks(handle: &str) -> Seen {
         scheduler,
         tasks: vec![task(2), task(1)],
         next_page_token: "older".to_owned(),
+        ..OneScheduler::default()
     }))
 }
 

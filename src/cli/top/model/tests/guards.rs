@@ -75,3 +75,25 @@ fn an_action_under_way_is_not_forgotten_by_a_key_that_would_end() {
     assert_eq!(asked(&bench), None);
     assert!(bench.said().contains("under way"), "{}", bench.said());
 }
+
+#[test]
+fn what_a_key_asks_for_is_read_anew_and_polls_are_told_from_it() {
+    let awaits = |effects: &[Effect]| match effects.first() {
+        Some(Effect::Read { query, .. }) => query.is_awaited,
+        _ => panic!("{effects:?}"),
+    };
+    let mut bench = Bench::in_schedulers();
+    assert!(awaits(&bench.code(KeyCode::Enter)));
+    bench.read(Ok(tasks("a")));
+    assert!(!awaits(&bench.pass(1000)));
+    bench.read(Ok(tasks("a")));
+    bench.press("py");
+    let done = Done {
+        text: "it is paused".to_owned(),
+        place: None,
+    };
+    assert!(awaits(&bench.model.apply(Event::Acted(Ok(done)))));
+    // One that fails does not count as an answer.
+    bench.read(Err(away()));
+    assert!(awaits(&bench.pass(2000)));
+}
