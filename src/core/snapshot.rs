@@ -33,8 +33,9 @@ pub struct Snapshot {
     pub definitions: Vec<ResourceImage>,
     /// Claims of the attempts that run.
     pub claims: Vec<RecoveredClaim>,
-    /// Resources that the scheduler's tasks want, and claims hold or wait for whose end nobody
-    /// knows.
+    /// Other claims on resources that the scheduler's tasks want: nobody knows when they end.
+    pub kept: Vec<RecoveredClaim>,
+    /// The resources that these are about.
     pub claimed: Vec<Arc<str>>,
 }
 

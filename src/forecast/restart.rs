@@ -154,7 +154,7 @@ fn running(scheduler: &SchedulerUnits) -> impl Iterator<Item = Running> {
     })
 }
 
-/// What is held by what runs, under the new numbers.
+/// What is held by what runs, under the new numbers, and what others have, who keep it.
 fn resources(snapshot: &Snapshot, units: &Units) -> RecoveredResources {
     let unit = |task: TaskId| {
         let mut all = units.schedulers.iter();
@@ -162,20 +162,20 @@ fn resources(snapshot: &Snapshot, units: &Units) -> RecoveredResources {
         let (seq, _) = of.unit_of(task.seq)?;
         Some(TaskId { seq, ..task })
     };
-    let claims: Vec<RecoveredClaim> = snapshot
-        .claims
-        .iter()
-        .filter_map(|claim| {
-            let spec = ClaimSpec {
-                task: Some(unit(claim.spec.task?)?),
-                ..(*claim.spec).clone()
-            };
-            Some(RecoveredClaim {
-                spec: Arc::new(spec),
-                ..claim.clone()
-            })
+    let of_tasks = snapshot.claims.iter().filter_map(|claim| {
+        let spec = ClaimSpec {
+            task: Some(unit(claim.spec.task?)?),
+            ..(*claim.spec).clone()
+        };
+        let spec = Arc::new(spec);
+        Some(RecoveredClaim {
+            spec,
+            ..claim.clone()
         })
-        .collect();
+    });
+    let mut claims: Vec<RecoveredClaim> =
+        of_tasks.chain(snapshot.kept.iter().map(for_ever)).collect();
+    claims.sort_by_key(|claim| claim.no);
     let tokens = claims.iter().filter_map(|claim| claim.granted);
     RecoveredResources {
         definitions: snapshot.definitions.clone(),
@@ -186,5 +186,20 @@ fn resources(snapshot: &Snapshot, units: &Units) -> RecoveredResources {
             .unwrap_or_default(),
         token: tokens.map(|(token, _)| token).max().unwrap_or_default(),
         claims,
+    }
+}
+
+/// A claim that nobody gives back, whoever made it.
+fn for_ever(claim: &RecoveredClaim) -> RecoveredClaim {
+    let spec = ClaimSpec {
+        task: None,
+        request: None,
+        lease: FOR_EVER,
+        wait: None,
+        ..(*claim.spec).clone()
+    };
+    RecoveredClaim {
+        spec: Arc::new(spec),
+        ..claim.clone()
     }
 }

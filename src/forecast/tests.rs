@@ -2,4 +2,5 @@
 
 mod answers;
 mod calibration;
+mod held;
 mod world;

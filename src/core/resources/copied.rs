@@ -1,32 +1,22 @@
-//! What a forecast wants to know of resources: their definitions, the claims of attempts, and
-//! whether anybody else has them.
+//! What a forecast wants to know of resources: their definitions, the claims of attempts, and who
+//! else has them.
 
-use super::Resources;
-use crate::core::{ClaimNo, RecoveredClaim, ResourceImage, ResourceKey, TaskId};
+use super::{Resources, claim::Claim};
+use crate::core::{ClaimNo, ClaimState, RecoveredClaim, ResourceImage, ResourceKey, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Resources {
     /// The claim of a task that runs, as a later owner would read it.
     pub(crate) fn held_by_task(&self, task: TaskId) -> Option<RecoveredClaim> {
         let no = *self.holders.get(&task)?;
-        let claim = self.claims.get(&no)?;
-        Some(RecoveredClaim {
-            no,
-            spec: claim.spec.clone(),
-            requested_at: claim.requested_at,
-            granted: claim.state.granted(),
-            taken: Vec::new(),
-            ended: None,
-        })
+        Some(self.claims.get(&no)?.recovered(no))
     }
 
-    /// Whether a resource is held or waited for by other claims than these.
-    pub(crate) fn is_claimed_beside(&self, key: &ResourceKey, known: &BTreeSet<ClaimNo>) -> bool {
-        let in_use = self.in_use.get(key);
-        in_use.is_some_and(|one| {
-            let mut all = one.held.keys().chain(one.queue.keys());
-            all.any(|no| !known.contains(no))
-        })
+    /// The claims that hold a resource or wait for it, those who have it first.
+    pub(crate) fn claims_of(&self, key: &ResourceKey) -> impl Iterator<Item = RecoveredClaim> {
+        let in_use = self.in_use.get(key).into_iter();
+        let all = in_use.flat_map(|one| one.held.keys().chain(one.queue.keys()));
+        all.filter_map(|no| Some(self.claims.get(no)?.recovered(*no)))
     }
 
     /// The definitions that hold for these names.
@@ -35,5 +25,21 @@ impl Resources {
         let by_name: BTreeMap<&ResourceKey, &ResourceImage> =
             found.map(|one| (&one.image.key, &one.image)).collect();
         by_name.into_values().cloned().collect()
+    }
+}
+
+impl Claim {
+    fn recovered(&self, no: ClaimNo) -> RecoveredClaim {
+        RecoveredClaim {
+            no,
+            spec: self.spec.clone(),
+            requested_at: self.requested_at,
+            granted: self.state.granted(),
+            taken: Vec::new(),
+            ended: match &self.state {
+                ClaimState::Ended { at, ending, .. } => Some((*at, ending.clone())),
+                _ => None,
+            },
+        }
     }
 }

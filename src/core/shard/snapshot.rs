@@ -11,7 +11,7 @@ use crate::core::{
         queue::{copied::CopiedQueue, span::Span},
     },
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Other schedulers that are copied.
 const OTHERS: usize = 500;
@@ -54,6 +54,7 @@ impl Shard {
             crowded,
             definitions: Vec::new(),
             claims: Vec::new(),
+            kept: Vec::new(),
             claimed: Vec::new(),
         };
         self.copy_resources(&mut snapshot);
@@ -159,11 +160,18 @@ impl Shard {
         let own: BTreeSet<ResourceKey> = keys(&snapshot.scheduler).into_iter().collect();
         let wanted: BTreeSet<ResourceKey> = all().flat_map(keys).collect();
         let known: BTreeSet<_> = claims.iter().map(|claim| claim.no).collect();
-        let unknown = |key: &&ResourceKey| self.resources.is_claimed_beside(key, &known);
-        let claimed = own.iter().filter(unknown).map(|key| key.name.clone());
-        let claimed = claimed.collect();
+        let mut kept: BTreeMap<_, RecoveredClaim> = BTreeMap::new();
+        let mut claimed = Vec::new();
+        for key in &own {
+            let all = self.resources.claims_of(key);
+            let mut unknown = all.filter(|claim| !known.contains(&claim.no)).peekable();
+            claimed.extend(unknown.peek().map(|_| key.name.clone()));
+            let room = WANTS.saturating_sub(kept.len()).max(1);
+            kept.extend(unknown.take(room).map(|claim| (claim.no, claim)));
+        }
         let definitions = self.resources.definitions_of(&wanted);
         snapshot.claims = claims;
+        snapshot.kept = kept.into_values().collect();
         snapshot.claimed = claimed;
         snapshot.definitions = definitions;
     }

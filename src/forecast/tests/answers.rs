@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 /// Tasks of the first kind last two seconds.
 const TWO: Law = Law::Constant(2.0);
 
-fn seen(laws: &[Law], each: usize) -> Observations {
+pub(super) fn seen(laws: &[Law], each: usize) -> Observations {
     let rng = &mut SmallRng::seed_from_u64(3);
     let all = (0..laws.len()).flat_map(|kind| history(laws, kind, each, 0.0, rng));
     Observations::new(all.collect::<Vec<_>>())
@@ -26,13 +26,13 @@ fn ask(world: &mut World, handle: Handle, seen: &Observations, question: &Questi
     forecast(&snapshot, seen, &question, |_| true)
 }
 
-fn simply(world: &mut World, handle: Handle, seen: &Observations) -> Forecast {
+pub(super) fn simply(world: &mut World, handle: Handle, seen: &Observations) -> Forecast {
     ask(world, handle, seen, &Question::default())
 }
 
 /// Seconds from now on until the p50 and the p90 of an end.
 #[track_caller]
-fn seconds(world: &World, ending: &Ending) -> (f64, f64) {
+pub(super) fn seconds(world: &World, ending: &Ending) -> (f64, f64) {
     let of = |at: Option<crate::core::Time>| {
         let at = at.unwrap_or_else(|| panic!("it is not known: {ending:?}"));
         at.since(world.now).as_secs_f64()
@@ -41,7 +41,7 @@ fn seconds(world: &World, ending: &Ending) -> (f64, f64) {
 }
 
 #[track_caller]
-fn assert_about(found: f64, expected: f64) {
+pub(super) fn assert_about(found: f64, expected: f64) {
     let off = (found / expected - 1.0).abs();
     assert!(off < 0.06, "{found} instead of {expected}");
 }

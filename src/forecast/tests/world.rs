@@ -136,12 +136,15 @@ impl World {
 
     /// Submits tasks: order, kind and how many.
     pub(super) fn submit(&mut self, handle: Handle, tasks: &[(Option<i64>, usize, u32)]) {
-        let runs = tasks.iter().map(|(order, kind, count)| Run {
+        let run = |(order, kind, count): &(Option<i64>, usize, u32)| Run {
             count: *count,
             order: order.map(Order),
             spec: spec(*kind),
-        });
-        let runs: Vec<Run> = runs.collect();
+        };
+        self.submit_runs(handle, tasks.iter().map(run).collect());
+    }
+
+    pub(super) fn submit_runs(&mut self, handle: Handle, runs: Vec<Run>) {
         let count: u32 = runs.iter().map(|run| run.count).sum();
         let texts = vec![&b"select 1"[..]; count as usize];
         let submit = Submit {
