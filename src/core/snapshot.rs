@@ -21,6 +21,9 @@ pub struct Snapshot {
     pub limits: Limits,
     /// The kinds of slots that the scheduler asked about needs.
     pub kinds: Vec<KindSnapshot>,
+    /// The kinds that those who compete with it need beside these. They may belong to targets that
+    /// are closed to its namespace: they are run with and never told.
+    pub other_kinds: Vec<KindSnapshot>,
     /// The pauses in force.
     pub pauses: Vec<TargetPause>,
     /// The scheduler asked about.

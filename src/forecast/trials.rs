@@ -10,7 +10,7 @@ use super::{
     replay::{Replay, RunEnds, Wanted},
     units::Units,
 };
-use crate::core::{Seq, Snapshot, Time};
+use crate::core::{KindSnapshot, Seq, Snapshot, Time, Work};
 use rand::{SeedableRng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,10 +145,20 @@ impl<'a> Trials<'a> {
                 .enumerate()
                 .map(|(at, task)| (task, ending(&|run| run.tasks[at])))
                 .collect(),
-            slots: self.units.slots.clone().into_iter().collect(),
+            slots: self.slots(),
             basis: self.basis(),
             omissions: self.omissions(),
         }
+    }
+
+    /// Of the kinds that its own tasks need, since others may be closed to its namespace.
+    fn slots(&self) -> Vec<(Work, u32)> {
+        let kinds = self.snapshot.kinds.iter();
+        let slots = |kind: &KindSnapshot| {
+            let slots = self.units.slots.get(&kind.work);
+            (kind.work.clone(), slots.copied().unwrap_or(kind.total))
+        };
+        kinds.map(slots).collect()
     }
 
     /// Why something does not end, or nobody knows when.

@@ -22,6 +22,7 @@ pub(super) struct Units {
     /// The scheduler asked about comes first.
     pub schedulers: Vec<SchedulerUnits>,
     by_handle: FxHashMap<Handle, usize>,
+    /// Of all of them: what the answer may tell of them is less.
     pub slots: BTreeMap<Work, u32>,
 }
 
@@ -67,7 +68,7 @@ pub(super) enum UnitState {
 
 impl Units {
     pub(super) fn new(snapshot: &Snapshot, question: &Question, classes: &mut Classes<'_>) -> Self {
-        let kinds = snapshot.kinds.iter();
+        let kinds = snapshot.kinds.iter().chain(&snapshot.other_kinds);
         let mut slots: BTreeMap<Work, u32> =
             kinds.map(|kind| (kind.work.clone(), kind.total)).collect();
         for (work, assumed) in &question.slots {

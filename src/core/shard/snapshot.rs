@@ -34,9 +34,10 @@ impl Shard {
         let others: Vec<SchedulerSnapshot> = others
             .map(|other| self.copy_of(other, SPANS_OF_OTHERS))
             .collect();
-        let copied = [&scheduler].into_iter().chain(&others);
-        let kind = |kind: &KindId| {
-            let slots = &self.fair.slots[*kind];
+        let other_kinds = self.kinds_of(&others).into_iter();
+        let other_kinds = other_kinds.filter(|kind| !kinds.contains(kind));
+        let kind = |kind: KindId| {
+            let slots = &self.fair.slots[kind];
             KindSnapshot {
                 work: slots.work.clone(),
                 total: slots.total,
@@ -47,7 +48,8 @@ impl Shard {
             at: now,
             highest_seq: target.highest_seq,
             limits: self.limits,
-            kinds: self.kinds_of(copied).iter().map(kind).collect(),
+            other_kinds: other_kinds.map(kind).collect(),
+            kinds: kinds.iter().copied().map(kind).collect(),
             pauses: self.pauses.all().cloned().collect(),
             scheduler,
             others,

@@ -2,11 +2,11 @@
 
 use super::{
     fairness::executors::submit_in,
-    world::{World, free, on_failure, order, plain, sql},
+    world::{World, free, on_failure, order, plain, slots, sql},
 };
 use crate::core::{
-    Handle, OnFailure, Order, Packed, Reply, Run, Snapshot, Spec, Submit, TaskOptions, Verb,
-    scheduler::queue::step_counter::steps_of,
+    Handle, KindSnapshot, OnFailure, Order, Packed, Reply, Run, Snapshot, Spec, Submit,
+    TaskOptions, Verb, Work, scheduler::queue::step_counter::steps_of,
 };
 use std::sync::Arc;
 
@@ -109,4 +109,39 @@ fn those_who_want_or_have_the_same_slots_are_copied_and_nobody_else() {
     let others: Vec<Handle> = copy.others.iter().map(|one| one.image.handle).collect();
     assert!(others.contains(&runs) && others.contains(&waits));
     assert!(!others.contains(&idle) && !others.contains(&s));
+}
+
+#[test]
+fn kinds_of_slots_that_only_rivals_need_are_apart_from_its_own() {
+    let mut w = World::new(1);
+    let secret = Work::Sql {
+        target: "secret".into(),
+    };
+    w.command(slots(secret.clone(), 7));
+    let (s, rival) = (w.open(plain), w.open(plain));
+    w.submit(rival, [free(), free()]);
+    let of_secret = Arc::new(Spec {
+        work: secret.clone(),
+        options: TaskOptions::default(),
+        trace: None,
+    });
+    let run = Run {
+        count: 1,
+        order: None,
+        spec: of_secret,
+    };
+    let submit = Submit {
+        runs: vec![run],
+        bodies: Packed::new(vec![&b"select 1"[..]]),
+        ..Submit::none()
+    };
+    w.call(rival, Verb::Submit(Arc::new(submit)));
+    w.submit(s, [free()]);
+    let copy = snapshot(&mut w, s);
+    let works = |kinds: &[KindSnapshot]| -> Vec<Work> {
+        kinds.iter().map(|kind| kind.work.clone()).collect()
+    };
+    assert_eq!(works(&copy.kinds), [sql()]);
+    assert_eq!(works(&copy.other_kinds), [secret]);
+    assert_eq!(copy.other_kinds[0].total, 7);
 }

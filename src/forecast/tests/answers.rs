@@ -2,7 +2,7 @@
 
 use super::world::{Law, World, history};
 use crate::{
-    core::{Handle, KindSnapshot, OnFailure, Order, Seq, Spec, Verb, Work},
+    core::{Command, Handle, KindSnapshot, OnFailure, Order, Run, Seq, Spec, Verb, Work},
     forecast::{Ending, Forecast, Observations, Omission, Question, Reason, forecast},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -218,6 +218,35 @@ fn millions_of_tasks_are_run_in_groups_and_end_as_they_would_alone() {
     assert_about(seconds(&w, &made.all).0, 3_000_000.0 * mean / 3.0);
     let grouped = |one: &Omission| matches!(one, Omission::Grouped(100..));
     assert!(made.omissions.iter().any(grouped), "{:?}", made.omissions);
+}
+
+#[test]
+fn slots_of_kinds_that_only_others_need_are_not_told() {
+    let mut w = World::new(1, 2, vec![TWO]);
+    let (s, other) = (w.open(|_| {}), w.open(|_| {}));
+    w.submit(s, &[(None, 0, 2)]);
+    w.submit(other, &[(None, 0, 2)]);
+    let secret = Work::Sql {
+        target: "secret".into(),
+    };
+    let elsewhere = Command::Slots {
+        work: secret.clone(),
+        total: 7,
+        window: 7,
+    };
+    w.command(elsewhere);
+    let mut there = Spec::clone(&super::world::spec(0));
+    there.work = secret.clone();
+    let run = Run {
+        count: 9,
+        order: None,
+        spec: Arc::new(there),
+    };
+    w.submit_runs(other, vec![run]);
+    let made = simply(&mut w, s, &seen(&[TWO], 50));
+    assert_eq!(made.slots, [(super::world::sql(), 2)]);
+    let told = format!("{made:?}");
+    assert!(!told.contains("secret"), "{told}");
 }
 
 #[test]
