@@ -139,8 +139,8 @@ pub enum Verb {
     Locate(Vec<TaskRef>),
     /// Why a task does not run.
     Explain(TaskRef),
-    /// What a forecast of it starts from.
-    Snapshot,
+    /// What a forecast of it starts from, and which of these tasks are unfinished.
+    Snapshot(Arc<[Seq]>),
     /// The newest tasks of some phases.
     Select {
         /// Older than this one.
@@ -163,7 +163,7 @@ impl Verb {
             | Verb::Submitted(_)
             | Verb::Locate(_)
             | Verb::Explain(_)
-            | Verb::Snapshot
+            | Verb::Snapshot(_)
             | Verb::Select { .. } => true,
             _ => false,
         }

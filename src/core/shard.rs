@@ -303,7 +303,7 @@ impl Shard {
             Verb::Describe => Reply::Scheduler(Box::new(self.schedulers.expect_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
             Verb::Explain(task) => self.explain(turn.now, handle, *task),
-            Verb::Snapshot => self.snapshot(turn.now, handle),
+            Verb::Snapshot(tasks) => self.snapshot(turn.now, handle, tasks),
             Verb::Select {
                 before,
                 phases,

@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub other_kinds: Vec<KindSnapshot>,
     /// The pauses in force.
     pub pauses: Vec<TargetPause>,
+    /// The tasks asked about that are unfinished, copied or not.
+    pub unfinished: Vec<Seq>,
     /// The scheduler asked about.
     pub scheduler: SchedulerSnapshot,
     /// Those that wait for slots of these kinds, or run there.
@@ -90,6 +92,9 @@ pub struct WaitingTasks {
     pub again_at: Option<Time>,
     /// Its attempts so far.
     pub past: Past,
+    /// Nobody has looked at them: they stand for as many of their order, with numbers that are made
+    /// up.
+    pub assumed: bool,
 }
 
 /// Tasks that run: one, or several that have no session.

@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 /// What is asked, and what it may cost.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Tasks whose end is wanted, beside those of all orders and of the scheduler.
-    pub tasks: Vec<Seq>,
     /// Slots to assume, in place of those there are.
     pub slots: BTreeMap<Work, u32>,
     /// What the statements of waiting and running tasks hash to, as far as that is known.

@@ -99,7 +99,7 @@ impl<'a> Trials<'a> {
         for span in &self.units.own().spans {
             *orders.entry(span.order).or_default() += i64::from(span.units);
         }
-        let places = self.question.tasks.iter();
+        let places = self.snapshot.unfinished.iter();
         let places = places.filter_map(|task| Some((*task, self.units.own().unit_of(*task)?)));
         let (seqs, tasks) = places.unzip();
         let wanted = Wanted {
@@ -140,11 +140,15 @@ impl<'a> Trials<'a> {
                     end: ending(&|run| run.orders[at]),
                 })
                 .collect(),
-            tasks: tasks
-                .into_iter()
-                .enumerate()
-                .map(|(at, task)| (task, ending(&|run| run.tasks[at])))
-                .collect(),
+            tasks: {
+                let place = |task: &Seq| tasks.iter().position(|one| one == task);
+                let end = |task: &Seq| match place(task) {
+                    Some(at) => ending(&|run| run.tasks[at]),
+                    None => Ending::unknown(Reason::TooManyTasks),
+                };
+                let unfinished = self.snapshot.unfinished.iter();
+                unfinished.map(|task| (*task, end(task))).collect()
+            },
             slots: self.slots(),
             basis: self.basis(),
             omissions: self.omissions(),

@@ -45,6 +45,8 @@ pub(super) struct UnitSpan {
     pub order: Option<Order>,
     pub spec: Arc<Spec>,
     pub submitted_at: Time,
+    /// Its numbers of tasks are made up.
+    assumed: bool,
     /// Of its tasks: of each, or of those that are known.
     classes: Vec<ClassId>,
     pub state: UnitState,
@@ -168,11 +170,12 @@ impl SchedulerUnits {
         }
     }
 
-    /// The unit of a task, and which part of the unit is over when the task is.
+    /// The unit of a task, and which part of the unit is over when the task is; `None`: it was not
+    /// copied.
     pub(super) fn unit_of(&self, task: Seq) -> Option<(Seq, f64)> {
         let after = self.spans.partition_point(|span| span.task <= task);
         let mut before = self.spans[..after].iter().rev();
-        let span = before.find(|span| task < span.task.plus(span.count))?;
+        let span = before.find(|span| !span.assumed && task < span.task.plus(span.count))?;
         let offset = (task.0 - span.task.0) as u64;
         // The unit that holds it, see `tasks`.
         let unit = ((offset + 1) * u64::from(span.units)).div_ceil(span.count.into()) as u32 - 1;
@@ -197,6 +200,7 @@ impl UnitSpan {
             order: one.order,
             spec: one.spec.clone(),
             submitted_at: one.submitted_at,
+            assumed: one.assumed,
             classes: Vec::new(),
             state,
         }
@@ -216,6 +220,7 @@ impl UnitSpan {
             order: one.order,
             spec: one.spec.clone(),
             submitted_at: one.submitted_at,
+            assumed: false,
             classes: Vec::new(),
             state: match one.spec.work.has_session() {
                 true => runs,

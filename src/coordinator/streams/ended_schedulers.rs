@@ -76,7 +76,7 @@ impl EndedSchedulers {
                     running: 0,
                 })
             }
-            Verb::Snapshot => Ok(Reply::Snapshot(None)),
+            Verb::Snapshot(_) => Ok(Reply::Snapshot(None)),
             Verb::Explain(task) if is_there(task.seq, task.seq) => Ok(Reply::Explained(None)),
             Verb::Cancel(_) | Verb::Explain(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),

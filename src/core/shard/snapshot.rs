@@ -24,7 +24,7 @@ const WANTS: usize = 1_000;
 
 impl Shard {
     /// What a forecast of this scheduler starts from.
-    pub(crate) fn snapshot(&self, now: Time, handle: Handle) -> Reply {
+    pub(crate) fn snapshot(&self, now: Time, handle: Handle, tasks: &[Seq]) -> Reply {
         let target = self.schedulers.expect(handle);
         let scheduler = self.copy_of(target, self.limits.listing_steps);
         let kinds = self.kinds_of([&scheduler]);
@@ -47,6 +47,7 @@ impl Shard {
         let mut snapshot = Snapshot {
             at: now,
             highest_seq: target.highest_seq,
+            unfinished: target.unfinished_of(tasks),
             limits: self.limits,
             other_kinds: other_kinds.map(kind).collect(),
             kinds: kinds.iter().copied().map(kind).collect(),
@@ -102,9 +103,13 @@ impl Shard {
 
     fn copy_of(&self, scheduler: &Scheduler, most: usize) -> SchedulerSnapshot {
         let CopiedQueue { spans, assumed } = scheduler.queue.copy(most);
-        let waiting = spans
-            .into_iter()
-            .map(|span| scheduler.waiting(span, None, true));
+        let waiting = spans.into_iter().map(|copied| {
+            let waiting = scheduler.waiting(copied.span, None, !copied.assumed);
+            WaitingTasks {
+                assumed: copied.assumed,
+                ..waiting
+            }
+        });
         let single = SINGLE_TASKS.min(most * 10);
         let delayed = scheduler.queue.delayed().take(single);
         let delayed = delayed.map(|(at, delayed)| {
@@ -192,7 +197,15 @@ impl Scheduler {
                 false => Past::default(),
             },
             spec: span.spec,
+            assumed: false,
         }
+    }
+
+    fn unfinished_of(&self, tasks: &[Seq]) -> Vec<Seq> {
+        let ranges = &self.ledger.ranges;
+        let tasks = tasks.iter().copied();
+        let unfinished = tasks.filter(|task| !ranges.within(*task, *task).is_empty());
+        unfinished.collect()
     }
 
     fn running_tasks(&self, flight: &InFlight) -> RunningTasks {

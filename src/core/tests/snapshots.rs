@@ -5,7 +5,7 @@ use super::{
     world::{World, free, on_failure, order, plain, slots, sql},
 };
 use crate::core::{
-    Handle, KindSnapshot, OnFailure, Order, Packed, Reply, Run, Snapshot, Spec, Submit,
+    Handle, KindSnapshot, OnFailure, Order, Packed, Reply, Run, Seq, Snapshot, Spec, Submit,
     TaskOptions, Verb, Work, scheduler::queue::step_counter::steps_of,
 };
 use std::sync::Arc;
@@ -14,7 +14,12 @@ use std::sync::Arc;
 const MOST_STEPS: u64 = 40_000;
 
 fn snapshot(w: &mut World, handle: Handle) -> Snapshot {
-    match w.call(handle, Verb::Snapshot) {
+    snapshot_with(w, handle, &[])
+}
+
+fn snapshot_with(w: &mut World, handle: Handle, tasks: &[i64]) -> Snapshot {
+    let tasks = tasks.iter().map(|task| Seq(*task)).collect();
+    match w.call(handle, Verb::Snapshot(tasks)) {
         Reply::Snapshot(Some(snapshot)) => *snapshot,
         other => panic!("a snapshot was answered with {other:?}"),
     }
@@ -72,10 +77,11 @@ fn orders_beyond_those_looked_at_are_counted_as_left_out() {
     let s = w.open(plain);
     let orders: Vec<i64> = (1..=30_000).collect();
     w.call(s, Verb::Submit(alternating(&orders, 1, 30_000)));
-    let copy = snapshot(&mut w, s);
+    let copy = snapshot_with(&mut w, s, &[1, 30_000]);
     assert!(copy.scheduler.waiting.len() <= 20_000);
     let counted = copy.scheduler.waiting.len() as i64;
     assert_eq!(counted + copy.scheduler.beyond, 30_000);
+    assert_eq!(copy.unfinished, [Seq(1), Seq(30_000)], "copied or not");
 }
 
 #[test]

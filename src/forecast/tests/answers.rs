@@ -17,10 +17,17 @@ pub(super) fn seen(laws: &[Law], each: usize) -> Observations {
     Observations::new(all.collect::<Vec<_>>())
 }
 
+fn briefly() -> Question {
+    Question {
+        runs: Some(80),
+        ..Question::default()
+    }
+}
+
 fn ask(world: &mut World, handle: Handle, seen: &Observations, question: &Question) -> Forecast {
     let snapshot = world.snapshot(handle);
     let question = Question {
-        runs: Some(80),
+        runs: briefly().runs,
         ..question.clone()
     };
     forecast(&snapshot, seen, &question, |_| true)
@@ -91,11 +98,8 @@ fn a_task_ends_within_its_order() {
     let mut w = World::new(1, 1, vec![TWO]);
     let s = w.open(|_| {});
     w.submit(s, &[(Some(1), 0, 3), (Some(2), 0, 3)]);
-    let question = Question {
-        tasks: vec![Seq(2), Seq(6), Seq(9)],
-        ..Question::default()
-    };
-    let made = ask(&mut w, s, &seen(&[TWO], 50), &question);
+    let snapshot = w.snapshot_with(s, &[Seq(2), Seq(6), Seq(9)]);
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &briefly(), |_| true);
     let tasks: Vec<i64> = made.tasks.iter().map(|(task, _)| task.0).collect();
     assert_eq!(tasks, [2, 6], "there is no ninth task");
     assert_about(seconds(&w, &made.tasks[0].1).0, 4.0);
@@ -152,11 +156,7 @@ fn tasks_of_which_nothing_was_seen_are_unknown_and_those_before_them_are_not() {
         let work = elsewhere.clone();
         one.spec = Arc::new(Spec { work, ..spec });
     }
-    let question = Question {
-        runs: Some(80),
-        ..Question::default()
-    };
-    let made = forecast(&snapshot, &seen(&[TWO], 50), &question, |_| true);
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &briefly(), |_| true);
     assert_about(seconds(&w, &made.orders[0].end).0, 4.0);
     assert!(made.all.p50.is_none() && made.all.reasons.iter().all(few));
 }
@@ -247,6 +247,26 @@ fn slots_of_kinds_that_only_others_need_are_not_told() {
     assert_eq!(made.slots, [(super::world::sql(), 2)]);
     let told = format!("{made:?}");
     assert!(!told.contains("secret"), "{told}");
+}
+
+#[test]
+fn an_unfinished_task_that_was_not_copied_is_unknown_and_not_ended() {
+    let mut w = World::new(1, 2, vec![TWO]);
+    let s = w.open(|_| {});
+    w.submit(s, &[(Some(1), 0, 4), (Some(2), 0, 4)]);
+    let later = w.now + Duration::from_millis(2_500);
+    w.run(later, None);
+    let mut snapshot = w.snapshot_with(s, &[Seq(1), Seq(4), Seq(7)]);
+    // As if the second order had been too much to be looked at: its numbers are made up.
+    let spans = snapshot.scheduler.waiting.iter_mut();
+    for span in spans.filter(|span| span.order == Some(Order(2))) {
+        span.assumed = true;
+    }
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &briefly(), |_| true);
+    let tasks: Vec<i64> = made.tasks.iter().map(|(task, _)| task.0).collect();
+    assert_eq!(tasks, [4, 7], "the first one has ended");
+    assert!(made.tasks[0].1.p90.is_some());
+    assert_eq!(made.tasks[1].1, Ending::unknown(Reason::TooManyTasks));
 }
 
 #[test]

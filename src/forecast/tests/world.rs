@@ -158,7 +158,12 @@ impl World {
     }
 
     pub(super) fn snapshot(&mut self, handle: Handle) -> Snapshot {
-        match self.call(handle, Verb::Snapshot) {
+        self.snapshot_with(handle, &[])
+    }
+
+    /// With these tasks asked about.
+    pub(super) fn snapshot_with(&mut self, handle: Handle, tasks: &[Seq]) -> Snapshot {
+        match self.call(handle, Verb::Snapshot(tasks.into())) {
             Reply::Snapshot(Some(snapshot)) => *snapshot,
             other => panic!("a snapshot was answered with {other:?}"),
         }

@@ -67,7 +67,7 @@ fn order(order: &OrderForecast) -> api::OrderForecast {
     }
 }
 
-/// A task that is not among the unfinished ones has ended, if all of them were looked at.
+/// A task that is not among the unfinished ones has ended.
 fn of_task(made: &Forecast, task: Seq) -> api::TaskForecast {
     let known = made.tasks.iter().find(|(seq, _)| *seq == task);
     api::TaskForecast {

@@ -4,7 +4,7 @@
 use super::Schedulers;
 use crate::{
     coordinator::CallError,
-    core::{Caller, Handle, Reply, Seq, Snapshot, TaskId, Verb, Work},
+    core::{Caller, Reply, Seq, Snapshot, TaskId, Verb, Work},
     forecast::{self, Forecast, Observation, Observations, Question},
     journal::EndedAttempt,
     rpc::{convert, errors, validate},
@@ -50,7 +50,7 @@ impl Schedulers {
             };
             return Err(errors::call(overloaded, asked.handle));
         };
-        let Some(snapshot) = self.snapshot(caller, asked.handle).await? else {
+        let Some(snapshot) = self.snapshot(caller, &asked).await? else {
             return Ok(convert::forecast::nothing(
                 &asked,
                 self.coordinator.clock().now(),
@@ -94,8 +94,13 @@ impl Schedulers {
     }
 
     /// A copy of a scheduler and of its competitors; `None`: it has ended long ago.
-    async fn snapshot(&self, caller: Caller, handle: Handle) -> Result<Option<Snapshot>, Status> {
-        match self.ask(caller, handle, Verb::Snapshot).await? {
+    async fn snapshot(
+        &self,
+        caller: Caller,
+        asked: &validate::Forecast,
+    ) -> Result<Option<Snapshot>, Status> {
+        let verb = Verb::Snapshot(asked.tasks.clone().into());
+        match self.ask(caller, asked.handle, verb).await? {
             Reply::Snapshot(snapshot) => Ok(snapshot.map(|snapshot| *snapshot)),
             other => Err(errors::mismatched_reply(&other)),
         }
@@ -113,7 +118,6 @@ impl Schedulers {
         let texts = self.reader.text_hashes(&tasks);
         let texts = texts.await.map_err(errors::journal)?;
         let question = Question {
-            tasks: asked.tasks.clone(),
             slots: slots(asked, snapshot),
             texts: texts
                 .into_iter()

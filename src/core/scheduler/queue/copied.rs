@@ -7,9 +7,17 @@ use super::{Queue, group::Group, span::Span};
 #[derive(Debug, Default)]
 pub(crate) struct CopiedQueue {
     /// Those without order first, then by order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<CopiedSpan>,
     /// Tasks in them that were not looked at: each is taken to be like the one before.
     pub assumed: i64,
+}
+
+/// A span that waits.
+#[derive(Debug)]
+pub(crate) struct CopiedSpan {
+    pub span: Span,
+    /// It stands for tasks that were not looked at, and its numbers are made up.
+    pub assumed: bool,
 }
 
 impl Queue {
@@ -33,11 +41,14 @@ impl CopiedQueue {
         let mut tasks = 0;
         for span in group.spans().take(room) {
             tasks += i64::from(span.count);
-            self.spans.push(span.clone());
+            self.spans.push(CopiedSpan {
+                span: span.clone(),
+                assumed: false,
+            });
         }
         let rest = group.waiting - tasks;
         if rest > 0
-            && let Some(last) = self.spans.last()
+            && let Some(CopiedSpan { span: last, .. }) = self.spans.last()
         {
             let count = u32::try_from(rest).unwrap_or(u32::MAX);
             let like_it = Span {
@@ -46,7 +57,10 @@ impl CopiedQueue {
                 ..last.clone()
             };
             self.assumed += i64::from(count);
-            self.spans.push(like_it);
+            self.spans.push(CopiedSpan {
+                span: like_it,
+                assumed: true,
+            });
         }
     }
 }
