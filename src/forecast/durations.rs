@@ -27,7 +27,8 @@ pub struct Observation {
     pub failed: bool,
     /// Attempts of its task before it.
     pub earlier: u32,
-    /// For how long its slot had run nothing before, as far as that is known.
+    /// For how long its slot had run nothing before although it was waiting, as far as that is
+    /// known.
     pub gap: Option<Duration>,
 }
 
@@ -75,7 +76,7 @@ impl Observations {
             all.add(&one);
             gaps.extend(one.gap);
         }
-        // Where there was nothing to do the gap is longer: a low quantile has none of that.
+        // Where it was not its turn the gap is longer: a low quantile has none of that.
         gaps.sort_unstable();
         let low = gaps.get(gaps.len() / 4);
         all.turnaround = low.map_or(0.0, Duration::as_secs_f64);

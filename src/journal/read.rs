@@ -17,6 +17,7 @@ pub(crate) mod retention_pin;
 pub(crate) mod retries;
 pub(crate) mod scheduler_pages;
 pub(crate) mod schedulers;
+mod slot_gaps;
 pub(crate) mod status;
 mod target_pauses;
 pub(crate) mod task_pages;

@@ -1,11 +1,14 @@
 //! Reads how long tasks have lasted: of a scheduler and the latest ones of its namespace, the last
 //! tasks that ended. A bounded number of rows by their keys, whatever the log holds.
 
-use crate::core::{Handle, Namespace, Outcome, SchedulerFilter, Seq, Spec, TaskId};
+use crate::core::{Handle, Namespace, Outcome, SchedulerFilter, Seq, Spec, TaskId, Time};
 use crate::journal::{
     JournalError, Reader,
     encoding::Stamp,
-    read::task_pages::tasks_in,
+    read::{
+        slot_gaps::{Stay, slot_gaps},
+        task_pages::tasks_in,
+    },
     rows::{completion::at, from_row},
 };
 use std::{
@@ -34,7 +37,7 @@ pub struct EndedAttempt {
     pub failed: bool,
     /// Attempts before its last one.
     pub earlier: u32,
-    /// For how long its slot had run nothing since another task of the scheduler.
+    /// For how long its slot had run nothing, although it was waiting.
     pub gap: Option<Duration>,
 }
 
@@ -75,7 +78,6 @@ struct End {
     ended: i64,
     failed: bool,
     earlier: u32,
-    gap: Option<Duration>,
 }
 
 const RECENT_ENDS: &str = "-- recent_ends
@@ -163,23 +165,21 @@ impl Reader {
             })
         });
         let texts = self.text_hashes(&tasks.collect::<Vec<_>>()).await?;
-        let mut all = Vec::new();
+        let (mut all, mut stays) = (Vec::new(), Vec::new());
         for (handle, ends) in ends {
-            let specs = self.specs_of(handle, &ends).await?;
-            all.extend(ends.into_iter().filter_map(|end| {
-                let id = TaskId {
-                    handle,
-                    seq: end.seq,
-                };
-                Some(EndedAttempt {
-                    spec: specs.get(&end.seq)?.clone(),
-                    text: texts.get(&id).copied(),
-                    lasted: micros(end.ended - end.started),
-                    failed: end.failed,
-                    earlier: end.earlier,
-                    gap: end.gap,
-                })
-            }));
+            let tasks = self.submissions_of_ends(handle, &ends).await?;
+            for end in ends {
+                let seq = end.seq;
+                if let Some((submitted_at, spec)) = tasks.get(&seq) {
+                    let text = texts.get(&TaskId { handle, seq }).copied();
+                    stays.push(end.stay(*submitted_at, spec));
+                    all.push(end.attempt(spec.clone(), text));
+                }
+            }
+        }
+        let gaps = slot_gaps(&stays);
+        for (attempt, gap) in all.iter_mut().zip(gaps) {
+            attempt.gap = gap;
         }
         Ok(all)
     }
@@ -209,23 +209,23 @@ impl Reader {
         let of = handles.iter().enumerate().filter_map(|(at, handle)| {
             let mut of = ends.remove(&handle.uuid())?;
             of.truncate(events(at));
-            note_gaps(&mut of);
             Some((*handle, of))
         });
         Ok(of.collect())
     }
 
-    async fn specs_of(
+    /// When these tasks were submitted, and with what.
+    async fn submissions_of_ends(
         &self,
         handle: Handle,
         ends: &[End],
-    ) -> Result<HashMap<Seq, Arc<Spec>>, JournalError> {
+    ) -> Result<HashMap<Seq, (Time, Arc<Spec>)>, JournalError> {
         let seqs: Vec<Seq> = ends.iter().map(|end| end.seq).collect();
         let rows = self.submissions_of(handle, &seqs).await?;
         let tasks = tasks_in(&rows, &seqs)?;
         Ok(tasks
             .into_iter()
-            .map(|task| (task.seq, task.spec))
+            .map(|task| (task.seq, (task.submitted_at, task.spec)))
             .collect())
     }
 
@@ -279,21 +279,31 @@ impl Row {
             ended,
             failed,
             earlier: at(&self.attempt, index).unwrap_or(1).max(1) as u32 - 1,
-            gap: None,
         })
         .filter(|_| started > 0 && ended >= started)
     }
 }
 
-/// How long each slot was free between two tasks. Slots of other replicas have the same numbers:
-/// what overlaps was not on the same one.
-fn note_gaps(ends: &mut [End]) {
-    ends.sort_by_key(|end| (end.slot, end.started));
-    for at in 1..ends.len() {
-        let before = (ends[at - 1].slot, ends[at - 1].ended);
-        let end = &mut ends[at];
-        if before.0 == end.slot && end.slot > 0 && before.1 <= end.started {
-            end.gap = Some(micros(end.started - before.1));
+impl End {
+    fn stay(&self, submitted_at: Time, spec: &Spec) -> Stay {
+        Stay {
+            work: spec.work.clone(),
+            slot: self.slot,
+            submitted: submitted_at.0,
+            started: self.started,
+            ended: self.ended,
+        }
+    }
+
+    /// Its gap is known when all are.
+    fn attempt(self, spec: Arc<Spec>, text: Option<u64>) -> EndedAttempt {
+        EndedAttempt {
+            spec,
+            text,
+            lasted: micros(self.ended - self.started),
+            failed: self.failed,
+            earlier: self.earlier,
+            gap: None,
         }
     }
 }
