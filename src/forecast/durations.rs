@@ -1,6 +1,6 @@
 //! How long ended tasks have lasted, by what they have in common.
 
-use crate::core::{Spec, Work};
+use crate::core::{Delivery, Spec, Work};
 use rustc_hash::FxHashMap;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,6 +30,18 @@ pub struct Observation {
     /// For how long its slot had run nothing before although it was waiting, as far as that is
     /// known.
     pub gap: Option<Duration>,
+}
+
+impl Observation {
+    /// Attempts before it that may have failed. What an executor hands back, or loses, is begun
+    /// anew without having failed: so at most as many as a task may have.
+    fn failed_before(&self) -> u32 {
+        let options = &self.spec.options;
+        match options.delivery {
+            Some(Delivery::AtMostOnce) => 0,
+            _ => self.earlier.min(options.retry.max_attempts().max(1) - 1),
+        }
+    }
 }
 
 /// What tasks have in common.
@@ -104,7 +116,7 @@ impl Observations {
         let seconds = seen.lasted.as_secs_f64().max(1e-6);
         group.ends.push((seconds, seen.failed));
         group.narrower.push(narrower);
-        group.repeated += seen.earlier;
+        group.repeated += seen.failed_before();
         at
     }
 

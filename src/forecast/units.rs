@@ -187,8 +187,14 @@ impl SchedulerUnits {
 
 impl UnitSpan {
     fn waiting(one: &WaitingTasks) -> Self {
+        let has_begun = one.past.failures + one.past.losses > 0;
         let state = match one.again_at {
             Some(at) => UnitState::Again { at, past: one.past },
+            // It is due, and waits for a slot.
+            None if has_begun => UnitState::Again {
+                at: one.submitted_at,
+                past: one.past,
+            },
             None => UnitState::Waiting,
         };
         let (first, units) = (Seq(0), one.count);
