@@ -118,6 +118,8 @@ pub struct RunningTasks {
     pub past: Past,
     /// Nobody knows whether it still runs.
     pub in_doubt: bool,
+    /// The journal says that it was handed out.
+    pub recorded: bool,
 }
 
 /// How attempts of a task have ended.

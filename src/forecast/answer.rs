@@ -64,6 +64,8 @@ pub enum Omission {
     Assumed(i64),
     /// Unfinished tasks in orders above those looked at.
     Beyond(i64),
+    /// Tasks of which nobody knows whether they still run are taken to run.
+    InDoubt(i64),
     /// Tasks were run by the dozen, up to so many as one.
     Grouped(u32),
     /// Tasks without a session are taken to end at once.

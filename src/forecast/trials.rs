@@ -262,9 +262,13 @@ impl<'a> Trials<'a> {
         let at_once = at_once
             .map(|span| &span.spec.work)
             .any(|work| !work.has_session());
+        let running = scheduler.running.iter();
+        let in_doubt = running.filter(|one| one.in_doubt && one.recorded);
+        let in_doubt: i64 = in_doubt.map(|one| i64::from(one.count)).sum();
         let all = [
             (scheduler.assumed > 0).then_some(Omission::Assumed(scheduler.assumed)),
             (scheduler.beyond > 0).then_some(Omission::Beyond(scheduler.beyond)),
+            (in_doubt > 0).then_some(Omission::InDoubt(in_doubt)),
             (largest > 1).then_some(Omission::Grouped(largest)),
             at_once.then_some(Omission::AtOnce),
             (others > 0).then_some(Omission::OthersByAverage(others)),

@@ -228,7 +228,8 @@ impl UnitSpan {
             submitted_at: one.submitted_at,
             assumed: false,
             classes: Vec::new(),
-            state: match one.spec.work.has_session() {
+            // What is in doubt without a row has perhaps never been handed out, and begins anew.
+            state: match one.spec.work.has_session() && (one.recorded || !one.in_doubt) {
                 true => runs,
                 false => UnitState::Waiting,
             },

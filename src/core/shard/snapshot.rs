@@ -220,6 +220,7 @@ impl Scheduler {
             since: flight.since,
             past: self.past(span.first),
             in_doubt: flight.in_doubt,
+            recorded: flight.recorded,
         }
     }
 

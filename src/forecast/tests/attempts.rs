@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     core::{Delivery, OnFailure, Past, Seq, Snapshot, Spec},
-    forecast::{Observation, Observations, Question, Reason, forecast},
+    forecast::{Observation, Observations, Omission, Question, Reason, forecast},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -91,4 +91,26 @@ fn a_retry_that_is_due_has_no_more_attempts_than_are_left() {
         again > afresh && again >= Some(40),
         "{again:?} and {afresh:?}"
     );
+}
+
+#[test]
+fn what_is_in_doubt_runs_if_the_journal_says_so_and_else_begins_anew() {
+    let mut w = World::new(1, 1, vec![TWO]);
+    let s = w.open(|_| {});
+    w.submit(s, &[(None, 0, 2)]);
+    let later = w.now + Duration::from_millis(1_500);
+    w.run(later, None);
+    let mut snapshot = w.snapshot(s);
+    for (recorded, ends_after) in [(true, 2.5), (false, 4.0)] {
+        let running = &mut snapshot.scheduler.running[0];
+        (running.in_doubt, running.recorded) = (true, recorded);
+        let question = Question {
+            runs: Some(80),
+            ..Question::default()
+        };
+        let made = forecast(&snapshot, &begun_twice(|_| {}), &question, |_| true);
+        assert_about(seconds(&w, &made.all).0, ends_after);
+        let says_so = made.omissions.contains(&Omission::InDoubt(1));
+        assert_eq!(says_so, recorded, "{:?}", made.omissions);
+    }
 }

@@ -80,6 +80,9 @@ pub(super) fn omission(omission: &Omission) -> String {
             )
         }
         Omission::Beyond(tasks) => format!("{tasks} tasks are left out"),
+        Omission::InDoubt(tasks) => format!(
+            "of {tasks} tasks nobody knows since a restart whether they still run: they are taken to"
+        ),
         Omission::Grouped(tasks) => format!("up to {tasks} tasks in a row were run as one"),
         Omission::AtOnce => "noops are taken to need no time".into(),
         Omission::OthersByAverage(others) => format!(
