@@ -71,7 +71,7 @@ pub struct SchedulerSnapshot {
     pub assumed: i64,
     /// Unfinished tasks that are in neither list.
     pub beyond: i64,
-    /// How long its attempts last, as the fair share knows it.
+    /// How long its attempts last, as the fair share has learned it.
     pub usual: Vec<(Work, Duration)>,
 }
 

@@ -72,4 +72,6 @@ pub enum Omission {
     AtOnce,
     /// How long tasks of other schedulers last is known from their averages alone.
     OthersByAverage(usize),
+    /// Of so many other schedulers no task has ended: they are taken to be like this one.
+    OthersGuessed(usize),
 }

@@ -1,8 +1,8 @@
 //! The classes of tasks in a forecast: what each takes its durations from.
 
 use super::durations::Observations;
-use crate::core::{Spec, Work};
-use std::{collections::BTreeMap, time::Duration};
+use crate::core::{Handle, SchedulerSnapshot, Spec, Work};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Index of a class.
 pub(super) type ClassId = usize;
@@ -28,6 +28,8 @@ pub(super) struct Classes<'a> {
     pub sources: Vec<Source>,
     /// Of tasks of the scheduler asked about, by labels and statement.
     known: BTreeMap<(Work, BTreeMap<String, String>, Option<u64>), ClassId>,
+    /// Other schedulers of which no task has ended: they are taken to be like the one asked about.
+    pub guessed: BTreeSet<Handle>,
 }
 
 impl<'a> Classes<'a> {
@@ -36,6 +38,7 @@ impl<'a> Classes<'a> {
             seen,
             sources: Vec::new(),
             known: BTreeMap::new(),
+            guessed: BTreeSet::new(),
         }
     }
 
@@ -55,15 +58,34 @@ impl<'a> Classes<'a> {
         id
     }
 
-    /// The class of a task of another scheduler, whose attempts last `usual` on average. The log
-    /// tells of those that are alike only within a namespace.
-    pub(super) fn other(&mut self, spec: &Spec, usual: Duration, same_namespace: bool) -> ClassId {
+    /// The class of a task of another scheduler. The log tells of those that are alike only within
+    /// a namespace; of others it is known how long they last on average, if any has ended.
+    pub(super) fn other(
+        &mut self,
+        spec: &Spec,
+        other: &SchedulerSnapshot,
+        same_namespace: bool,
+    ) -> ClassId {
         let seen = same_namespace.then(|| self.seen.of(spec, None)).flatten();
-        self.add(match seen {
+        let usual = other.usual.iter().find(|(work, _)| *work == spec.work);
+        let source = match (seen, usual) {
             _ if !spec.work.has_session() => Source::AtOnce,
-            Some((group, from_wider)) => Source::Seen { group, from_wider },
-            None => Source::Average(usual.as_secs_f64()),
-        })
+            (Some((group, from_wider)), _) => Source::Seen { group, from_wider },
+            (None, Some((_, usual))) => Source::Average(usual.as_secs_f64()),
+            (None, None) => {
+                self.guessed.insert(other.image.handle);
+                self.own_mean(&spec.work)
+                    .map_or(Source::Unknown, Source::Average)
+            }
+        };
+        self.add(source)
+    }
+
+    /// How long tasks of the scheduler asked about last on a target, in seconds.
+    fn own_mean(&self, work: &Work) -> Option<f64> {
+        let own = self.known.iter().filter(|((of, ..), _)| of == work);
+        let means: Vec<f64> = own.filter_map(|(_, id)| self.mean(*id)).collect();
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
     fn add(&mut self, source: Source) -> ClassId {

@@ -257,6 +257,7 @@ impl<'a> Trials<'a> {
     fn omissions(&self) -> Vec<Omission> {
         let scheduler = &self.snapshot.scheduler;
         let others = self.snapshot.others.len();
+        let guessed = self.classes.guessed.len();
         let largest = self.units.largest();
         let at_once = self.units.own().spans.iter();
         let at_once = at_once
@@ -272,6 +273,7 @@ impl<'a> Trials<'a> {
             (largest > 1).then_some(Omission::Grouped(largest)),
             at_once.then_some(Omission::AtOnce),
             (others > 0).then_some(Omission::OthersByAverage(others)),
+            (guessed > 0).then_some(Omission::OthersGuessed(guessed)),
         ];
         all.into_iter().flatten().collect()
     }

@@ -91,10 +91,8 @@ impl Units {
             let mut known: BTreeMap<*const Spec, ClassId> = BTreeMap::new();
             let same_namespace = other.image.namespace == snapshot.scheduler.image.namespace;
             schedulers.push(SchedulerUnits::new(other, |spec, _| {
-                let usual = other.usual.iter().find(|(work, _)| *work == spec.work);
-                let usual = usual.map(|(_, usual)| *usual).unwrap_or_default();
                 let id = known.entry(std::ptr::from_ref(spec));
-                vec![*id.or_insert_with(|| classes.other(spec, usual, same_namespace))]
+                vec![*id.or_insert_with(|| classes.other(spec, other, same_namespace))]
             }));
         }
         let handles = schedulers.iter().map(|one| one.image.handle);

@@ -25,6 +25,8 @@ pub(super) struct Flow {
     charged: i64,
     /// How long its attempts typically last, microseconds.
     pub length: i64,
+    /// Some have ended, so that this is not a guess.
+    pub learned: bool,
     pub waits: bool,
     /// Its weight as counted among the active ones; 0: it neither waits nor runs anything.
     counted: u64,
@@ -59,6 +61,7 @@ impl Flow {
             running: 0,
             charged: 0,
             length,
+            learned: false,
             waits: false,
             counted: 0,
         }
@@ -68,6 +71,7 @@ impl Flow {
     /// change soon.
     pub(super) fn learn(&mut self, used: i64) {
         self.length = (self.length + (used - self.length) / 2).max(1);
+        self.learned = true;
     }
 }
 

@@ -182,14 +182,19 @@ impl Fair {
         length.min(MAX_DEBT.as_micros() as i64)
     }
 
-    /// How long attempts of the scheduler have lasted of late, by kind of slot.
+    /// How long attempts of the scheduler have lasted of late, by kind of slot: its own, or if none
+    /// has ended those of all. Kinds of which nobody has seen one end are left out.
     pub(crate) fn usual(&self, share: &FairShare) -> Vec<(Work, Duration)> {
         let current = |entry: &&Entry| self.slots[entry.kind].serial == entry.serial;
         let known = share.entries.iter().filter(current);
-        let length = |entry: &Entry| Duration::from_micros(entry.flow.length.max(1) as u64);
-        known
-            .map(|entry| (self.slots[entry.kind].work.clone(), length(entry)))
-            .collect()
+        let usual = |entry: &Entry| {
+            let (flow, slots) = (&entry.flow, &self.slots[entry.kind]);
+            let of_all = slots.learned.then_some(slots.length);
+            let length = flow.learned.then_some(flow.length).or(of_all)?;
+            let length = Duration::from_micros(length.max(1) as u64);
+            Some((slots.work.clone(), length))
+        };
+        known.filter_map(usual).collect()
     }
 
     /// The scheduler takes slots, and is charged for each what no earlier core has charged.
@@ -215,6 +220,7 @@ impl Fair {
         member.flow.learn(used);
         let slots = &mut self.slots[hold.kind];
         slots.length = (slots.length + (used - slots.length) / 2).max(1);
+        slots.learned = true;
         let work = used * i64::from(hold.count);
         member.queue.work(work);
         slots.queue.work(work);

@@ -33,6 +33,8 @@ pub(crate) struct KindSlots {
     pub(super) queue: FairQueue<NamespaceId>,
     /// How long an attempt typically lasts, microseconds.
     pub(super) length: i64,
+    /// Some have ended, so that this is not a guess.
+    pub(super) learned: bool,
     /// Tells this kind from an earlier one of the same number.
     pub(super) serial: u32,
     /// An executor has announced slots: status shows the kind even while there are none.
@@ -64,6 +66,7 @@ impl KindSlots {
             ahead_of_turn: 0,
             queue: FairQueue::default(),
             length: FIRST_LENGTH.as_micros() as i64,
+            learned: false,
             serial,
             announced: false,
             users: 0,

@@ -2,7 +2,9 @@
 
 use super::world::{Law, World, history};
 use crate::{
-    core::{Command, Handle, KindSnapshot, OnFailure, Order, Run, Seq, Spec, Verb, Work},
+    core::{
+        Command, Handle, KindSnapshot, Namespace, OnFailure, Order, Run, Seq, Spec, Verb, Work,
+    },
     forecast::{Ending, Forecast, Observations, Omission, Question, Reason, forecast},
 };
 use rand::{SeedableRng, rngs::SmallRng};
@@ -115,6 +117,28 @@ fn another_scheduler_in_the_same_slots_takes_its_share() {
     let made = simply(&mut w, s, &seen(&[TWO], 50));
     let (p50, _) = seconds(&w, &made.all);
     assert!((17.0..24.0).contains(&p50), "half of the slots: {p50}");
+}
+
+#[test]
+fn of_a_competitor_that_nobody_has_seen_end_a_task_it_is_said_what_is_guessed() {
+    let mut w = World::new(1, 2, vec![TWO]);
+    let (s, other) = (w.open(|_| {}), w.open(|_| {}));
+    w.submit(s, &[(None, 0, 10)]);
+    w.submit(other, &[(None, 0, 1_000)]);
+    let mut snapshot = w.snapshot(s);
+    assert!(snapshot.others[0].usual.is_empty(), "nothing has ended");
+    snapshot.others[0].image.namespace = Namespace("closed".into());
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &briefly(), |_| true);
+    let (p50, _) = seconds(&w, &made.all);
+    assert!((15.0..28.0).contains(&p50), "half of the slots: {p50}");
+    assert!(made.omissions.contains(&Omission::OthersGuessed(1)));
+    let later = w.now + Duration::from_secs(7);
+    w.run(later, None);
+    let mut snapshot = w.snapshot(s);
+    assert!(!snapshot.others[0].usual.is_empty(), "something has");
+    snapshot.others[0].image.namespace = Namespace("closed".into());
+    let made = forecast(&snapshot, &seen(&[TWO], 50), &briefly(), |_| true);
+    assert!(!made.omissions.contains(&Omission::OthersGuessed(1)));
 }
 
 #[test]

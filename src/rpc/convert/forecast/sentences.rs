@@ -89,6 +89,10 @@ pub(super) fn omission(omission: &Omission) -> String {
             "of {others} other schedulers in the same slots it knows what is submitted now, and how \
              long tasks last on average"
         ),
+        Omission::OthersGuessed(others) => format!(
+            "of {others} other schedulers in the same slots no task has ended of late: theirs are \
+             taken to last as long as its own"
+        ),
     }
 }
 
