@@ -27,7 +27,7 @@ pub(crate) mod task_summaries;
 pub(crate) mod tasks;
 
 /// Statements of lists that find what is rare by an index, for a test to explain.
-pub fn indexed_statements() -> [&'static str; 13] {
+pub fn indexed_statements() -> [&'static str; 15] {
     [
         task_search::ROWS_OF_LABEL,
         task_search::ROWS_OF_ORDER,
@@ -42,5 +42,7 @@ pub fn indexed_statements() -> [&'static str; 13] {
         look::LOOK_FORWARD_BY_OUTCOME,
         scheduler_pages::SCHEDULERS_LABELLED,
         scheduler_pages::SCHEDULERS_IN_STATES,
+        ended_attempts::RECENT_ENDS,
+        ended_attempts::TEXT_HASHES,
     ]
 }

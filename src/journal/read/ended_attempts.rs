@@ -80,7 +80,7 @@ struct End {
     earlier: u32,
 }
 
-const RECENT_ENDS: &str = "-- recent_ends
+pub(super) const RECENT_ENDS: &str = "-- recent_ends
      select c.*
      from unnest($2::uuid[], $3::int4[]) with ordinality as w (handle, events, place)
      cross join lateral (
@@ -106,22 +106,33 @@ const RECENT_ENDS: &str = "-- recent_ends
      ) c
      order by w.place, c.first_done_no desc";
 
+/// Rows that are unpacked for hashes, those of the tasks that come first: of the others nothing is
+/// said.
+const TEXT_ROWS: i64 = 1_000;
+/// A longer statement is hashed as far as that, and by its length.
+const TEXT_BYTES: i32 = 8_192;
+
 /// As the summaries of tasks are read: of many tasks of a row it is unpacked once.
-const TEXT_HASHES: &str = "-- text_hashes
+pub(super) const TEXT_HASHES: &str = "-- text_hashes
 with wanted as materialized (
-    select w.handle, w.seq, (
+    select w.handle, w.seq, w.place, (
         select max(b.first_seq)
         from submission b
         where b.shard = $1 and b.handle = w.handle and b.first_seq <= w.seq
     ) as first_seq
-    from unnest($2::uuid[], $3::int8[]) as w (handle, seq)
+    from unnest($2::uuid[], $3::int8[]) with ordinality as w (handle, seq, place)
 ), rows as materialized (
     select w.handle, w.first_seq, array_agg(w.seq) as seqs
     from wanted w
     where w.first_seq is not null
     group by w.handle, w.first_seq
+    order by min(w.place)
+    limit $4
 )
-select r.handle, t.seq, md5(substring(s.bodies from b.start + 1 for s.body_ends[i.at] - b.start)) as hash
+select r.handle, t.seq, md5(
+    substring(s.bodies from b.start + 1 for least(b.length, $5))
+        || case when b.length > $5 then convert_to(b.length::text, 'UTF8') else ''::bytea end
+) as hash
 from rows r
 cross join lateral (
     select s.count, s.kind, s.body_ends,
@@ -132,7 +143,10 @@ cross join lateral (
 ) s
 cross join lateral unnest(r.seqs) as t (seq)
 cross join lateral (select (t.seq - r.first_seq + 1)::int4 as at) i
-cross join lateral (select coalesce(s.body_ends[i.at - 1], 0) as start) b
+cross join lateral (
+    select e.start, s.body_ends[i.at] - e.start as length
+    from (select coalesce(s.body_ends[i.at - 1], 0) as start) e
+) b
 where i.at <= s.count and coalesce(s.kind[i.at], 1) = 1";
 
 struct TextHash {
@@ -242,6 +256,8 @@ impl Reader {
                     .bind(self.shard.0)
                     .bind(&handles)
                     .bind(&seqs)
+                    .bind(TEXT_ROWS)
+                    .bind(TEXT_BYTES)
                     .fetch_all(&self.pool)
             })
             .await?;

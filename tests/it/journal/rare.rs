@@ -81,6 +81,8 @@ async fn what_is_rare_is_found_by_an_index() {
         format!("{looked}, {outcomes}"),
         format!("0, 'default', 'is=rare', {from}, {below}, 100"),
         format!("0, 'default', {from}, {below}, 101, '{{3}}'"),
+        format!("0, '{{{of}}}', '{{10}}', 100"),
+        format!("0, '{{{of},{of}}}', '{{10,2000}}', 1000, 8192"),
     ];
     assert_eq!(indexed_statements().len(), arguments.len());
     for (statement, arguments) in indexed_statements().into_iter().zip(arguments) {
