@@ -1,20 +1,19 @@
 //! ForecastScheduler: the core hands out a copy, the journal says how long tasks have lasted, and
 //! the rules are run forward on a thread of their own, a few forecasts at a time.
 
+mod asking;
+
 use super::Schedulers;
 use crate::{
     coordinator::CallError,
-    core::{Caller, Reply, Seq, Snapshot, TaskId, Verb, Work},
+    core::{Caller, Handle, Reply, Seq, Snapshot, TaskId, Verb, Work},
     forecast::{self, Forecast, Observation, Observations, Question},
     journal::EndedAttempt,
     rpc::{convert, errors, validate},
 };
+use asking::Asking;
 use rallypoint_client::api;
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 use tonic::Status;
 
@@ -22,11 +21,6 @@ use tonic::Status;
 const AT_A_TIME: usize = 2;
 /// How long a call may wait for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the rules are run forward; on a machine with too much to do until there are so many
-/// runs, but no longer than that.
-const RUN_TIMEOUT: Duration = Duration::from_secs(4);
-const RUNS: usize = 60;
-const LONGEST_RUN: Duration = Duration::from_secs(20);
 /// Statements of unfinished tasks that are looked at.
 const STATEMENTS: i64 = 600;
 
@@ -42,34 +36,37 @@ impl Schedulers {
         let targets = self.targets.of(&caller.namespace);
         let asked = validate::Forecast::new(&request, &targets)?;
         self.check_visible(&caller, asked.handle).await?;
-        let turn = timeout(TURN_TIMEOUT, TURNS.acquire()).await;
-        let Ok(Ok(turn)) = turn else {
+        let handle = asked.handle;
+        let answer = self.in_turn(caller, asked).await?;
+        answer.ok_or_else(|| {
             let overloaded = CallError::Overloaded {
                 retry_after: TURN_TIMEOUT,
                 limit: "forecasts",
             };
-            return Err(errors::call(overloaded, asked.handle));
+            errors::call(overloaded, handle)
+        })
+    }
+
+    /// `None`: too many others are asked for.
+    async fn in_turn(
+        &self,
+        caller: Caller,
+        asked: validate::Forecast,
+    ) -> Result<Option<api::ForecastSchedulerResponse>, Status> {
+        let Ok(Ok(turn)) = timeout(TURN_TIMEOUT, TURNS.acquire()).await else {
+            return Ok(None);
         };
         let Some(snapshot) = self.snapshot(caller, &asked).await? else {
-            return Ok(convert::forecast::nothing(
-                &asked,
-                self.coordinator.clock().now(),
-            ));
+            let now = self.coordinator.clock().now();
+            return Ok(Some(convert::forecast::nothing(&asked, now)));
         };
         if asked.tasks.iter().any(|task| *task > snapshot.highest_seq) {
             return Err(errors::task_not_found());
         }
         let (question, seen) = self.question(&asked, &snapshot).await?;
         let tasks = asked.tasks.clone();
-        let begun = Instant::now();
-        let go_on = move |runs: usize| {
-            let until = if runs < RUNS {
-                LONGEST_RUN
-            } else {
-                RUN_TIMEOUT
-            };
-            begun.elapsed() < until
-        };
+        let asking = Asking::default();
+        let go_on = asking.go_on();
         let run = move || {
             let seen = Observations::new(seen.into_iter().map(observation));
             let made = forecast::forecast(&snapshot, &seen, &question, go_on);
@@ -77,20 +74,17 @@ impl Schedulers {
             made
         };
         let made: Forecast = spawn_blocking(run).await.map_err(errors::fault)?;
-        Ok(convert::forecast::forecast(&made, &tasks))
+        Ok(Some(convert::forecast::forecast(&made, &tasks)))
     }
 
-    /// When all of a scheduler will have ended.
+    /// When all of a scheduler will have ended; `None`: too many other forecasts are asked for, and
+    /// what else the caller wants of it need not wait for them.
     pub(super) async fn forecast_of(
         &self,
         caller: Caller,
-        handle: &str,
-    ) -> Result<api::ForecastSchedulerResponse, Status> {
-        let request = api::ForecastSchedulerRequest {
-            handle: handle.to_owned(),
-            ..Default::default()
-        };
-        self.forecast(caller, Arc::new(request)).await
+        handle: Handle,
+    ) -> Result<Option<api::ForecastSchedulerResponse>, Status> {
+        self.in_turn(caller, validate::Forecast::of(handle)).await
     }
 
     /// A copy of a scheduler and of its competitors; `None`: it has ended long ago.

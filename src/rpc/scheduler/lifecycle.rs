@@ -42,7 +42,7 @@ impl Schedulers {
         let scheduler = self.scheduler(caller.clone(), handle, Verb::Describe);
         let scheduler = Some(scheduler.await?);
         let forecast = match request.forecast {
-            true => Some(self.forecast_of(caller, &request.handle).await?),
+            true => self.forecast_of(caller, handle).await?,
             false => None,
         };
         Ok(api::DescribeSchedulerResponse {

@@ -27,6 +27,16 @@ pub(crate) struct Forecast {
 }
 
 impl Forecast {
+    /// As it is, with no further question.
+    pub(crate) fn of(handle: Handle) -> Self {
+        Forecast {
+            handle,
+            tasks: Vec::new(),
+            slots: None,
+            slots_of: BTreeMap::new(),
+        }
+    }
+
     pub(crate) fn new(
         request: &api::ForecastSchedulerRequest,
         targets: &Targets,
