@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check deployable advisories sbom bench campaign recheck mutants simulate calendar upgrade stubs python \
+.PHONY: help demo test check deployable advisories sbom bench campaign recheck mutants simulate calendar calibration upgrade stubs python \
 	python-test docs api-image setup setup-test setup-check
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make api-image  at a release: what callers may rely on from now on (docs/decisions/0125)'
 	@echo 'make calendar   due times of 30 zones in 5 years, beside an expansion in Python minute by minute'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
+	@echo 'make calibration  forecasts of 200 workloads, each run to its end'
 
 demo: setup
 	@cargo build --bin rallypoint
@@ -82,6 +83,9 @@ upgrade: setup-test
 
 simulate: setup
 	@cargo test --release --test sim simulate -- --nocapture
+
+calibration: setup
+	@cargo test --release --lib forecast::tests::calibration -- --ignored --nocapture
 
 calendar: setup-test
 	@cargo test --release --test it calendar -- --ignored --nocapture

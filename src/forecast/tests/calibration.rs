@@ -1,5 +1,6 @@
-//! Whether forecasts hold: 200 random workloads, each run to its end in virtual time by the real
-//! core, with laws of durations that the forecast does not know.
+//! Whether forecasts hold: random workloads, each run to its end in virtual time by the real core,
+//! with laws of durations that the forecast does not know. Some of them always, and 200 by
+//! `make calibration`.
 
 use super::world::{Law, World, history};
 use crate::{
@@ -8,8 +9,6 @@ use crate::{
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::time::Duration;
-
-const WORKLOADS: u64 = 200;
 
 /// What was said of a workload, and what came.
 struct Judged {
@@ -104,10 +103,10 @@ fn judge(seed: u64) -> Option<Judged> {
 }
 
 /// On every other thread every other workload.
-fn judged() -> Vec<Judged> {
+fn judged(workloads: usize) -> Vec<Judged> {
     let part = |odd: u64| {
         let seeds = (odd..).step_by(2);
-        seeds.filter_map(judge).take(WORKLOADS as usize / 2)
+        seeds.filter_map(judge).take(workloads / 2)
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| part(1).collect::<Vec<_>>());
@@ -117,15 +116,34 @@ fn judged() -> Vec<Judged> {
     })
 }
 
-#[test]
-fn of_200_workloads_nine_of_ten_end_before_p90_which_is_near_to_p50() {
-    let mut judged = judged();
+/// Asks that so many ended before p90 and p50, and how far the two may be apart in the middle.
+#[track_caller]
+fn assert_holds(
+    workloads: usize,
+    held_by: std::ops::RangeInclusive<usize>,
+    half_by: std::ops::RangeInclusive<usize>,
+    most: f64,
+) {
+    let mut judged = judged(workloads);
     let held = judged.iter().filter(|one| one.held).count();
     let half = judged.iter().filter(|one| one.before_p50).count();
     judged.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
     let ratio = judged[judged.len() / 2].ratio;
-    println!("{held} of {WORKLOADS} before p90, {half} before p50, p90/p50 {ratio:.3}");
-    assert!((160..=194).contains(&held), "{held} ended before p90");
-    assert!((80..=120).contains(&half), "{half} ended before p50");
-    assert!(ratio <= 1.3, "p90/p50 is {ratio}");
+    println!("{held} of {workloads} before p90, {half} before p50, p90/p50 {ratio:.3}");
+    assert!(held_by.contains(&held), "{held} ended before p90");
+    assert!(half_by.contains(&half), "{half} ended before p50");
+    assert!(ratio <= most, "p90/p50 is {ratio}");
+}
+
+/// Of so few some may be off by chance: if each ends before p90 nine times of ten, at least 18 of
+/// 24 do in 99 of 100 cases.
+#[test]
+fn of_some_workloads_most_end_before_p90_which_is_near_to_p50() {
+    assert_holds(24, 18..=24, 6..=18, 1.4);
+}
+
+#[test]
+#[ignore = "takes minutes: make calibration"]
+fn of_200_workloads_nine_of_ten_end_before_p90_which_is_near_to_p50() {
+    assert_holds(200, 160..=194, 80..=120, 1.3);
 }
