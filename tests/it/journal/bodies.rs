@@ -6,7 +6,7 @@ use rallypoint::{
     journal::{Body, Reader},
 };
 use sqlx::Executor;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[tokio::test]
 async fn bodies_are_read_by_number() {
@@ -105,4 +105,36 @@ async fn read(
         }
     }
     bodies
+}
+
+#[tokio::test]
+async fn long_statements_are_alike_by_how_they_begin_and_how_long_they_are() {
+    let mut owned = Owned::new().await;
+    let (of, now) = (handle(), owned.now);
+    let long = |more: usize, end: &str| format!("select '{}{end}'", "x".repeat(10_000 + more));
+    let short = |text: &str| text.to_owned();
+    let bodies = [
+        long(0, "a"),
+        long(0, "b"),
+        long(1, "a"),
+        short("select 1"),
+        short("select 1"),
+        short("select 2"),
+    ];
+    let mut submission = plain(of, 1, 6, None, now);
+    submission.submit = Arc::new(Submit {
+        bodies: Packed::new(bodies.iter().map(String::as_bytes)),
+        ..(*submission.submit).clone()
+    });
+    owned.write(records(vec![submission], vec![])).await;
+    let task = |seq: i64| TaskId {
+        handle: of,
+        seq: Seq(seq),
+    };
+    let tasks: Vec<TaskId> = (1..=6).map(task).collect();
+    let reader = owned.journal.reader();
+    let hashes = reader.text_hashes(&tasks).await.unwrap();
+    let alike = |a: i64, b: i64| hashes[&task(a)] == hashes[&task(b)];
+    assert!(alike(1, 2) && alike(4, 5));
+    assert!(!alike(1, 3) && !alike(4, 6) && !alike(1, 4));
 }

@@ -721,7 +721,7 @@ class DescribeSchedulerResponse(_message.Message):
     def scheduler(self) -> Global___Scheduler: ...
     @_builtins.property
     def forecast(self) -> _forecast_pb2.ForecastSchedulerResponse:
-        """If it was asked for."""
+        """If it was asked for. Unset, too, while too many forecasts are asked for at once."""
 
     def __init__(
         self,
