@@ -245,7 +245,7 @@ fn millions_of_tasks_are_run_in_groups_and_end_as_they_would_alone() {
 }
 
 #[test]
-fn slots_of_kinds_that_only_others_need_are_not_told() {
+fn slots_of_kinds_that_only_others_need_are_not_in_the_answer() {
     let mut w = World::new(1, 2, vec![TWO]);
     let (s, other) = (w.open(|_| {}), w.open(|_| {}));
     w.submit(s, &[(None, 0, 2)]);
@@ -269,8 +269,8 @@ fn slots_of_kinds_that_only_others_need_are_not_told() {
     w.submit_runs(other, vec![run]);
     let made = simply(&mut w, s, &seen(&[TWO], 50));
     assert_eq!(made.slots, [(super::world::sql(), 2)]);
-    let told = format!("{made:?}");
-    assert!(!told.contains("secret"), "{told}");
+    let whole = format!("{made:?}");
+    assert!(!whole.contains("secret"), "{whole}");
 }
 
 #[test]

@@ -48,6 +48,20 @@ async fn one_in_thousands() -> (Owned, Handle) {
     (owned, target)
 }
 
+async fn plan_of(owned: &Owned, statement: &str, arguments: &str) -> String {
+    let mut psql = owned.psql().await;
+    let prepare = format!("prepare list as {statement}");
+    psql.execute(AssertSqlSafe(prepare)).await.unwrap();
+    psql.execute("set enable_sort = off").await.unwrap();
+    let explain =
+        format!("explain (analyze, costs off, timing off, summary off) execute list({arguments})");
+    let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explain))
+        .fetch_all(&mut psql)
+        .await
+        .unwrap();
+    plan.join("\n")
+}
+
 #[tokio::test]
 async fn what_is_rare_is_found_by_an_index() {
     let (owned, handle) = one_in_thousands().await;
@@ -86,18 +100,7 @@ async fn what_is_rare_is_found_by_an_index() {
     ];
     assert_eq!(indexed_statements().len(), arguments.len());
     for (statement, arguments) in indexed_statements().into_iter().zip(arguments) {
-        let mut psql = owned.psql().await;
-        let prepare = format!("prepare list as {statement}");
-        psql.execute(AssertSqlSafe(prepare)).await.unwrap();
-        psql.execute("set enable_sort = off").await.unwrap();
-        let explain = format!(
-            "explain (analyze, costs off, timing off, summary off) execute list({arguments})"
-        );
-        let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explain))
-            .fetch_all(&mut psql)
-            .await
-            .unwrap();
-        let plan = plan.join("\n");
+        let plan = plan_of(&owned, statement, &arguments).await;
         let scans = plan
             .lines()
             .filter(|line| line.contains("Scan") && !line.contains("rows=0"));
@@ -108,7 +111,10 @@ async fn what_is_rare_is_found_by_an_index() {
                 || line.contains("CTE")
                 || line.contains("Subquery")
         });
-        assert!(by_index && !plan.contains("Rows Removed"), "{plan}");
+        // Each of the two is a noop, which has no statement to hash.
+        let noop = |line: &str| line.trim() == "Rows Removed by Join Filter: 1";
+        let mut removed = plan.lines().filter(|line| line.contains("Rows Removed"));
+        assert!(by_index && removed.all(noop), "{plan}");
     }
 }
 
