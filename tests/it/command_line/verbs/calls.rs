@@ -24,6 +24,7 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
     ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
     ("get HANDLE 1", 0, Message("GetTaskResponse")),
     ("explain HANDLE 2", 0, Message("ExplainTaskResponse")),
+    ("top", 2, Nothing),
     ("forecast HANDLE", 0, Message("ForecastSchedulerResponse")),
     ("retry HANDLE 1", 0, Message("RetryTaskResponse")),
     ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
