@@ -62,7 +62,7 @@ impl Oracle {
                 Expected::Located(places.iter().map(phases).collect())
             }
             Verb::Explain(task) => self.explain(at, task.seq, between),
-            Verb::Snapshot => Expected::Unjudged,
+            Verb::Snapshot(_) => Expected::Unjudged,
             Verb::Select { .. } => self.select(at, verb, between),
         };
         let Some(before) = before else {
@@ -257,7 +257,7 @@ impl Scheduler {
             | Verb::Submitted(_)
             | Verb::Locate(_)
             | Verb::Explain(_)
-            | Verb::Snapshot
+            | Verb::Snapshot(_)
             | Verb::Select { .. } => true,
             _ => false,
         };
