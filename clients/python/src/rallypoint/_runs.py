@@ -132,7 +132,7 @@ class ClaimedRun:
         answer = await self._answered(request)
         log.info("%r is finished: %s", self, "failed" if failed is not None else "done")
         if answer.late and not answer.HasField("run"):
-            raise RunLost(f"the claim of {self.job} had ended before: what became of it is not known")
+            raise RunLost(f"the claim of {self.job} had ended before: its run is not known")
         if answer.late and answer.run.state != job_pb2.RUN_STATE_SUCCEEDED:
             raise RunLost(f"the claim of {self.job} had ended before: others may do the run, too")
 

@@ -1963,7 +1963,7 @@ class FinishRunResponse(_message.Message):
 
     @_builtins.property
     def run(self) -> Global___JobRun:
-        """The run."""
+        """The run. Absent if it is over and its row could not be read."""
 
     def __init__(
         self,
