@@ -72,14 +72,14 @@ impl Jobs {
                 }
             }
             Failure::Late(token) => {
-                let ended = self.ended_claims.get_mut(key, token);
-                if let Some(late) = ended.and_then(|ended| ended.image.late.as_mut()) {
+                let Some(ended) = self.ended_claims.get_mut(key, token) else {
+                    return;
+                };
+                if let Some(late) = &mut ended.image.late {
                     late.detail = refused(&late.detail);
                 }
-                let ended = self.ended_claims.get(key, token);
-                if let Some(claim) = ended.map(|ended| ended.image.clone()) {
-                    self.record_claim(turn, &claim);
-                }
+                let claim = ended.image.clone();
+                self.record_claim(turn, &claim);
             }
         }
     }
