@@ -1,8 +1,8 @@
 //! What may be asked about jobs, and what is answered.
 
 use super::{
-    AgentImage, JobImage, JobKey, JobSettings, JobState, RunClaim, RunImage, RunState, RunToken,
-    StopMode, Submit, Time,
+    AgentImage, JobImage, JobKey, JobNo, JobSettings, JobState, RunClaim, RunImage, RunState,
+    RunToken, StopMode, Submit, Time,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -115,6 +115,10 @@ pub struct StopAgent {
 /// Due times in the past that have had no run, as the journal was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backfill {
+    /// The job, in this definition: its name may go to another one.
+    pub job: JobNo,
+    /// How often that definition has changed.
+    pub version: i64,
     /// Those that are to have one, ascending.
     pub due: Vec<Time>,
     /// Rows that stand for many due times, less those: they are written anew.

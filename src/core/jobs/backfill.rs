@@ -22,8 +22,11 @@ impl Jobs {
         if self.agent.is_stopped {
             return Err(Reject::Job(JobReject::AgentStopped));
         }
-        let state = &self.jobs[&no].state;
-        if asked.seen != state.last_unscheduled {
+        let job = &self.jobs[&no];
+        let state = &job.state;
+        let is_as_read = (asked.job, asked.version) == (no, job.image.version)
+            && asked.seen == state.last_unscheduled;
+        if !is_as_read {
             return Err(Reject::Job(JobReject::RunsChanged));
         }
         let next = state.next_due.unwrap_or(Time::NEVER);
@@ -42,7 +45,7 @@ impl Jobs {
         }
         // Who has read the journal before this reads it again.
         self.unscheduled(turn, no);
-        for range in asked.ranges.iter().filter(|range| range.key.job == no) {
+        for range in &asked.ranges {
             turn.out.records.jobs.runs.insert(range.key, range.clone());
         }
         for due in &due {

@@ -105,6 +105,8 @@ impl Jobs {
         }
         let ranges = schedule.map(|schedule| remainders(&schedule, &rows, from, until));
         let asked = Backfill {
+            job: job.no,
+            version: job.version,
             due,
             ranges: ranges.unwrap_or_default(),
             seen: state.last_unscheduled,

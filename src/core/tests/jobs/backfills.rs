@@ -6,18 +6,26 @@ use crate::core::{Backfill, RunCause};
 impl World {
     /// Asks for runs of these due times, in seconds; returns those that have one now.
     pub(super) fn backfill(&mut self, due: &[u64]) -> Vec<u64> {
-        let due = due.iter().map(|due| BEGIN + Duration::from_secs(*due));
-        let asked = Backfill {
-            due: due.collect(),
-            ranges: Vec::new(),
-            seen: self.remembered.jobs.jobs[0].1.last_unscheduled,
-        };
+        let asked = self.to_backfill(due);
         match self.try_backfill(asked) {
             Ok(JobReply::Backfilled(due)) => {
                 let seconds = |due: &Time| due.since(BEGIN).as_secs();
                 due.iter().map(seconds).collect()
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// Runs for these due times are asked for, by what the journal has now.
+    fn to_backfill(&self, due: &[u64]) -> Backfill {
+        let due = due.iter().map(|due| BEGIN + Duration::from_secs(*due));
+        let (job, state) = &self.remembered.jobs.jobs[0];
+        Backfill {
+            job: job.no,
+            version: job.version,
+            due: due.collect(),
+            ranges: Vec::new(),
+            seen: state.last_unscheduled,
         }
     }
 
@@ -53,7 +61,7 @@ fn missed_due_times_run_one_after_the_other_and_once() {
 #[test]
 fn who_has_read_the_journal_before_another_backfill_reads_it_again() {
     let mut w = missed_three(Overlap::Skip);
-    let seen = w.remembered.jobs.jobs[0].1.last_unscheduled;
+    let read = w.to_backfill(&[100]);
     w.backfill(&[100, 200, 300]);
     w.succeed_all();
     let key = RunKey {
@@ -62,18 +70,29 @@ fn who_has_read_the_journal_before_another_backfill_reads_it_again() {
     };
     let before = w.remembered.job_runs[&key].clone();
     let late = Backfill {
-        due: vec![key.due],
         ranges: vec![RunImage {
             state: Missed,
             ..before.clone()
         }],
-        seen,
+        ..read
     };
     let rejected = Err(Reject::Job(JobReject::RunsChanged));
     assert_eq!(w.try_backfill(late.clone()).map(drop), rejected);
     w.rebuild();
     assert_eq!(w.try_backfill(late).map(drop), rejected);
     assert_eq!(w.remembered.job_runs[&key], before);
+}
+
+#[test]
+fn due_times_of_a_definition_that_has_changed_are_read_again() {
+    let mut w = missed_three(Overlap::Skip);
+    let read = w.to_backfill(&[100]);
+    w.update("a", of(settings(every(70)), [order(1)]));
+    let rejected = Err(Reject::Job(JobReject::RunsChanged));
+    assert_eq!(w.try_backfill(read.clone()).map(drop), rejected);
+    w.delete("a");
+    w.job("a", 100, |_| {});
+    assert_eq!(w.try_backfill(read).map(drop), rejected, "another job");
 }
 
 /// A job whose due times at 100 to 300 s were missed; at 450 s nothing goes on.

@@ -17,13 +17,13 @@ fn jittered(every_seconds: u64, tasks: i64) -> Arc<NewJob> {
 }
 
 impl World {
-    fn update(&mut self, name: &str, job: Arc<NewJob>) {
+    pub(super) fn update(&mut self, name: &str, job: Arc<NewJob>) {
         let (name, version) = (name.into(), None);
         self.ask_jobs(JobVerb::Update { name, job, version })
             .expect("it is there");
     }
 
-    fn delete(&mut self, name: &str) {
+    pub(super) fn delete(&mut self, name: &str) {
         let (name, version) = (name.into(), None);
         self.ask_jobs(JobVerb::Delete { name, version })
             .expect("it is there");
