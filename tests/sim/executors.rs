@@ -96,6 +96,16 @@ impl Executors {
             .push(completion(assignment, Report::NotStarted, now, now));
     }
 
+    /// What would go on for ever ends, but for what callers can cancel: nobody cancels the tasks
+    /// that follow a failure.
+    pub(crate) fn end(&mut self, now: Time, cancelled: &[Handle]) {
+        for job in &mut self.running {
+            if job.ends == Time::NEVER && !cancelled.contains(&job.assignment.handle) {
+                job.ends = now;
+            }
+        }
+    }
+
     /// Stops an assignment; what came first counts.
     pub(crate) fn stop(
         &mut self,

@@ -356,6 +356,7 @@ impl<'a> World<'a> {
                     ReleaseMode::Cancel
                 };
                 events.extend(self.resume_everything());
+                self.executors.end(self.now, &self.callers.known);
                 events.extend(self.callers.wind_up(mode).into_iter().map(Event::Command));
             } else {
                 break;

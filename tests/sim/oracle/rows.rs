@@ -7,6 +7,10 @@ use rallypoint::core::{
 };
 use std::sync::Arc;
 
+fn brings(row: &Submit, submit: &Submit) -> bool {
+    row.bodies == submit.bodies && row.runs == submit.runs
+}
+
 #[derive(Default)]
 pub(super) struct Rows<'a> {
     done: Vec<(Handle, &'a Done)>,
@@ -86,17 +90,17 @@ impl<'a> Rows<'a> {
 
     pub(crate) fn accepts(&self, handle: Handle, submit: &Submit) -> bool {
         let mut all = self.submissions.iter();
-        all.any(|row| row.handle == handle && row.submit.bodies == submit.bodies)
+        all.any(|row| row.handle == handle && brings(&row.submit, submit))
     }
 
-    /// The record of an accepted call; no two calls bring the same bodies.
+    /// The record of an accepted call; no two calls bring the same tasks.
     pub(crate) fn submission(
         &mut self,
         handle: Handle,
         submit: &Submit,
     ) -> Option<&'a SubmissionRecord> {
         let is_of_call =
-            |row: &&SubmissionRecord| row.handle == handle && row.submit.bodies == submit.bodies;
+            |row: &&SubmissionRecord| row.handle == handle && brings(&row.submit, submit);
         let at = self.submissions.iter().position(is_of_call)?;
         Some(self.submissions.remove(at))
     }

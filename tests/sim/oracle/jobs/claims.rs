@@ -69,6 +69,8 @@ impl Jobs {
     pub(crate) fn without_run(&self, name: &str, most: usize) -> Backfill {
         let Some(no) = self.present(name) else {
             return Backfill {
+                job: JobNo(0),
+                version: 0,
                 due: Vec::new(),
                 ranges: Vec::new(),
                 seen: Time(0),
@@ -81,6 +83,8 @@ impl Jobs {
         };
         let due = self.runs.values().filter(had_none).map(|run| run.key.due);
         Backfill {
+            job: no,
+            version: self.jobs[&no].version,
             due: due.take(most).collect(),
             ranges: Vec::new(),
             seen: self.states[&no].last_unscheduled,

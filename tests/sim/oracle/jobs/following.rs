@@ -7,12 +7,28 @@ use rallypoint::core::Settings;
 const LABEL: &str = "on_failure";
 
 /// What became of runs with a batch for which tasks follow, if their job has any.
+/// Due times of a job that are missed together are one failure: at the same moment, by its schedule.
+/// Each of what it was to run after another job, or was offered and not claimed, is one of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Miss {
+    Alone(RunKey),
+    Together(JobNo, Option<Time>),
+}
+
+fn miss(run: &RunImage) -> Miss {
+    let is_alone = run.cause != RunCause::Scheduled || run.reason == Some(RunReason::NotClaimed);
+    match is_alone {
+        true => Miss::Alone(run.key),
+        false => Miss::Together(run.key.job, run.ended_at),
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Failures {
     /// With what the label says.
     ended: BTreeSet<(RunKey, &'static str)>,
-    /// Due times that are missed: one of them may stand for all of its job.
-    missed: BTreeSet<RunKey>,
+    /// Due times that are missed, with the failure that each is part of.
+    missed: BTreeMap<RunKey, Miss>,
     /// Definitions of before.
     jobs: BTreeMap<JobNo, JobImage>,
 }
@@ -34,7 +50,7 @@ impl Jobs {
                 RunState::TimedOut => "TIMED_OUT",
                 RunState::Lost => "LOST",
                 RunState::Missed if before.is_none() => {
-                    failures.missed.insert(*key);
+                    failures.missed.insert(*key, miss(run));
                     continue;
                 }
                 RunState::Missed => "MISSED",
@@ -59,7 +75,7 @@ impl Jobs {
         let mut all = self.jobs.values().filter(named).map(|job| job.no);
         let is_it = |no: &JobNo| {
             let key = RunKey { job: *no, due };
-            failures.missed.contains(&key) || failures.ended.iter().any(|(of, _)| *of == key)
+            failures.missed.contains_key(&key) || failures.ended.iter().any(|(of, _)| *of == key)
         };
         let found = all.clone().find(is_it);
         found.or_else(|| all.next_back()).expect("a job")
@@ -93,9 +109,9 @@ impl Oracle {
             match expected.copied() {
                 Some(failure) => _ = failures.ended.remove(&failure),
                 None => {
-                    let is_missed = said == "MISSED" && failures.missed.contains(&key);
-                    assert!(is_missed, "{key:?}: {said} is followed, and did not happen");
-                    assert!(missed.insert(no), "job {}: MISSED is followed twice", no.0);
+                    let miss = failures.missed.get(&key).filter(|_| said == "MISSED");
+                    let miss = miss.unwrap_or_else(|| panic!("{key:?}: {said} did not happen"));
+                    assert!(missed.insert(*miss), "{key:?}: MISSED is followed twice");
                 }
             }
             let jobs = [failures.jobs.get(&no), self.jobs.jobs.get(&no)];
@@ -136,7 +152,7 @@ impl Oracle {
     }
 
     /// Nothing that is to be followed is left.
-    fn all_followed(&self, records: &JobRecords, failures: &Failures, missed: &BTreeSet<JobNo>) {
+    fn all_followed(&self, records: &JobRecords, failures: &Failures, followed: &BTreeSet<Miss>) {
         // Whether the definition of before or the present one counts is not known here.
         let has_tasks = |no: &JobNo| {
             let all = [failures.jobs.get(no), self.jobs.jobs.get(no)];
@@ -151,11 +167,11 @@ impl Oracle {
             let is_none = !has_tasks(&key.job) || is_refused(key);
             assert!(is_none, "{key:?}: {text} is not followed");
         }
-        for key in &failures.missed {
-            let is_none = !has_tasks(&key.job) || missed.contains(&key.job);
-            let mut all = failures.missed.iter().filter(|other| other.job == key.job);
+        for (key, miss) in &failures.missed {
+            let is_none = !has_tasks(&key.job) || followed.contains(miss);
+            let mut all = failures.missed.iter().filter(|(_, other)| *other == miss);
             assert!(
-                is_none || all.any(is_refused),
+                is_none || all.any(|(key, _)| is_refused(key)),
                 "{key:?}: MISSED is not followed"
             );
         }
