@@ -152,6 +152,9 @@ pub struct RunReport {
 /// A claim as the journal was read.
 #[derive(Clone, Debug)]
 pub struct KnownClaim {
+    /// Since when the core had known claims that asked for this ([`JobReject::NoClaim`]): what
+    /// was read for one is no word for the next, which may have been told more.
+    pub since: Time,
     /// The claim.
     pub claim: RunClaim,
     /// Nobody has claimed the run since.
@@ -277,8 +280,8 @@ pub enum JobReject {
     TooManyRuns(usize),
     /// Others have asked for runs since the journal was read.
     RunsChanged,
-    /// There is no open claim with this token.
-    NoClaim,
+    /// There is no open claim with this token, nor one that ended since then.
+    NoClaim(Time),
     /// Another identity has made the claim.
     ClaimOfAnother,
 }

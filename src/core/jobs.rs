@@ -98,8 +98,8 @@ pub(crate) enum Step {
     Start(RunKey),
     /// Cancel what is left of a scheduler.
     Cancel(Handle),
-    /// Find out whether the scheduler of a run is still there.
-    Check(RunKey),
+    /// Find out whether this scheduler of a run is still there.
+    Check(RunKey, Handle),
     /// End the claim of a run that is cancelled.
     EndClaim(RunKey),
     /// Deal with a run that is claimed, and whose claim is not known.

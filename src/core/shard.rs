@@ -268,7 +268,8 @@ impl Shard {
 
     fn call(&mut self, turn: &mut Turn, caller: &Caller, handle: Handle, verb: &Verb) -> Reply {
         if let Verb::Open(open) = verb {
-            return self.open(turn, caller, handle, open);
+            let limits = self.limits;
+            return self.open(turn, &limits, caller, handle, open);
         }
         if !self.owns(&caller.namespace, handle) {
             return self
@@ -286,7 +287,10 @@ impl Shard {
         }
         match verb {
             Verb::Open(_) => unreachable!("handled above"),
-            Verb::Submit(submit) => self.submit(turn, caller, handle, submit),
+            Verb::Submit(submit) => {
+                let limits = self.limits;
+                self.submit(turn, &limits, caller, handle, submit)
+            }
             Verb::Submitted(request) => self.submitted(turn.now, handle, *request),
             Verb::Watch {
                 after,

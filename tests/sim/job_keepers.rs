@@ -240,7 +240,9 @@ impl JobKeepers {
         };
         let reply = match reply {
             Reply::Job(reply) => &**reply,
-            Reply::Rejected(Reject::Job(JobReject::NoClaim)) => return self.claims.unknown(verb),
+            Reply::Rejected(Reject::Job(JobReject::NoClaim(since))) => {
+                return self.claims.unknown(verb, *since);
+            }
             Reply::Rejected(_) => return,
             other => panic!("{verb:?} is answered with {other:?}"),
         };

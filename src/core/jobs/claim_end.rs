@@ -32,13 +32,14 @@ impl Jobs {
                 false => RunClaimOutcome::Failed,
             };
             let claim = self.end_claim(turn, limits, key, outcome, report.detail.clone());
-            let claim = claim.ok_or(Reject::Job(JobReject::NoClaim))?;
+            let claim = claim.ok_or_else(|| self.no_claim())?;
             let run = self.run_as_recorded(turn, key);
             return Ok(JobReply::Finished(claim, run, true));
         }
         let ended = self.ended_claims.get(key, report.token).cloned();
+        let known = known.filter(|known| known.since == self.served_since);
         let Some(ended) = ended.or_else(|| known.map(EndedClaim::of)) else {
-            return Err(Reject::Job(JobReject::NoClaim));
+            return Err(self.no_claim());
         };
         check_is_of(&ended.image, caller)?;
         let run = known.map(|known| &known.run);
@@ -48,6 +49,10 @@ impl Jobs {
             return Ok(JobReply::Finished(ended.image, run, false));
         }
         Ok(self.finish_late(turn, limits, ended, report, run))
+    }
+
+    pub(super) fn no_claim(&self) -> Reject {
+        Reject::Job(JobReject::NoClaim(self.served_since))
     }
 
     /// A claim was lost before, and its owner says how the work went. What is over stays as it is:
@@ -153,6 +158,14 @@ impl Jobs {
             self.by_handle.insert(handle, key);
             self.steps.push_back(Step::Start(key));
             self.record_run(turn, key);
+        }
+    }
+
+    /// There may be room now for what asks a target.
+    pub(super) fn ask_again(&mut self, key: RunKey) {
+        let asks = |run: &RunImage| run.state == RunState::Running && run.handle.is_some();
+        if self.runs.get(&key).is_some_and(asks) {
+            self.steps.push_back(Step::Start(key));
         }
     }
 

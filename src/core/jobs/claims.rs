@@ -156,7 +156,7 @@ impl Jobs {
         };
         let claim = self.claims.get_mut(&key);
         let Some(claim) = claim.filter(|claim| claim.image.token == token) else {
-            return Err(Reject::Job(JobReject::NoClaim));
+            return Err(self.no_claim());
         };
         check_is_of(&claim.image, caller)?;
         claim.renewed_at = self.pace.steady(now);

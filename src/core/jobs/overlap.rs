@@ -78,8 +78,13 @@ impl Jobs {
     }
 
     /// What waits is replaced by a later due time, and what runs is cancelled if the rule says so.
+    /// What is caught up has its turn all the same.
     fn make_way(&mut self, turn: &mut Turn, no: JobNo, overlap: Overlap) {
-        let open: Vec<RunKey> = self.ordinary_runs(no).map(|run| run.key).collect();
+        let ordinary = self.ordinary_runs(no);
+        let open: Vec<RunKey> = ordinary
+            .filter(|run| !is_caught_up(run))
+            .map(|run| run.key)
+            .collect();
         for key in open {
             let run = &self.runs[&key];
             match run.state {
@@ -107,7 +112,8 @@ impl Jobs {
         let waits_for_it = |run: &RunImage| {
             run.state == RunState::Waiting && run.key.due > key.due && !run.catches_up
         };
-        cancels && self.ordinary_runs(key.job).any(waits_for_it)
+        let is_caught_up = self.runs.get(&key).is_some_and(is_caught_up);
+        cancels && !is_caught_up && self.ordinary_runs(key.job).any(waits_for_it)
     }
 
     /// What becomes of a run that was to be repeated, and is not.
@@ -196,4 +202,9 @@ impl Jobs {
             self.record_run(turn, key);
         }
     }
+}
+
+/// Its due time had passed before it could be served, and it has a run by the rule for that.
+fn is_caught_up(run: &RunImage) -> bool {
+    run.catches_up && matches!(run.cause, RunCause::Scheduled | RunCause::Followed)
 }

@@ -64,7 +64,7 @@ impl Jobs {
             && let Some(handle) = run.handle
         {
             self.by_handle.insert(handle, key);
-            self.check_later(key);
+            self.check_later(key, handle);
         }
         self.runs.insert(key, run);
         self.set_run_timer(key);

@@ -1,11 +1,13 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
-use super::{Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, timers::RUN_BYTES};
+use super::{
+    Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, timers::RUN_BYTES, wake::Wake,
+};
 use crate::core::{
     Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
     RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 impl Jobs {
@@ -27,12 +29,10 @@ impl Jobs {
 
     /// The next attempt of a run starts.
     pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
-        let first = |run: &&RunImage| run.attempt == 0 && run.cause == RunCause::Scheduled;
-        if self.runs.get(&key).filter(first).is_some() {
-            let delay = turn.now.since(key.due);
-            turn.out.tally.start_delays.push(delay);
-        }
         if self.is_claimed(key.job) {
+            if self.runs.get(&key).is_some_and(|run| run.attempt == 0) {
+                self.count_delay(turn, key);
+            }
             return self.offer(turn, key);
         }
         if let Some(job) = self.jobs.get(&key.job) {
@@ -46,6 +46,7 @@ impl Jobs {
         run.attempt = attempt;
         run.state = RunState::Running;
         run.reason = None;
+        run.detail = "".into();
         run.handle = Some(handle);
         run.started_at = Some(turn.now);
         run.next_attempt_at = None;
@@ -54,6 +55,48 @@ impl Jobs {
         self.steps.push_back(Step::Start(key));
         self.set_run_timer(key);
         self.record_run(turn, key);
+    }
+
+    /// Its scheduler is opened.
+    pub(crate) fn started(&mut self, turn: &mut Turn, key: RunKey) {
+        if self.runs.get(&key).is_some_and(|run| run.attempt == 1) && !self.is_question(key) {
+            self.count_delay(turn, key);
+        }
+    }
+
+    fn count_delay(&self, turn: &mut Turn, key: RunKey) {
+        let is_scheduled = |run: &RunImage| run.cause == RunCause::Scheduled;
+        if self.runs.get(&key).is_some_and(is_scheduled) {
+            turn.out.tally.start_delays.push(turn.now.since(key.due));
+        }
+    }
+
+    /// The limits of its namespace leave no room for its tasks now: it waits for that.
+    pub(crate) fn put_off(&mut self, turn: &mut Turn, key: RunKey, wait: Duration, why: &str) {
+        let at = turn.now + wait;
+        if self.is_question(key) {
+            self.timers.insert((at, Wake::Ask(key)));
+            return;
+        }
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        if let Some(handle) = run.handle.take() {
+            self.by_handle.remove(&handle);
+        }
+        run.detail = why.into();
+        run.started_at = None;
+        run.attempt -= 1;
+        run.state = match run.attempt {
+            0 => RunState::Waiting,
+            _ => RunState::Retrying,
+        };
+        run.next_attempt_at = (run.attempt > 0).then_some(at);
+        if run.attempt == 0 {
+            self.timers.insert((at, Wake::Turn(key.job)));
+        }
+        self.record_run(turn, key);
+        self.set_run_timer(key);
     }
 
     /// The handle of the scheduler that a run opens for the so-manyth time.
@@ -156,8 +199,11 @@ impl Jobs {
             self.set_run_timer(key);
             return self.record_run(turn, key);
         }
+        let cause = run.cause;
         self.record_run(turn, key);
-        self.count(turn, key.job, state);
+        if cause != RunCause::Backfilled {
+            self.count(turn, key.job, state);
+        }
         self.follow_failure(key, Failure::Ended(state));
         if state == RunState::Succeeded {
             self.fire_followers(turn, limits, key.job);

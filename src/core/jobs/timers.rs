@@ -5,7 +5,7 @@
 
 use super::{Jobs, Step, wake::Wake};
 use crate::core::{
-    JobNo, RunKey, RunReason, RunState, Time, Turn,
+    Handle, JobNo, RunKey, RunReason, RunState, Time, Turn,
     model::limits::{CALL_BYTES, Limits},
 };
 
@@ -32,6 +32,7 @@ impl Jobs {
                 Wake::Job(no) => self.pass(turn, limits, no),
                 Wake::Run(key) => self.wake_run(turn, key),
                 Wake::Claim(key) => self.wake_claim(turn, limits, key),
+                Wake::Ask(key) => self.ask_again(key),
                 Wake::Turn(no) => self.take_turns(turn, no),
             }
         }
@@ -139,8 +140,8 @@ impl Jobs {
     }
 
     /// The scheduler of a run is asked about before anything else.
-    pub(super) fn check_later(&mut self, key: RunKey) {
-        self.steps.push_back(Step::Check(key));
+    pub(super) fn check_later(&mut self, key: RunKey, handle: Handle) {
+        self.steps.push_back(Step::Check(key, handle));
     }
 }
 

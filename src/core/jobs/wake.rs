@@ -10,6 +10,8 @@ pub(crate) enum Wake {
     Run(RunKey),
     /// The lease of a claim.
     Claim(RunKey),
+    /// The target of a claimed run, which there was no room to ask.
+    Ask(RunKey),
     /// Runs of a job that wait for their turn, which may have come.
     Turn(JobNo),
 }

@@ -182,3 +182,20 @@ pub enum Limit {
     /// [`Limits::unfinished_orders`]
     UnfinishedOrders,
 }
+
+impl Limit {
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::OpenSchedulers => "open_schedulers",
+            Limit::QueuedTasks => "queued_tasks",
+            Limit::QueuedBytes => "queued_bytes",
+            Limit::SubmitRate => "submit_rate",
+            Limit::Streams => "streams",
+            Limit::UnfinishedOrders => "unfinished_orders",
+            Limit::Resources => "resources",
+            Limit::OpenClaims => "open_claims",
+            Limit::Jobs => "jobs",
+        }
+    }
+}

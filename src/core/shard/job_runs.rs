@@ -2,10 +2,10 @@
 //! which their due time is put on record.
 
 use crate::core::{
-    Caller, Handle, JobImage, Open, Order, Packed, Reject, ReleaseMode, Reply, Run, RunImage,
-    RunKey, SchedulerState, Settings, Shard, Spec, Submit, Time, Turn,
+    Caller, Handle, JobImage, Open, Order, Packed, Reject, ReleaseMode, Reply, ResourceReject, Run,
+    RunImage, RunKey, SchedulerState, Settings, Shard, Spec, Submit, Time, Turn,
     jobs::{Failure, Step},
-    model::limits::Limits,
+    model::limits::{Limit, Limits},
     shard::lifecycle::Releaser,
 };
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Shard {
         while let Some(step) = self.jobs.next_step() {
             match step {
                 Step::Start(key) => self.start_run(turn, &limits, key),
-                Step::Check(key) => self.check_run(turn, &limits, key),
+                Step::Check(key, handle) => self.check_run(turn, &limits, key, handle),
                 Step::Follow(key, failure) => self.follow_failure(turn, key, failure),
                 Step::FindClaim(key) => self.jobs.claim_missing(turn, &limits, key),
                 Step::EndClaim(key) => self.jobs.end_cancelled(turn, &limits, key),
@@ -46,16 +46,24 @@ impl Shard {
         let Some((caller, open, steps, handle)) = self.run_to_start(key) else {
             return self.jobs.scheduler_gone(turn, limits, key);
         };
-        if let Reply::Rejected(reject) = self.open(turn, &caller, handle, &open) {
+        if let Err(over) = self.has_room(turn.now, &caller, &steps)
+            && let Some(wait) = over.wait
+        {
+            return self
+                .jobs
+                .put_off(turn, key, wait, &limit_reached(over.limit, over.value));
+        }
+        if let Reply::Rejected(reject) = self.open(turn, limits, &caller, handle, &open) {
             return self.jobs.refused(turn, limits, key, why(&reject));
         }
-        let submitted = self.submit(turn, &caller, handle, &steps);
+        let submitted = self.submit(turn, limits, &caller, handle, &steps);
         if let Reply::Rejected(reject) = submitted {
             self.jobs.refused(turn, limits, key, why(&reject));
             self.release(turn, handle, ReleaseMode::Cancel, Releaser::Caller);
             return;
         }
         self.release(turn, handle, ReleaseMode::Finish, Releaser::Caller);
+        self.jobs.started(turn, key);
     }
 
     /// What opens the scheduler of a run, and its tasks.
@@ -70,7 +78,8 @@ impl Shard {
         Some((caller_of(image), open, steps, run.handle?))
     }
 
-    /// The tasks that follow a failure are submitted.
+    /// The tasks that follow a failure are submitted, whatever its namespace has going on: a limit
+    /// that holds tasks back does not hold back word of it, but for that of the bytes in memory.
     fn follow_failure(&mut self, turn: &mut Turn, key: RunKey, failure: Failure) {
         let Some(image) = self.jobs.definition(key.job) else {
             return;
@@ -79,10 +88,16 @@ impl Shard {
         let caller = caller_of(image);
         let open = opens(image, key, Some(failure));
         let handle = self.jobs.handle_after(turn.now, key, failure);
-        if let Reply::Rejected(reject) = self.open(turn, &caller, handle, &open) {
+        let limits = Limits {
+            open_schedulers: i64::MAX as usize,
+            queued_tasks: i64::MAX,
+            submit_rate: None,
+            ..self.limits
+        };
+        if let Reply::Rejected(reject) = self.open(turn, &limits, &caller, handle, &open) {
             return self.jobs.not_followed(turn, key, failure, &why(&reject));
         }
-        let submitted = self.submit(turn, &caller, handle, &tasks);
+        let submitted = self.submit(turn, &limits, &caller, handle, &tasks);
         let mode = match submitted {
             Reply::Rejected(reject) => {
                 self.jobs.not_followed(turn, key, failure, &why(&reject));
@@ -109,9 +124,12 @@ impl Shard {
 
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
     /// or have been set aside.
-    fn check_run(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
-        let handle = self.jobs.run(key).and_then(|run| run.handle);
-        let scheduler = handle.and_then(|handle| self.schedulers.get(handle));
+    fn check_run(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, handle: Handle) {
+        if self.jobs.run(key).and_then(|run| run.handle) != Some(handle) {
+            // That attempt has ended meanwhile, and perhaps the next one starts with this batch.
+            return;
+        }
+        let scheduler = self.schedulers.get(handle);
         match scheduler.map(|scheduler| scheduler.image.state) {
             None | Some(SchedulerState::Released) => self.jobs.scheduler_gone(turn, limits, key),
             // It was asked to end, and that was not carried out.
@@ -194,11 +212,31 @@ fn at_due_time(tasks: &Submit, due: Time) -> Arc<Submit> {
 
 fn why(reject: &Reject) -> String {
     match reject {
-        Reject::LimitReached { limit, value, .. } => {
-            format!("a limit of the namespace is reached: {limit:?} = {value}")
+        Reject::LimitReached { limit, value, .. } => limit_reached(*limit, *value),
+        Reject::TaskResource {
+            index,
+            name,
+            reject,
+        } => {
+            let reason = match reject {
+                ResourceReject::UnknownResource(_) => "there is none of that name".to_owned(),
+                ResourceReject::TooManyPermits { capacity, .. } => {
+                    format!("that has {capacity} permits, which is less than it asks for")
+                }
+                other => format!("{other:?}"),
+            };
+            format!("task {} needs the resource {name}: {reason}", index + 1)
         }
         other => format!("{other:?}"),
     }
+}
+
+/// Which limit of its namespace keeps a run waiting, or refuses it.
+fn limit_reached(limit: Limit, value: i64) -> String {
+    format!(
+        "the limit {} ({value}) of the namespace is reached",
+        limit.name()
+    )
 }
 
 /// Parameters of a task.

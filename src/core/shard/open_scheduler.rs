@@ -4,6 +4,7 @@ use crate::core::{
     Caller, Handle, Open, Reject, Reply, Request, SchedulerImage, SchedulerState, Shard, Time,
     Turn,
     fairness::{fair_share::FairShare, slot_kinds::NamespaceId},
+    model::limits::Limits,
     scheduler::Scheduler,
 };
 
@@ -11,6 +12,7 @@ impl Shard {
     pub(crate) fn open(
         &mut self,
         turn: &mut Turn,
+        limits: &Limits,
         caller: &Caller,
         handle: Handle,
         open: &Open,
@@ -30,7 +32,7 @@ impl Shard {
         if self.schedulers.get(handle).is_some() {
             return Reply::Rejected(Reject::RequestIdReused);
         }
-        if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
+        if let Err(over) = self.quotas.may_open(namespace, limits) {
             return Shard::limit_reached(&caller.namespace, over);
         }
         let image = new_image(turn.now, caller, handle, open);

@@ -5,7 +5,7 @@ use crate::core::{
     Caller, DoneNo, Handle, LateOrder, Order, Reject, Reply, Request, Run, SchedulerState, Seq,
     Settings, Shard, Spec, SubmissionRecord, Submit, Time, Turn, Verb,
     fairness::quota::{Over, Usage},
-    model::limits::{LIMIT_WAIT, Limit},
+    model::limits::{LIMIT_WAIT, Limit, Limits},
     scheduler::{Scheduler, body_sizes, queue::span::Span},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -43,6 +43,7 @@ impl Shard {
     pub(crate) fn submit(
         &mut self,
         turn: &mut Turn,
+        limits: &Limits,
         caller: &Caller,
         handle: Handle,
         submit: &Arc<Submit>,
@@ -69,7 +70,7 @@ impl Shard {
             return Reply::Rejected(reject);
         }
         let scheduler = self.schedulers.expect(handle);
-        if let Err(over) = self.admits(turn.now, scheduler, submit, &resolved) {
+        if let Err(over) = self.admits(turn.now, limits, scheduler, submit, &resolved) {
             return Shard::limit_reached(&scheduler.image.namespace, over);
         }
         let new = self.accept(turn, caller, handle, submit, resolved);
@@ -100,18 +101,13 @@ impl Shard {
     fn admits(
         &self,
         now: Time,
+        limits: &Limits,
         scheduler: &Scheduler,
         submit: &Submit,
         resolved: &[(Option<Order>, Arc<Spec>)],
     ) -> Result<(), Over> {
-        let limits = &self.limits;
-        let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
-        let load = Usage {
-            tasks: tasks.into(),
-            bytes: body_sizes::bytes(tasks, blocks),
-        };
         self.quotas
-            .may_submit(now, scheduler.share.namespace, load, limits)?;
+            .may_submit(now, scheduler.share.namespace, load(submit), limits)?;
         if scheduler.queue.orders() + submit.runs.len() <= limits.unfinished_orders {
             // Each run brings one order at most.
             return Ok(());
@@ -127,6 +123,14 @@ impl Shard {
             value: limits.unfinished_orders as i64,
             wait,
         })
+    }
+
+    /// Whether the limits of a namespace admit one more scheduler with these tasks now.
+    pub(crate) fn has_room(&mut self, now: Time, of: &Caller, tasks: &Submit) -> Result<(), Over> {
+        let namespace = self.fair.namespace(&of.namespace);
+        let (quotas, limits) = (&self.quotas, &self.limits);
+        quotas.may_open(namespace, limits)?;
+        quotas.may_submit(now, namespace, load(tasks), limits)
     }
 
     /// Takes the tasks of a call in, whoever makes it, and records the call.
@@ -215,6 +219,15 @@ impl Scheduler {
             Some(at) if at > now => self.queue.add_delayed(at, span),
             _ => self.queue.add(span),
         }
+    }
+}
+
+/// What the tasks of a call take of the limits.
+fn load(submit: &Submit) -> Usage {
+    let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
+    Usage {
+        tasks: tasks.into(),
+        bytes: body_sizes::bytes(tasks, blocks),
     }
 }
 

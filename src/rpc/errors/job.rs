@@ -93,7 +93,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
         }
         JobReject::NotForClaims => not_for_claims(),
         JobReject::ClaimedChanged => claimed_changed(),
-        JobReject::NoClaim => no_claim(),
+        JobReject::NoClaim(_) => no_claim(),
         JobReject::ClaimOfAnother => claimed_by_another(),
         JobReject::RunsChanged => {
             let message = "others ask for runs of the job at the same time: repeat the call";

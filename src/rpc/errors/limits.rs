@@ -16,7 +16,7 @@ pub(super) fn reached(
     wait: Option<Duration>,
     handle: Option<Handle>,
 ) -> Status {
-    let (name, reason) = (name(limit), reason(limit));
+    let (name, reason) = (limit.name(), reason(limit));
     let subject = match (limit, handle) {
         (Limit::UnfinishedOrders, Some(handle)) => format!("scheduler:{handle}"),
         _ => format!("namespace:{}", namespace.0),
@@ -71,21 +71,6 @@ fn option(limit: Limit) -> Option<&'static str> {
             return None;
         }
     })
-}
-
-/// The name sent to callers.
-fn name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::OpenSchedulers => "open_schedulers",
-        Limit::QueuedTasks => "queued_tasks",
-        Limit::QueuedBytes => "queued_bytes",
-        Limit::SubmitRate => "submit_rate",
-        Limit::Streams => "streams",
-        Limit::UnfinishedOrders => "unfinished_orders",
-        Limit::Resources => "resources",
-        Limit::OpenClaims => "open_claims",
-        Limit::Jobs => "jobs",
-    }
 }
 
 fn reason(limit: Limit) -> Reason {

@@ -15,10 +15,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use rallypoint_client::api;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 use tonic::Status;
 
 /// Runs of one call.
@@ -88,16 +85,17 @@ impl Jobs {
         if times.len() > DUE_TIMES {
             return Err(errors::job::backfill_too_large(DUE_TIMES));
         }
-        let rows = self.rows_of(job.no, from, until).await?;
-        let had: BTreeSet<Time> = rows
-            .iter()
-            .filter(|run| has_run(run))
-            .map(|run| run.key.due)
-            .collect();
+        // A job that only follows another one, or runs when it is asked to, may have many rows.
+        let rows = match times.is_empty() {
+            true => Vec::new(),
+            false => self.rows_of(job.no, from, until).await?,
+        };
         let days = u64::from(self.reader.retention_days);
         let kept_since = now - Duration::from_secs(days * 86_400) + CLOCKS_DIFFER;
-        let had_one =
-            |due: &Time| had.contains(due) || may_have_had_one(*due, job.created_at, kept_since);
+        let had_one = |due: &Time| match row_of(&rows, *due) {
+            Some(row) => has_run(row),
+            None => may_have_had_one(*due, job.created_at, kept_since),
+        };
         let found = times.len();
         let due: Vec<Time> = times.into_iter().filter(|due| !had_one(due)).collect();
         if due.len() > RUNS {
@@ -148,6 +146,18 @@ fn row_before(rows: &[RunImage], from: Time) -> Option<usize> {
     let is_named = |run: &RunImage| matches!(run.cause, RunCause::Scheduled | RunCause::Backfilled);
     rows.iter()
         .position(|run| run.key.due <= from && is_named(run))
+}
+
+/// Of rows with the latest first, that which says what became of a due time. Runs that no schedule
+/// names may lie between the due times of one row.
+fn row_of(rows: &[RunImage], due: Time) -> Option<&RunImage> {
+    let own = rows.binary_search_by(|run| due.cmp(&run.key.due));
+    let at = match own {
+        Ok(at) => return Some(&rows[at]),
+        Err(at) => at,
+    };
+    let named = rows[at..].get(row_before(&rows[at..], due)?)?;
+    named.last.is_some_and(|last| due <= last).then_some(named)
 }
 
 /// It has had a run, or has one.
@@ -254,6 +264,28 @@ mod tests {
             row_before(&rows[..3], Time(50)),
             None,
             "the next page has it"
+        );
+    }
+
+    #[test]
+    fn what_became_of_a_due_time_is_said_by_its_row_or_by_that_of_many() {
+        let row = |due, last: Option<i64>| RunImage {
+            last: last.map(Time),
+            ..RunImage::new(
+                RunKey {
+                    job: JobNo(1),
+                    due: Time(due),
+                },
+                RunCause::Scheduled,
+            )
+        };
+        let rows = [row(90, None), row(50, Some(80)), row(45, None)];
+        let of = |due| row_of(&rows, Time(due)).map(|row| row.key.due.0);
+        let all = [100, 90, 85, 80, 60, 50, 47, 45, 40].map(of);
+        let (ninety, many) = (Some(90), Some(50));
+        assert_eq!(
+            all,
+            [None, ninety, None, many, many, many, None, Some(45), None]
         );
     }
 

@@ -11,6 +11,10 @@ use crate::{
 use rallypoint_client::api;
 use tonic::Status;
 
+/// How often a claim is read that the core has forgotten: once for each owner that takes over
+/// meanwhile.
+const READINGS: u32 = 10;
+
 impl Jobs {
     pub(super) async fn claim_run(
         &self,
@@ -69,17 +73,21 @@ impl Jobs {
             report: report.clone(),
             known,
         };
-        let answered = self.coordinator.job(caller.clone(), verb(None)).await;
-        let reply = match answered {
-            // The core has forgotten the claim, or there never was one.
-            Err(CallError::Rejected(Reject::Job(JobReject::NoClaim))) => {
-                let (job, _) = self.stored(&caller, &name).await?;
-                let known = self
-                    .known(RunKey { job: job.no, due }, report.token)
-                    .await?;
-                self.ask(caller, verb(Some(Box::new(known)))).await?
+        let (mut known, mut readings) = (None, 0);
+        let reply = loop {
+            let answered = self.coordinator.job(caller.clone(), verb(known)).await;
+            match answered {
+                // The core has forgotten the claim, or there never was one.
+                Err(CallError::Rejected(Reject::Job(JobReject::NoClaim(since))))
+                    if readings < READINGS =>
+                {
+                    let (job, _) = self.stored(&caller, &name).await?;
+                    let key = RunKey { job: job.no, due };
+                    known = Some(Box::new(self.known(key, report.token, since).await?));
+                    readings += 1;
+                }
+                answered => break answered.map_err(errors::job::call)?,
             }
-            answered => answered.map_err(errors::job::call)?,
         };
         let JobReply::Finished(claim, run, changed) = reply else {
             return Err(mismatched(reply));
@@ -89,7 +97,7 @@ impl Jobs {
             // It is over, and the core remembers only the claim. The report counts, also when the
             // run cannot be read.
             None => {
-                let known = self.known(claim.run, claim.token).await;
+                let known = self.known(claim.run, claim.token, Time(0)).await;
                 known.ok().map(|known| known.run)
             }
         };
@@ -101,8 +109,8 @@ impl Jobs {
         })
     }
 
-    /// A claim and its run as the journal has them.
-    async fn known(&self, key: RunKey, token: RunToken) -> Result<KnownClaim, Status> {
+    /// A claim and its run as the journal has them, for an owner that has known claims since then.
+    async fn known(&self, key: RunKey, token: RunToken, since: Time) -> Result<KnownClaim, Status> {
         let claims = self.reader.run_claims(key).await;
         let claims = claims.map_err(errors::journal)?;
         let is_last = claims.last().is_some_and(|last| last.token == token);
@@ -111,6 +119,7 @@ impl Jobs {
         let run = runs.map_err(errors::journal)?.pop();
         let run = run.filter(|run| run.key == key);
         let known = claim.zip(run).map(|(claim, run)| KnownClaim {
+            since,
             claim,
             is_last,
             run,

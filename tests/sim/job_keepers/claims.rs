@@ -11,14 +11,14 @@ use uuid::Uuid;
 pub(super) struct Claims {
     /// Claims that were given.
     given: Vec<(Time, RunToken)>,
-    /// What is to be said of claims that the core does not know.
-    forgotten: Vec<(Time, RunReport)>,
+    /// What is to be said of claims that the core does not know, and since when it knows them.
+    forgotten: Vec<(Time, RunReport, Time)>,
 }
 
 impl Claims {
     pub(super) fn verb(&mut self, rng: &mut Rng, name: Arc<str>, jobs: &Jobs) -> JobVerb {
-        if let Some((due, report)) = self.forgotten.pop()
-            && let Some(known) = jobs.known_claim(&name, due, report.token)
+        if let Some((due, report, since)) = self.forgotten.pop()
+            && let Some(known) = jobs.known_claim(&name, due, (report.token, since))
         {
             return finish(name, due, report, Some(known));
         }
@@ -59,15 +59,9 @@ impl Claims {
     }
 
     /// The core knows no such claim.
-    pub(super) fn unknown(&mut self, verb: JobVerb) {
-        if let JobVerb::FinishRun {
-            due,
-            report,
-            known: None,
-            ..
-        } = verb
-        {
-            self.forgotten.push((due, report));
+    pub(super) fn unknown(&mut self, verb: JobVerb, since: Time) {
+        if let JobVerb::FinishRun { due, report, .. } = verb {
+            self.forgotten.push((due, report, since));
         }
     }
 }

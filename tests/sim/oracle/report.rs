@@ -92,7 +92,15 @@ impl Oracle {
             );
             next = done.first.plus(done.count);
             self.schedulers[at].end(done);
-            if together.is_none() || running(self, next) != together {
+            if together.is_none() {
+                // An earlier core had them run as one.
+                match rows.next_copy(handle, done) {
+                    Some(other) => done = other,
+                    None => return,
+                }
+                continue;
+            }
+            if running(self, next) != together {
                 return;
             }
             let Some(other) = rows.next_done(handle) else {

@@ -72,6 +72,7 @@ impl Resources {
     pub(crate) fn renewed(&mut self, no: ClaimNo, asked_at: Time) {
         if let Some(claim) = self.claims.get_mut(&no) {
             claim.kept.0 = claim.kept.0.max(asked_at);
+            claim.kept.1 = claim.kept.1.max(asked_at);
         }
     }
 

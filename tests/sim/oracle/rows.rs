@@ -78,6 +78,16 @@ impl<'a> Rows<'a> {
         Some(self.done.remove(at).1)
     }
 
+    /// The next outcome of a scheduler, if that is of a copy which ran as one with this one.
+    pub(crate) fn next_copy(&mut self, handle: Handle, of: &Done) -> Option<&'a Done> {
+        let ran = |done: &Done| (done.attempt, done.started, done.ended, done.slot);
+        let (_, next) = self.done.iter().find(|(of, _)| *of == handle)?;
+        let is_it = next.first == of.first.plus(of.count)
+            && next.retry_of.is_some()
+            && ran(next) == ran(of);
+        is_it.then(|| self.next_done(handle)).flatten()
+    }
+
     /// Outcomes of a scheduler that are still to be explained.
     pub(crate) fn left(&self, handle: Handle) -> i64 {
         let of = self.done.iter().filter(|(of, _)| *of == handle);

@@ -27,12 +27,13 @@ impl World {
             known,
         };
         let mut answered = self.ask_jobs(verb(None));
-        if answered.as_ref().err() == Some(&Reject::Job(JobReject::NoClaim)) {
+        if let Err(Reject::Job(JobReject::NoClaim(since))) = answered {
             let claims = self.remembered.job_claims.range((key, RunToken(0))..);
             let claims: Vec<RunClaim> = claims.map(|(_, claim)| claim.clone()).collect();
             let run = self.remembered.job_runs[&key].clone();
             let claim = claims.iter().find(|claim| claim.token == token).cloned();
             let known = KnownClaim {
+                since,
                 claim: claim.expect("it was given"),
                 is_last: claims.last().is_some_and(|last| last.token == token),
                 run,
@@ -198,4 +199,41 @@ fn each_that_comes_back_late_is_followed_by_the_tasks_for_that() {
     w.seconds(20.0);
     let _ = (w.finish_late(first), w.finish_late(second));
     assert_eq!(w.remembered.labels("on_failure"), ["LATE", "LATE"]);
+}
+
+#[test]
+fn what_was_read_for_an_owner_that_is_gone_is_read_again() {
+    let mut w = World::new(5);
+    w.claimed_job(|_| {});
+    w.seconds(3600.0);
+    let token = w.claimed("one");
+    w.seconds(20.0);
+    let due = at(3600);
+    let report = RunReport {
+        token,
+        succeeded: true,
+        detail: "".into(),
+    };
+    let finish = |known| JobVerb::FinishRun {
+        name: "a".into(),
+        due,
+        report: report.clone(),
+        known,
+    };
+    w.rebuild();
+    w.seconds(1.0);
+    let key = RunKey { job: JobNo(1), due };
+    let known = KnownClaim {
+        since: BEGIN,
+        claim: w.remembered.job_claims[&(key, token)].clone(),
+        is_last: true,
+        run: w.remembered.job_runs[&key].clone(),
+    };
+    let answered = w.ask_jobs(finish(Some(Box::new(known.clone()))));
+    let Err(Reject::Job(JobReject::NoClaim(since))) = answered else {
+        panic!("{answered:?}");
+    };
+    let known = KnownClaim { since, ..known };
+    w.ask_jobs(finish(Some(Box::new(known))))
+        .expect("it is late");
 }

@@ -92,7 +92,12 @@ impl Jobs {
     }
 
     /// A claim as the service reads it when the core has forgotten it.
-    pub(crate) fn known_claim(&self, name: &str, due: Time, token: RunToken) -> Option<KnownClaim> {
+    pub(crate) fn known_claim(
+        &self,
+        name: &str,
+        due: Time,
+        (token, since): (RunToken, Time),
+    ) -> Option<KnownClaim> {
         let job = self.present(name)?;
         let key = RunKey { job, due };
         let own = self
@@ -100,6 +105,7 @@ impl Jobs {
             .range((key, RunToken(0))..=(key, RunToken(i64::MAX)));
         let last = own.map(|((_, token), _)| *token).max();
         Some(KnownClaim {
+            since,
             claim: self.claims.get(&(key, token))?.clone(),
             is_last: last == Some(token),
             run: self.runs.get(&key)?.clone(),

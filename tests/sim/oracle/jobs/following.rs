@@ -138,6 +138,10 @@ impl Oracle {
             settings: settings.clone(),
             ..Open::default()
         };
+        // No limit but that of the bytes in memory holds back word of a failure.
+        let limits = self.limits;
+        (self.limits.open_schedulers, self.limits.queued_tasks) = (usize::MAX, i64::MAX);
+        self.limits.submit_rate = None;
         self.asks(at, handle, &Verb::Open(open), rows);
         let accepted = tasks.iter().find(|tasks| rows.accepts(handle, tasks));
         let mode = match accepted {
@@ -148,6 +152,7 @@ impl Oracle {
             }
             None => ReleaseMode::Cancel,
         };
+        self.limits = limits;
         self.asks(at, handle, &Verb::Release(mode), rows);
     }
 
@@ -159,9 +164,13 @@ impl Oracle {
             let mut known = all.into_iter().flatten();
             known.all(|job| !job.on_failure.runs.is_empty() && !job.deleted)
         };
+        let says_so = |detail: &str| detail.contains("on_failure was refused");
         let is_refused = |key: &RunKey| {
             let run = records.runs.get(key);
-            run.is_some_and(|run| run.detail.contains("on_failure was refused"))
+            let of_run = |((run, _), _): &(&(RunKey, RunToken), &RunClaim)| run == key;
+            let mut late = records.claims.iter().filter(of_run);
+            run.is_some_and(|run| says_so(&run.detail))
+                || late.any(|(_, claim)| claim.late.as_ref().is_some_and(|l| says_so(&l.detail)))
         };
         for (key, text) in &failures.ended {
             let is_none = !has_tasks(&key.job) || is_refused(key);

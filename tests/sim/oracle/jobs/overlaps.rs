@@ -50,6 +50,11 @@ impl Jobs {
         };
         let mut written = records.runs.values().filter(is_other).filter(had_run);
         let is_replaced = run.reason == Some(RunReason::Replaced);
+        assert!(
+            !(is_replaced && is_caught_up(run)),
+            "{:?} is caught up, and gives way to a later due time",
+            run.key
+        );
         let has_other = match is_replaced {
             // By one that is written with it, and is newer.
             true => written.any(|other| other.key.due > run.key.due),
@@ -66,7 +71,7 @@ impl Jobs {
     fn begins_by_its_rule(&self, job: &JobImage, run: &RunImage, records: &JobRecords) {
         let goes_on = |before: &&RunImage| {
             let after = records.runs.get(&before.key).unwrap_or(before);
-            !is_made_up(before) && !after.state.is_over()
+            !is_made_up(before) && !is_caught_up(before) && !after.state.is_over()
         };
         for before in self.open(job.no).filter(goes_on) {
             let after = records.runs.get(&before.key).unwrap_or(before);
@@ -103,4 +108,9 @@ impl Jobs {
             job.settings.overlap
         );
     }
+}
+
+/// Its due time had passed before it was served: it has its turn, whatever comes later.
+fn is_caught_up(run: &RunImage) -> bool {
+    run.catches_up && matches!(run.cause, RunCause::Scheduled | RunCause::Followed)
 }
