@@ -76,7 +76,10 @@ impl Jobs {
         }
         self.check_follows(limits, &key_of(caller, name), &job.settings.schedule)?;
         self.pass(turn, limits, no);
-        if !is_due_alike(&self.jobs[&no].image.settings, &job.settings) {
+        let is_due_alike = is_due_alike(&self.jobs[&no].image.settings, &job.settings);
+        // Whose start was put off for longer than the jitter allows now would come too late.
+        let sooner = job.settings.schedule.jitter < known_jitter(&self.jobs[&no]);
+        if !is_due_alike || sooner {
             self.pass_early(turn, limits, no);
         }
         let known = &self.jobs[&no];
@@ -90,8 +93,10 @@ impl Jobs {
             ..known.image.clone()
         };
         let mut state = known.state.clone();
-        if !is_due_alike(&known.image.settings, &job.settings) {
-            state.next_due = None;
+        if !is_due_alike {
+            let decided = known.decided_until(turn.now);
+            state.next_due =
+                Job::new(image.clone(), JobState::default(), &self.zones).due_after(decided);
         }
         Ok(self.define(turn, image, state))
     }
@@ -252,6 +257,10 @@ fn without_job(run: &RunImage) -> RunState {
         0 => RunState::Skipped,
         _ => RunState::Cancelled,
     }
+}
+
+fn known_jitter(job: &Job) -> Duration {
+    job.image.settings.schedule.jitter
 }
 
 /// Whether a job is due at the same times; the jitter only moves its starts.

@@ -50,6 +50,20 @@ impl Job {
         )
     }
 
+    /// Until when its due times have had their fates: now, or, when the clock was set back, the last
+    /// one before that which comes next.
+    pub(super) fn decided_until(&self, now: Time) -> Time {
+        let (Some(next), Some(schedule)) = (self.state.next_due, &self.schedule) else {
+            return now;
+        };
+        let before = Time(next.0 - 1);
+        if before <= now {
+            return now;
+        }
+        let passed = schedule.passed(timestamp(now), timestamp(before), 1);
+        passed.newest.last().map_or(now, |due| time_of(due.at))
+    }
+
     /// The first due time after this time.
     pub(super) fn due_after(&self, time: Time) -> Option<Time> {
         let next = self.schedule.as_ref()?.next(timestamp(time))?;

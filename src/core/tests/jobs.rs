@@ -12,6 +12,7 @@ mod offers;
 mod one_batch;
 mod overlap;
 mod repeated;
+mod room;
 mod time_zones;
 
 use super::world::{Task, World, order, submission};

@@ -92,16 +92,13 @@ impl Oracle {
             );
             next = done.first.plus(done.count);
             self.schedulers[at].end(done);
-            if together.is_none() {
-                // An earlier core had them run as one.
+            if together.is_none() || running(self, next) != together {
+                // Copies that are not known to have run as one, and did.
                 match rows.next_copy(handle, done) {
                     Some(other) => done = other,
                     None => return,
                 }
                 continue;
-            }
-            if running(self, next) != together {
-                return;
             }
             let Some(other) = rows.next_done(handle) else {
                 panic!("{handle}/{}: its event is missing", next.0);

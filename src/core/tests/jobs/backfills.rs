@@ -84,6 +84,20 @@ fn who_has_read_the_journal_before_another_backfill_reads_it_again() {
 }
 
 #[test]
+fn bad_old_days_do_not_pause_their_job() {
+    let mut w = World::new(5);
+    w.job("a", 100, |settings| settings.pause_after_failures = Some(1));
+    w.now = w.now + Duration::from_secs(450);
+    w.take_over();
+    w.seconds(0.0);
+    w.succeed_all();
+    w.backfill(&[100]);
+    w.fail_all();
+    assert_eq!(w.states()[0], (100, Failed));
+    assert!(w.remembered.jobs.jobs[0].1.paused.is_none());
+}
+
+#[test]
 fn due_times_of_a_definition_that_has_changed_are_read_again() {
     let mut w = missed_three(Overlap::Skip);
     let read = w.to_backfill(&[100]);

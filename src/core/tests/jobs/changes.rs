@@ -218,6 +218,37 @@ fn an_update_after_the_clock_was_set_back_repeats_no_due_time() {
 }
 
 #[test]
+fn another_schedule_after_the_clock_was_set_back_repeats_no_due_time() {
+    let mut w = World::new(5);
+    w.job("a", 60, |_| {});
+    for _ in 0..3 {
+        w.seconds(60.0);
+        w.succeed_all();
+    }
+    let ran = w.ends();
+    w.crash_and_set_back(Duration::from_secs(150));
+    w.update("a", of(settings(every(30)), [order(1)]));
+    w.seconds(179.0);
+    assert_eq!(w.ends(), ran);
+    w.seconds(1.0);
+    assert_eq!(w.states().last(), Some(&(210, Running)));
+}
+
+#[test]
+fn a_start_that_was_put_off_is_not_too_late_when_the_jitter_shrinks() {
+    let mut w = World::new(5);
+    let mut jittered = settings(every(3_600));
+    jittered.schedule.jitter = Duration::from_secs(1_800);
+    let schedule: Schedule = jittered.schedule.check(&TimeZones::bundled()).unwrap();
+    assert!(schedule.delay(NAME).as_secs() > 300);
+    w.create(NAME, of(jittered, [order(1)]));
+    w.seconds(3_600.0);
+    w.seconds(300.0);
+    w.update(NAME, of(settings(every(3_600)), [order(1)]));
+    assert_eq!(w.states(), [(3_600, Running)]);
+}
+
+#[test]
 fn a_run_that_had_begun_is_cancelled_with_its_job_and_does_not_count_as_never_begun() {
     let mut w = World::new(5);
     w.job("a", 1000, |settings| {

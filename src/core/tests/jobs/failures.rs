@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     /// A job with one step and one task for failures.
-    fn alarming_job(&mut self, seconds: u64) {
+    pub(super) fn alarming_job(&mut self, seconds: u64) {
         let job = NewJob {
             settings: Arc::new(settings(every(seconds))),
             steps: Arc::new(submission(None, [order(1)])),
@@ -14,7 +14,7 @@ impl World {
     }
 
     /// What was said to have happened, by the schedulers that followed.
-    fn alarms(&self) -> Vec<String> {
+    pub(super) fn alarms(&self) -> Vec<String> {
         let labels = self.remembered.labels("on_failure");
         labels.into_iter().collect()
     }

@@ -114,6 +114,40 @@ fn what_is_caught_up_runs_side_by_side_to_its_cap_and_the_rest_is_missed() {
 }
 
 #[test]
+fn what_is_caught_up_gives_way_to_no_later_due_time() {
+    for overlap in [Overlap::KeepNewest, Overlap::CancelRunning] {
+        let mut w = World::new(5);
+        w.job("a", 60, |settings| {
+            settings.overlap = overlap;
+            settings.misfire = Misfire::CatchUp(3);
+        });
+        // The last one is served in time, and comes behind the three before it.
+        w.now = w.now + Duration::from_secs(601);
+        w.take_over();
+        w.seconds(0.0);
+        let line = [
+            (420, Running),
+            (480, Waiting),
+            (540, Waiting),
+            (600, Waiting),
+        ];
+        assert_eq!(w.states()[6..], line, "{overlap:?}");
+        w.seconds(59.0);
+        let replaced = (600, Skipped, Some(RunReason::Replaced));
+        assert_eq!(w.ends()[9..], [replaced, (660, Waiting, None)]);
+        assert!(w.stops.is_empty(), "{overlap:?}");
+        for _ in 0..4 {
+            w.succeed_all();
+        }
+        let ran = w.states()[6..]
+            .iter()
+            .filter(|(_, state)| *state == Succeeded)
+            .count();
+        assert_eq!(ran, 4, "{overlap:?}");
+    }
+}
+
+#[test]
 fn a_run_that_is_asked_for_has_its_turn_or_is_refused() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});

@@ -1,0 +1,104 @@
+//! The limits of a namespace leave no room: runs of its jobs wait for it, and word of a failure
+//! does not.
+
+use super::*;
+use crate::core::model::limits::Limits;
+
+fn limited(limits: Limits) -> World {
+    World::limited(5, limits)
+}
+
+fn rate(tasks: u32) -> Limits {
+    Limits {
+        submit_rate: Some(tasks),
+        ..Limits::default()
+    }
+}
+
+fn states_of(w: &World, state: RunState) -> usize {
+    let runs = w.remembered.job_runs.values();
+    runs.filter(|run| run.state == state).count()
+}
+
+#[test]
+fn runs_that_are_due_together_start_as_the_rate_of_submits_allows() {
+    let mut w = limited(rate(2));
+    for name in ["a", "b", "c", "d", "e"] {
+        w.job(name, 100, |_| {});
+    }
+    w.seconds(100.0);
+    assert_eq!((states_of(&w, Running), states_of(&w, Waiting)), (2, 3));
+    let waiting = w
+        .remembered
+        .job_runs
+        .values()
+        .find(|run| run.state == Waiting);
+    let detail = &*waiting.expect("one waits").detail;
+    assert_eq!(
+        detail,
+        "the limit submit_rate (2) of the namespace is reached"
+    );
+    w.seconds(1.0);
+    assert_eq!((states_of(&w, Running), states_of(&w, Waiting)), (4, 1));
+    w.rebuild();
+    w.seconds(1.0);
+    assert_eq!((states_of(&w, Running), states_of(&w, Waiting)), (5, 0));
+    let runs = w.remembered.job_runs.values();
+    let started = runs.map(|run| (run.attempt, &*run.detail));
+    assert!(started.eq([(1, ""); 5]), "each had one attempt");
+}
+
+#[test]
+fn a_line_of_runs_waits_while_the_queue_is_full() {
+    let mut w = limited(Limits {
+        queued_tasks: 1,
+        ..Limits::default()
+    });
+    w.job("b", 100_000, |_| {});
+    w.job("a", 100, |settings| settings.overlap = Overlap::QueueAll);
+    w.run_now("b").expect("nothing runs");
+    w.seconds(300.0);
+    assert_eq!(states_of(&w, Waiting), 3);
+    for handle in w.runs() {
+        w.succeed(handle, [1]);
+    }
+    for _ in 0..3 {
+        w.seconds(1.0);
+        w.succeed_all();
+    }
+    assert_eq!(states_of(&w, Succeeded), 4, "no run was lost");
+}
+
+#[test]
+fn a_run_that_is_repeated_waits_for_room_with_its_attempts() {
+    let mut w = limited(rate(1));
+    w.job("a", 100, |settings| {
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(1),
+            delay: Duration::ZERO,
+        });
+    });
+    w.seconds(100.0);
+    w.fail_all();
+    assert_eq!(w.states(), [(100, Retrying)]);
+    w.seconds(1.0);
+    assert_eq!(w.states(), [(100, Running)]);
+    w.fail_all();
+    assert_eq!(w.states(), [(100, Failed)], "it had its two attempts");
+}
+
+#[test]
+fn word_of_a_failure_is_not_held_back() {
+    let mut w = limited(Limits {
+        queued_tasks: 1,
+        open_schedulers: 1,
+        ..rate(1)
+    });
+    w.alarming_job(100);
+    w.job("b", 100_000, |_| {});
+    w.seconds(100.0);
+    w.fail_all();
+    w.run_now("b").expect("it waits for room, or runs");
+    assert_eq!(w.alarms(), ["FAILED"]);
+}
