@@ -16,6 +16,7 @@ export async function forecast(view, handle) {
 }
 
 forecast.draw = (view, answer) => {
+  if (answer === undefined) return card("When it ends", "", null, h("p.quiet", {}, "Working it out …"));
   if (!answer?.end) return null;
   const asked = h("div.filters", {}, field(view, "slots", "What if every target had so many slots", counted(answer)));
   const orders = answer.orders.length > 1 ? answer.orders.slice(0, ORDERS) : [];

@@ -50,7 +50,7 @@ function page(view, { resource: one, holds, queue, waiting_tasks: tasks = [], de
     card("Holders", "oldest first", null, holds.length ? table("Holders", held, holds, (claim) => claim.claim) : empty("Nobody holds it.")),
     card("Queue", "first in line first", null, queue.length ? table("Queue", waits, queue, (claim) => claim.claim) : empty("Nobody waits in line.")),
     tasks.length ? card("Waiting tasks", "the first of each order stands for all", null, table("Waiting tasks", lined, tasks, (line) => `${line.handle} ${line.seq}`)) : null,
-    card("Settings", "", null, facts([["Defined by", one.defined_by], ["Lock delay", span(millis(settings.lock_delay))], ["Longest hold", span(millis(settings.max_hold))],
+    card("Settings", "", null, facts([["Defined by", one.defined_by === one.name ? "" : one.defined_by], ["Lock delay", millis(settings.lock_delay) ? span(millis(settings.lock_delay)) : "none"], ["Longest hold", span(millis(settings.max_hold))],
       ["Permits come back", settings.refill ? `${number(settings.refill.permits)} each ${span(millis(settings.refill.period))}` : "when they are released"], ["Readers first", settings.reader_preferred ? "yes" : "no"],
       ["Changed", `${clock(moment(one.changed_at))} by ${one.changed_by}`]])),
   ];

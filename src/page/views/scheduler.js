@@ -10,7 +10,7 @@ import { recent, timeline } from "./timeline.js";
 
 export function scheduler(view) {
   const { handle } = view.params;
-  const seen = { one: null, tasks: [], list: null };
+  const seen = { one: null, tasks: null, list: null };
   const draw = () => { if (seen.one) view.show(...page(view, seen)); };
   let dirty = true, reads = 0;
   // It takes the server a while, and changes slowly.
@@ -26,8 +26,7 @@ export function scheduler(view) {
     if (dirty || active || asked !== seen.read) {
       dirty = false;
       reads += 1;
-      seen.tasks = await recent(view, handle);
-      seen.list = await taskList.read(view, handle);
+      [seen.tasks, seen.list] = await Promise.all([recent(view, handle), taskList.read(view, handle)]);
       seen.read = asked;
     }
     draw();
@@ -62,7 +61,7 @@ function page(view, { one, tasks, list, forecast: foreseen }) {
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "wait for nothing" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), "wait for another attempt")),
     one.state === "SCHEDULER_STATE_RELEASED" ? null : forecast.draw(view, foreseen),
-    card("Time line", timeline.note(tasks, one), null, timeline.draw(one, tasks)),
+    card("Time line", tasks ? timeline.note(tasks, one) : "", null, tasks ? timeline.draw(one, tasks) : h("p.quiet", {}, "Loading …")),
     taskList.draw(view, one, list),
     card("Settings", "", null, settings(one)),
   ];

@@ -98,7 +98,7 @@ function picture(band, { x, lines, from, barriers }) {
     band.bars.map((bar) => svgLink({ href: `#/schedulers/${bar.task.id.handle}/tasks/${bar.task.id.seq}`, tabindex: "-1" },
       h("title", {}, `task ${bar.task.id.seq}, ${bar.said}, ${span(bar.to - bar.from)}: ${bar.name}`),
       h("rect", { class: bar.tone, x: x(bar.from), y: top + bar.lane * LANE + 1, width: Math.max(x(bar.to) - x(bar.from), 2), height: LANE - 2 }))),
-    barriers.map((at) => h("line", { class: at === band.ends ? "barrier" : "tick", x1: Math.min(x(at), 999), x2: Math.min(x(at), 999), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })));
+    barriers.map((at) => h("line", { class: at === band.ends ? "barrier" : "barrier other", x1: Math.min(x(at), 999), x2: Math.min(x(at), 999), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })));
 }
 
 /** Names of times as elements, since the picture is stretched and its text would be, too. */
