@@ -10,6 +10,7 @@ from conftest import Face
 
 from pytest_rallypoint import RallypointServer
 from rallypoint import (
+    AsyncClient,
     CallError,
     Client,
     HoldLost,
@@ -80,6 +81,27 @@ async def test_a_claim_nobody_has_heard_of_yet_is_withdrawn(
         await entering
     async with lock("orders", owner="b", wait=15, client=rallypoint) as hold:
         assert hold.lost is None
+
+
+async def test_a_claim_given_up_is_withdrawn_before_the_client_closes(
+    rallypoint: Client, rallypoint_server: RallypointServer
+) -> None:
+    """Its lease is an hour: only the withdrawal lets others go on."""
+
+    def waiting() -> bool:
+        return '"owner":"b"' in rallypoint_server.run("resource", "queue", "orders", "--json")
+
+    client = AsyncClient(rallypoint_server.url)
+    async with lock("orders", owner="a", client=rallypoint):
+        second = lock("orders", owner="b", lease=3600, client=client)
+        entering = asyncio.create_task(second.__aenter__())
+        while not await asyncio.to_thread(waiting):
+            await asyncio.sleep(0.05)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await client.close()
+        assert not await asyncio.to_thread(waiting)
 
 
 async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:
