@@ -37,10 +37,10 @@ function ending(end, now) {
 const at = (time) => (time ? clock(moment(time)) : "unknown");
 
 const columns = [
-  { name: "Order", num: true, named: true, cell: (one) => (one.order === undefined ? "none" : `${one.order}`) },
+  { name: "Order", tight: true, named: true, cell: (one) => (one.order === undefined ? "none" : `${one.order}`) },
   { name: "Unfinished", num: true, cell: (one) => number(Number(one.unfinished)) },
-  { name: "Ends about", cell: (one) => at(one.end.p50) },
-  { name: "Nine of ten before", cell: (one) => at(one.end.p90) },
+  { name: "Ends about", named: true, cell: (one) => at(one.end.p50) },
+  { name: "Nine of ten before", named: true, cell: (one) => at(one.end.p90) },
 ];
 
 /** What it rests on. */

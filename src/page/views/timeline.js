@@ -105,7 +105,10 @@ function picture(band, { x, lines, from, barriers }) {
 function axis(lines, from, to) {
   return h("div.ticks", {}, h("span", {}, clock(from)), lines.map((at) => {
     const name = h("span", {}, `+${span(at)}`);
-    name.style.left = `${(at / (to - from)) * 100}%`;
+    const share = at / (to - from);
+    name.style.left = `${share * 100}%`;
+    // Near the end there is no room behind the line.
+    if (share > 0.85) name.style.transform = "translateX(-100%)";
     return name;
   }));
 }
