@@ -60,8 +60,8 @@ function page(view, { one, tasks, list, forecast: foreseen }) {
     figures(figure("Ended", number(one.done), `of ${number(one.submitted)} submitted`, progress(one)), figure("Running", number(one.running), limit(one)),
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "wait for nothing" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), "wait for another attempt")),
-    one.state === "SCHEDULER_STATE_RELEASED" ? null : forecast.draw(view, foreseen),
     card("Time line", tasks ? timeline.note(tasks, one) : "", null, tasks ? timeline.draw(one, tasks) : h("p.quiet", {}, "Loading …")),
+    one.state === "SCHEDULER_STATE_RELEASED" ? null : forecast.draw(view, foreseen),
     taskList.draw(view, one, list),
     card("Settings", "", null, settings(one)),
   ];
