@@ -101,7 +101,7 @@ async function main() {
   };
   try {
     await first(browser);
-    for (let turn = 0; turn < repeat; turn += 1) note("first_load", await first(browser));
+    for (let turn = 0; turn < repeat; turn += 1) note("first_load_ms", await first(browser));
     const page = await opened(browser);
     await page.goto(`${base}/#/`);
     for (let turn = 0; turn < repeat; turn += 1) {

@@ -23,6 +23,7 @@ export function scheduler(view) {
     const active = seen.one.running + seen.one.queued + seen.one.retrying > 0;
     // The address may change while this is read.
     const asked = view.query.toString();
+    if (!seen.tasks) draw();
     if (dirty || active || asked !== seen.read) {
       dirty = false;
       reads += 1;
