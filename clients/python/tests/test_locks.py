@@ -84,7 +84,7 @@ async def test_a_claim_nobody_has_heard_of_yet_is_withdrawn(
 
 
 async def test_a_claim_given_up_is_withdrawn_before_the_client_closes(
-    rallypoint: Client, rallypoint_server: RallypointServer
+    rallypoint: Client, rallypoint_server: RallypointServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease is an hour: only the withdrawal lets others go on."""
 
@@ -92,6 +92,15 @@ async def test_a_claim_given_up_is_withdrawn_before_the_client_closes(
         return '"owner":"b"' in rallypoint_server.run("resource", "queue", "orders", "--json")
 
     client = AsyncClient(rallypoint_server.url)
+    connection = client.connection()
+    call = connection.call
+
+    async def slow_call(method: Any, request: Any, **named: Any) -> Any:
+        if method is _methods.RELEASE:
+            await asyncio.sleep(0.1)
+        return await call(method, request, **named)
+
+    monkeypatch.setattr(connection, "call", slow_call)
     async with lock("orders", owner="a", client=rallypoint):
         second = lock("orders", owner="b", lease=3600, client=client)
         entering = asyncio.create_task(second.__aenter__())
