@@ -30,7 +30,7 @@ pub(crate) fn common(task: Task) -> Task {
     labelled(task, "common")
 }
 
-fn labelled(task: Task, value: &str) -> Task {
+pub(crate) fn labelled(task: Task, value: &str) -> Task {
     Task {
         options: Some(TaskOptions {
             labels: labels(value),
@@ -40,7 +40,7 @@ fn labelled(task: Task, value: &str) -> Task {
     }
 }
 
-fn labels(value: &str) -> HashMap<String, String> {
+pub(crate) fn labels(value: &str) -> HashMap<String, String> {
     [("kind".to_owned(), value.to_owned())].into()
 }
 

@@ -25,6 +25,7 @@ mod machine;
 mod null_server;
 mod orders;
 mod overload;
+mod page;
 mod paired;
 mod raw_append;
 mod replay;
@@ -165,6 +166,9 @@ enum Name {
     /// The longest wait of another caller while forecasts are made of a large backlog, against the
     /// longest while none is made
     Forecast,
+    /// Every view of the page in a browser at 100 000 schedulers and 10 million tasks, against a
+    /// server with few
+    Page,
     /// The process behind the baseline of unary calls
     #[value(hide = true)]
     NullServer,
@@ -250,6 +254,11 @@ impl Bench {
             Name::Aging => aging::run(most(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(most(100_000).min(100_000)).await?.into(),
             Name::Forecast => forecast::run(most(10_000_000), runs).await?.into(),
+            Name::Page => {
+                let schedulers = most(100_000).min(100_000);
+                let tasks = count(100 * schedulers);
+                page::run(tasks, schedulers, runs).await?.into()
+            }
             Name::All | Name::NullServer => bail!("{:?} measures nothing", self.name),
         })
     }

@@ -67,6 +67,8 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
     let head = match (order, seq) {
         (Some(order), _) => format!("order {order} of scheduler {}", answer.handle),
         (None, Some(seq)) => format!("task {}/{seq}", answer.handle),
+        // What follows says so.
+        (None, None) if answer.unfinished == 0 => format!("scheduler {}", answer.handle),
         (None, None) => format!(
             "scheduler {}: {} unfinished",
             answer.handle, answer.unfinished

@@ -50,6 +50,9 @@ export function ago(ms) {
   return passed >= 0 ? `${span(Math.max(passed, 1000))} ago` : `in ${span(-passed)}`;
 }
 
+/** A text of the service as a sentence. */
+export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+
 export const short = (handle) => (handle ? `…${handle.slice(-8)}` : "");
 
 /** The last words of the name of an enumeration's value: TASK_STATE_QUEUED is "queued". */

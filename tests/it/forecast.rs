@@ -161,6 +161,8 @@ async fn the_command_says_what_the_server_says() {
     gate.reached_by(2).await;
     scheduler.submit(sleep(20).order(100).times(500)).await;
     let (url, handle) = (server.url.clone(), scheduler.handle().to_owned());
+    let empty = server.open(SchedulerSettings::default()).await;
+    let empty = empty.handle().to_owned();
     let run = move |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command.args(["--server", &url, "forecast"]).args(arguments);
@@ -174,10 +176,12 @@ async fn the_command_says_what_the_server_says() {
             run(&[&handle, "--order", "100"]),
             run(&[&format!("{handle}/7"), "--slots", "8"]),
             run(&[&handle, "--order", "100", "-o", "json"]),
+            run(&[&empty]),
         ]
     });
-    let [all, order, task, json] = said.await.expect("all of them end");
+    let [all, order, task, json, nothing] = said.await.expect("all of them end");
     assert!(all.contains("502 unfinished"), "{all}");
+    assert_eq!(nothing.matches("unfinished").count(), 1, "{nothing}");
     for one in [&order, &task] {
         assert!(
             one.contains("ends about") && one.contains("nine of ten"),

@@ -10,6 +10,7 @@ from conftest import Face
 
 from pytest_rallypoint import RallypointServer
 from rallypoint import (
+    AsyncClient,
     CallError,
     Client,
     HoldLost,
@@ -80,6 +81,36 @@ async def test_a_claim_nobody_has_heard_of_yet_is_withdrawn(
         await entering
     async with lock("orders", owner="b", wait=15, client=rallypoint) as hold:
         assert hold.lost is None
+
+
+async def test_a_claim_given_up_is_withdrawn_before_the_client_closes(
+    rallypoint: Client, rallypoint_server: RallypointServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease is an hour: only the withdrawal lets others go on."""
+
+    def waiting() -> bool:
+        return '"owner":"b"' in rallypoint_server.run("resource", "queue", "orders", "--json")
+
+    client = AsyncClient(rallypoint_server.url)
+    connection = client.connection()
+    call = connection.call
+
+    async def slow_call(method: Any, request: Any, **named: Any) -> Any:
+        if method is _methods.RELEASE:
+            await asyncio.sleep(0.1)
+        return await call(method, request, **named)
+
+    monkeypatch.setattr(connection, "call", slow_call)
+    async with lock("orders", owner="a", client=rallypoint):
+        second = lock("orders", owner="b", lease=3600, client=client)
+        entering = asyncio.create_task(second.__aenter__())
+        while not await asyncio.to_thread(waiting):
+            await asyncio.sleep(0.05)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await client.close()
+        assert not await asyncio.to_thread(waiting)
 
 
 async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:

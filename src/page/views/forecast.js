@@ -16,6 +16,7 @@ export async function forecast(view, handle) {
 }
 
 forecast.draw = (view, answer) => {
+  if (answer === undefined) return card("When it ends", "", null, h("p.quiet", {}, "Working it out …"));
   if (!answer?.end) return null;
   const asked = h("div.filters", {}, field(view, "slots", "What if every target had so many slots", counted(answer)));
   const orders = answer.orders.length > 1 ? answer.orders.slice(0, ORDERS) : [];
@@ -36,10 +37,10 @@ function ending(end, now) {
 const at = (time) => (time ? clock(moment(time)) : "unknown");
 
 const columns = [
-  { name: "Order", num: true, named: true, cell: (one) => (one.order === undefined ? "none" : `${one.order}`) },
+  { name: "Order", tight: true, named: true, cell: (one) => (one.order === undefined ? "none" : `${one.order}`) },
   { name: "Unfinished", num: true, cell: (one) => number(Number(one.unfinished)) },
-  { name: "Ends about", cell: (one) => at(one.end.p50) },
-  { name: "Nine of ten before", cell: (one) => at(one.end.p90) },
+  { name: "Ends about", named: true, cell: (one) => at(one.end.p50) },
+  { name: "Nine of ten before", named: true, cell: (one) => at(one.end.p90) },
 ];
 
 /** What it rests on. */

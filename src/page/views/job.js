@@ -37,7 +37,7 @@ function page(view, one, { runs, next_page_token: next }, due) {
 }
 
 function rules({ settings: set, changed_at: at, changed_by: by }) {
-  return facts([["While a run goes on", word(set.overlap, "OVERLAP") || "skip"], ["If nobody served it", word(set.misfire, "MISFIRE") || "run once"], ["Longest run", span(millis(set.max_runtime))],
+  return facts([["Due while a run goes on", word(set.overlap, "OVERLAP") || "skip"], ["Due while no server ran", word(set.misfire, "MISFIRE") || "run once"], ["Longest run", span(millis(set.max_runtime))],
     ["Paused after", set.pause_after_failures ? `${set.pause_after_failures} failures in a row` : ""], ["Repeated", set.rerun ? (set.rerun.max ? `up to ${set.rerun.max} times` : "while its window is open") : ""],
     ["Done by", set.claims ? "programs that claim its runs" : ""], ["Changed", `${clock(moment(at))} by ${by}`]]);
 }

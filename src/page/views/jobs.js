@@ -34,8 +34,8 @@ function draw(view, rows, more, counts, last) {
     { name: "Job", cell: (job) => h("a", { href: jobHref(job.name) }, job.name) },
     { name: "Due", cell: (job) => h("code", {}, schedule(job.settings?.schedule)) },
     { name: "Next", tight: true, named: true, cell: (job) => (job.paused ? badge("paused") : job.next_due ? h("span", { title: clock(moment(job.next_due)) }, ago(moment(job.next_due))) : "–") },
-    { name: "Last runs", tight: true, cell: (job) => (last.get(job.name)?.length ? marks(last.get(job.name)) : h("span.quiet", {}, "none yet")) },
-    { name: "Last", tight: true, cell: (job) => { const run = last.get(job.name)?.[0]; return run ? [badge(word(run.state, "RUN_STATE"), job.failures ? "bad" : undefined)] : null; } },
+    { name: "Last runs", tight: true, named: true, cell: (job) => (last.get(job.name)?.length ? marks(last.get(job.name)) : h("span.quiet", {}, "none yet")) },
+    { name: "Last run", tight: true, cell: (job) => { const run = last.get(job.name)?.[0]; return run ? [badge(word(run.state, "RUN_STATE"), job.failures ? "bad" : undefined)] : "–"; } },
     { name: "Changed by", named: true, cell: (job) => job.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Jobs")), h("div.actions", {}, agent.stopped

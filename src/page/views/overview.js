@@ -9,7 +9,7 @@ import { attention, heldUp } from "./attention.js";
 const KEPT = 120;
 
 export function overview(view) {
-  const seen = { status: null, executions: [], schedulers: [], trouble: [], samples: [] };
+  const seen = { status: null, executions: [], schedulers: [], trouble: null, samples: [] };
   const names = () => new Map(seen.schedulers.map((one) => [one.handle, nameOf(one)]));
   const draw = () => {
     if (!seen.status) return;
@@ -29,14 +29,12 @@ export function overview(view) {
     sample(seen);
     draw();
     if (!slow) return;
-    const listed = await view.call("SchedulerService/ListSchedulers", { page_size: 30, filter: { states: ["SCHEDULER_STATE_OPEN", "SCHEDULER_STATE_RELEASING"] } });
-    const ended = await view.call("SchedulerService/ListSchedulers", { page_size: 8, filter: { states: ["SCHEDULER_STATE_RELEASED"] } });
-    seen.schedulers = [...listed.schedulers, ...ended.schedulers];
-    seen.resources = (await pages("ResourceService/ListResources", { page_size: 200 }, "resources", 200, view.signal)).rows;
-    seen.jobs = (await pages("JobService/ListJobs", { page_size: 200 }, "jobs", 200, view.signal)).rows;
+    const list = (most, states) => view.call("SchedulerService/ListSchedulers", { page_size: most, filter: { states: states.map((state) => `SCHEDULER_STATE_${state}`) } });
+    const all = (method, field) => pages(method, { page_size: 200 }, field, 200, view.signal);
+    const [open, ended, resources, jobs] = await Promise.all([list(30, ["OPEN", "RELEASING"]), list(8, ["RELEASED"]), all("ResourceService/ListResources", "resources"), all("JobService/ListJobs", "jobs")]);
+    Object.assign(seen, { schedulers: [...open.schedulers, ...ended.schedulers], resources: resources.rows, jobs: jobs.rows });
     draw();
-    seen.trouble = await attention(view, seen);
-    seen.held = await heldUp(view, seen);
+    [seen.trouble, seen.held] = await Promise.all([attention(view, seen), heldUp(view, seen)]);
     draw();
   });
 }
@@ -65,6 +63,7 @@ function numbers({ status, samples }) {
 }
 
 function needs({ status, trouble, held = [] }, named) {
+  if (!trouble) return card("Needs a look", "", null, h("p.quiet", {}, "Looking …"));
   const rows = [...held, ...trouble];
   const line = ({ tone, kind, what, more, at, href, handle }) => h("li", {}, h("span", {}, badge(kind, tone)),
     h("div", {}, h("div", {}, href ? h("a", { href }, what) : what, handle ? [" in ", schedulerLink(handle, named.get(handle))] : null),

@@ -31,13 +31,13 @@ function page(view, { resource: one, holds, queue, waiting_tasks: tasks = [], de
   const actions = !view.may("operator") ? [] : [{ ...force, name: "" }];
   const held = [
     { name: "Holder", cell: who }, { name: "Use", cell: (claim) => uses(claim, one.name) }, { name: "Token", num: true, cell: (claim) => h("span.mono", {}, `${claim.token}`) },
-    { name: "Since", tight: true, cell: (claim) => h("span", { title: clock(moment(claim.granted_at)) }, ago(moment(claim.granted_at))) },
-    { name: "Lease", num: true, cell: (claim) => (claim.lease_until ? `${span(moment(claim.lease_until) - Date.now())} left` : "as long as its attempt") }, { name: "Why", cell: (claim) => claim.reason || "–" }, ...actions,
+    { name: "Since", tight: true, named: true, cell: (claim) => h("span", { title: clock(moment(claim.granted_at)) }, ago(moment(claim.granted_at))) },
+    { name: "Lease", num: true, cell: (claim) => (claim.lease_until ? `${span(moment(claim.lease_until) - Date.now())} left` : "as long as its attempt") }, { name: "Why", named: true, cell: (claim) => claim.reason || "–" }, ...actions,
   ];
   const waits = [
     { name: "Place", tight: true, cell: (claim) => `${claim.position}` }, { name: "Who", cell: who }, { name: "Use", cell: (claim) => uses(claim, one.name) },
     { name: "Waits for", num: true, cell: (claim) => span(Date.now() - moment(claim.requested_at)) }, { name: "Expected", num: true, cell: (claim) => (claim.expected_wait ? span(millis(claim.expected_wait)) : h("span.quiet", {}, "not known")) },
-    { name: "Why", cell: (claim) => claim.reason || "–" }, ...actions,
+    { name: "Why", named: true, cell: (claim) => claim.reason || "–" }, ...actions,
   ];
   const lined = [
     { name: "Task", tight: true, cell: (line) => taskLink(line.handle, line.seq) }, { name: "Scheduler", cell: (line) => schedulerLink(line.handle) },
@@ -50,7 +50,7 @@ function page(view, { resource: one, holds, queue, waiting_tasks: tasks = [], de
     card("Holders", "oldest first", null, holds.length ? table("Holders", held, holds, (claim) => claim.claim) : empty("Nobody holds it.")),
     card("Queue", "first in line first", null, queue.length ? table("Queue", waits, queue, (claim) => claim.claim) : empty("Nobody waits in line.")),
     tasks.length ? card("Waiting tasks", "the first of each order stands for all", null, table("Waiting tasks", lined, tasks, (line) => `${line.handle} ${line.seq}`)) : null,
-    card("Settings", "", null, facts([["Defined by", one.defined_by], ["Lock delay", span(millis(settings.lock_delay))], ["Longest hold", span(millis(settings.max_hold))],
+    card("Settings", "", null, facts([["Defined by", one.defined_by === one.name ? "" : one.defined_by], ["Lock delay", millis(settings.lock_delay) ? span(millis(settings.lock_delay)) : "none"], ["Longest hold", span(millis(settings.max_hold))],
       ["Permits come back", settings.refill ? `${number(settings.refill.permits)} each ${span(millis(settings.refill.period))}` : "when they are released"], ["Readers first", settings.reader_preferred ? "yes" : "no"],
       ["Changed", `${clock(moment(one.changed_at))} by ${one.changed_by}`]])),
   ];

@@ -10,7 +10,7 @@ import { recent, timeline } from "./timeline.js";
 
 export function scheduler(view) {
   const { handle } = view.params;
-  const seen = { one: null, tasks: [], list: null };
+  const seen = { one: null, tasks: null, list: null };
   const draw = () => { if (seen.one) view.show(...page(view, seen)); };
   let dirty = true, reads = 0;
   // It takes the server a while, and changes slowly.
@@ -23,11 +23,11 @@ export function scheduler(view) {
     const active = seen.one.running + seen.one.queued + seen.one.retrying > 0;
     // The address may change while this is read.
     const asked = view.query.toString();
+    if (!seen.tasks) draw();
     if (dirty || active || asked !== seen.read) {
       dirty = false;
       reads += 1;
-      seen.tasks = await recent(view, handle);
-      seen.list = await taskList.read(view, handle);
+      [seen.tasks, seen.list] = await Promise.all([recent(view, handle), taskList.read(view, handle)]);
       seen.read = asked;
     }
     draw();
@@ -61,8 +61,8 @@ function page(view, { one, tasks, list, forecast: foreseen }) {
     figures(figure("Ended", number(one.done), `of ${number(one.submitted)} submitted`, progress(one)), figure("Running", number(one.running), limit(one)),
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "wait for nothing" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), "wait for another attempt")),
+    card("Time line", tasks ? timeline.note(tasks, one) : "", null, tasks ? timeline.draw(one, tasks) : h("p.quiet", {}, "Loading …")),
     one.state === "SCHEDULER_STATE_RELEASED" ? null : forecast.draw(view, foreseen),
-    card("Time line", timeline.note(tasks, one), null, timeline.draw(one, tasks)),
     taskList.draw(view, one, list),
     card("Settings", "", null, settings(one)),
   ];

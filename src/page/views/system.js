@@ -30,7 +30,7 @@ function targets(view, { targets: all, paused_targets: paused }) {
     : action(view, { name: "Pause", needs: "operator", everywhere: true, title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.act("OperatorService/PauseTarget", { target: name, ...values }) }));
   const columns = [
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
-    { name: "State", tight: true, cell: (one) => [one.available ? badge("there", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
+    { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
     { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
@@ -58,7 +58,7 @@ function replicas({ replicas: all }) {
 function journal({ journal: one }) {
   const because = { REASON_DUE: "nothing: the next round drops it", REASON_CHECKPOINT: "a checkpoint needs its rows", REASON_UNFINISHED: "an unfinished task of that day", REASON_READER: "a session reads it in a long transaction" };
   const pin = one.pin && [because[one.pin.reason], one.pin.handle ? [", ", schedulerLink(one.pin.handle)] : null, one.pin.backend_pid ? [", process ", h("span.pid", {}, `${one.pin.backend_pid}`), ` (${one.pin.application})`] : null];
-  return card("Journal", "", null, facts([["State", one.available ? badge("there", "good") : badge("away")], ["Error", one.error], ["Last batch", `${number(one.batch_no)}, ${span(millis(one.last_durable_age))} ago`],
+  return card("Journal", "", null, facts([["State", one.available ? badge("available", "good") : badge("away")], ["Error", one.error], ["Last batch", `number ${number(one.batch_no)}, ${span(millis(one.last_durable_age))} ago`],
     ["Kept for", `${one.retention_days} days`], ["Oldest day", one.oldest_day], ["Kept longer by", pin]]));
 }
 
@@ -71,7 +71,7 @@ function executors(executions) {
   }
   const rows = [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
   const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy.length }], one.slots.length, `${one.busy.length} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy.length} of ${one.slots.length} busy`)] },
-    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq, `${short(run.handle)} / ${run.seq}`)]) : h("span.quiet", {}, "nothing")) }];
+    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq, `task ${run.seq} of ${short(run.handle)}`)]) : h("span.quiet", {}, "nothing")) }];
   return card("Executors", "", null, rows.length ? table("Executors", columns, rows, (one) => one.name) : empty("No executor has reported its slots yet."));
 }
 

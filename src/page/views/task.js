@@ -38,7 +38,7 @@ function page(view, { task: one, explained, attempts, scheduler }) {
     why(explained),
     failed ? error(one.done.error, one.task.sql?.statement) : null,
     one.done?.result ? result(one.done) : null,
-    attempts.length ? tried(attempts) : null,
+    attempts.length ? tried(attempts, explained.running) : null,
     one.done?.notices ? card("Notices", "", null, h("pre", { tabindex: "0" }, one.done.notices)) : null,
     submitted(one),
   ];
@@ -78,15 +78,16 @@ function result(done) {
     rows.length ? table("Rows", columns, rows.slice(0, 200)) : text ? h("pre", { tabindex: "0" }, text) : h("p.quiet", {}, done.rows_omitted ? "The rows are too large to be shown here." : "No rows are stored. To have some, submit with result_rows."));
 }
 
-function tried(attempts) {
+function tried(attempts, running) {
+  const where = (one) => (one.replica || one.ended_at ? one : running ?? one);
   const lasted = (one) => (one.started_at ? span((moment(one.ended_at) ?? Date.now()) - moment(one.started_at)) : "–");
   const columns = [
     { name: "Attempt", tight: true, cell: (one) => `${one.attempt}` },
     { name: "State", tight: true, cell: (one) => badge(word(one.state, "ATTEMPT_STATE")) },
     { name: "Started", tight: true, cell: (one) => clock(moment(one.started_at)) || "–" },
     { name: "Lasted", num: true, cell: lasted },
-    { name: "Where", cell: (one) => (one.replica ? `${one.replica}, slot ${one.slot}` : "–") },
-    { name: "pid", num: true, cell: (one) => (one.backend_pid ? h("span.mono", {}, `${one.backend_pid}`) : "–") },
+    { name: "Where", cell: (one) => (where(one).replica ? `${where(one).replica}, slot ${where(one).slot}` : "–") },
+    { name: "pid", num: true, cell: (one) => (where(one).backend_pid ? h("span.mono", {}, `${where(one).backend_pid}`) : "–") },
     { name: "Error", wide: true, cell: (one) => (one.error?.code ? [h("code", {}, one.error.code), ` ${one.error.message.split("\n")[0]}`] : "–") },
   ];
   return card("Attempts", attempts.length > 1 ? "newest first" : "", null, table("Attempts", columns, [...attempts].reverse(), (one) => one.attempt));

@@ -37,7 +37,7 @@ function draw(view, one, list) {
     { name: "State", tight: true, cell: (task) => taskBadge(task) },
     { name: "Statement", wide: true, cell: (task) => [task.statement_preview ? h("code.clip", {}, task.statement_preview) : h("span.quiet", {}, "no-op"),
       task.done?.error?.code ? h("span.sub", {}, `${task.done.error.code} ${task.done.error.message.split("\n")[0]}`) : null] },
-    { name: "Attempt", num: true, cell: (task) => `${task.attempt}` },
+    { name: "Attempt", num: true, cell: (task) => (task.attempt ? `${task.attempt}` : "–") },
     { name: "Lasted", num: true, cell: (task) => lasted(task) },
     { name: "Ended", num: true, cell: (task) => (task.done ? clock(task.done.ended_us / 1000) : "–") },
   ];
@@ -45,7 +45,7 @@ function draw(view, one, list) {
   const nothing = filtered ? empty("No task is like this.", h("p", {}, h("button.link", { type: "button", onclick: () => view.set(Object.fromEntries(KEYS.map((key) => [key, ""]))) }, "Show all")))
     : empty("No tasks yet. Submit some, here with the command line:", h("pre", { tabindex: "0" }, `rallypoint exec --scheduler ${one.handle} 'select 1'`));
   return card("Tasks", filtered ? "filtered" : "newest first", null,
-    h("div.filters", {}, choice(view, "state", "State", STATES), field(view, "order", "Order"), field(view, "code", "Error code", "57014"), field(view, "label", "Label", "key=value")),
+    h("div.filters", {}, choice(view, "state", "State", STATES), field(view, "order", "Order"), field(view, "code", "Error code", "such as 57014"), field(view, "label", "Label", "key=value")),
     list.tasks.length ? table("Tasks", columns, list.tasks, (task) => task.id.seq) : nothing,
     h("div.actions", {}, query.get("page") ? h("button", { type: "button", onclick: () => view.set({ page: "" }) }, "Newest") : null,
       list.next_page_token ? h("button", { type: "button", onclick: () => view.set({ page: list.next_page_token }) }, "Older") : null));

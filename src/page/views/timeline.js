@@ -98,14 +98,17 @@ function picture(band, { x, lines, from, barriers }) {
     band.bars.map((bar) => svgLink({ href: `#/schedulers/${bar.task.id.handle}/tasks/${bar.task.id.seq}`, tabindex: "-1" },
       h("title", {}, `task ${bar.task.id.seq}, ${bar.said}, ${span(bar.to - bar.from)}: ${bar.name}`),
       h("rect", { class: bar.tone, x: x(bar.from), y: top + bar.lane * LANE + 1, width: Math.max(x(bar.to) - x(bar.from), 2), height: LANE - 2 }))),
-    barriers.map((at) => h("line", { class: at === band.ends ? "barrier" : "tick", x1: Math.min(x(at), 999), x2: Math.min(x(at), 999), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })));
+    barriers.map((at) => h("line", { class: at === band.ends ? "barrier" : "barrier other", x1: Math.min(x(at), 999), x2: Math.min(x(at), 999), y1: 0, y2: height, "vector-effect": "non-scaling-stroke" })));
 }
 
 /** Names of times as elements, since the picture is stretched and its text would be, too. */
 function axis(lines, from, to) {
   return h("div.ticks", {}, h("span", {}, clock(from)), lines.map((at) => {
     const name = h("span", {}, `+${span(at)}`);
-    name.style.left = `${(at / (to - from)) * 100}%`;
+    const share = at / (to - from);
+    name.style.left = `${share * 100}%`;
+    // Near the end there is no room behind the line.
+    if (share > 0.85) name.style.transform = "translateX(-100%)";
     return name;
   }));
 }

@@ -1,11 +1,13 @@
 // Why a task does not run, or what holds it up: every reason with what one can do about it.
 
 import { h } from "../dom.js";
-import { millis, number, span } from "../format.js";
+import { millis, number, sentence, span } from "../format.js";
 import { card, command, facts, taskLink } from "../parts.js";
 
 export function why(explained) {
-  const { state, blockers, text, place, running } = explained;
+  const { state, blockers, text, place, running, done } = explained;
+  // The summary, the error and the attempts say the rest of what has ended.
+  if (done?.attempt) return null;
   const title = state === "TASK_STATE_DONE" ? "What became of it" : state === "TASK_STATE_RUNNING" ? "What it does" : "Why it is not running";
   const locks = blockers.filter((one) => one.session), others = blockers.filter((one) => !one.session);
   const detail = blockers.length ? null : h("p", {}, sentence(text));
@@ -14,8 +16,6 @@ export function why(explained) {
     blockers.length ? h("ol.blockers", {}, others.map((one) => blocker(one, explained.id.handle)), locks.length ? lockChain(locks) : null) : null,
     place && (place.ahead || place.in_lower_orders) ? h("p.quiet.small", {}, `${place.at_least ? "At least " : ""}${number(place.ahead)} tasks are ahead of it${place.in_lower_orders ? `, ${number(place.in_lower_orders)} of them in lower orders` : ""}.`) : null);
 }
-
-const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
 
 function where(running) {
   const { wait } = running;

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any
 
 from rallypoint import _methods
@@ -113,11 +113,12 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
     seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     waiting = _Waiting(connection, request, seconds)
-    try:
-        return await waiting.granted()
-    except BaseException as error:
-        waiting.give_up(error)
-        raise
+    with _noted():
+        try:
+            return await waiting.granted()
+        except BaseException as error:
+            waiting.give_up(error)
+            raise
 
 
 class _Waiting:
@@ -192,7 +193,32 @@ class _Waiting:
                     return
 
 
+# Tasks that ask for a claim, and those that withdraw one.
+_acquiring: set[asyncio.Task[Any]] = set()
 _withdrawals: set[asyncio.Task[None]] = set()
+
+
+@contextlib.contextmanager
+def _noted() -> Iterator[None]:
+    task = asyncio.current_task()
+    assert task is not None
+    _acquiring.add(task)
+    try:
+        yield
+    finally:
+        _acquiring.discard(task)
+
+
+async def withdrawn() -> None:
+    """Waits a moment for what is being withdrawn: its connection is about to be closed.
+
+    What is left then ends with its lease.
+    """
+    ends = time.monotonic() + _END_TIMEOUT
+    cancelled = {task for task in _acquiring if task.cancelling()}
+    for tasks in (cancelled, _withdrawals):
+        if tasks:
+            await asyncio.wait(set(tasks), timeout=max(0.0, ends - time.monotonic()))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:
@@ -224,11 +250,12 @@ async def try_acquire(
     """A claim that is granted at once; None: others are in the way."""
     request.request_id = new_request_id()
     since = time.monotonic()
-    try:
-        answer = await connection.call(_methods.TRY_ACQUIRE, request)
-    except asyncio.CancelledError:
-        _in_background(_withdraw_tried(connection, request))
-        raise
+    with _noted():
+        try:
+            answer = await connection.call(_methods.TRY_ACQUIRE, request)
+        except asyncio.CancelledError:
+            _in_background(_withdraw_tried(connection, request))
+            raise
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
         return None

@@ -8,7 +8,7 @@ import re
 import threading
 from types import TracebackType
 
-from rallypoint import _background, _checks, _methods, _times
+from rallypoint import _background, _checks, _claims, _methods, _times
 from rallypoint._connection import Connection
 from rallypoint._servers import PathLike, Servers, Tls
 from rallypoint._tasks import MAX_PERMITS
@@ -134,7 +134,9 @@ class Client(BaseClient):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, and what still uses it."""
+        """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
+        if self._is_here() and not _background.is_here():
+            _background.finish(_claims.withdrawn())
         self._close()
 
     def create_resource(
@@ -166,7 +168,9 @@ class AsyncClient(BaseClient):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection, and what still uses it."""
+        """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
+        if self._is_here() and not _background.is_here():
+            await _background.afinish(_claims.withdrawn())
         self._close()
 
     async def create_resource(

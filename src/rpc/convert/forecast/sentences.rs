@@ -86,8 +86,8 @@ pub(super) fn omission(omission: &Omission) -> String {
         Omission::Grouped(tasks) => format!("up to {tasks} tasks in a row were run as one"),
         Omission::AtOnce => "noops are taken to need no time".into(),
         Omission::OthersByAverage(others) => format!(
-            "of {others} other schedulers in the same slots it knows what is submitted now, and how \
-             long tasks last on average"
+            "{others} other schedulers want the same slots: they count with what they have submitted so \
+             far, and with how long their tasks last on average"
         ),
         Omission::OthersGuessed(others) => format!(
             "of {others} other schedulers in the same slots no task has ended of late: theirs are \
