@@ -4,7 +4,7 @@
 //! Each line is ready by itself, and learns that another one has taken what it wants only when its
 //! turn comes. So a free permit makes one line of each scheduler ready.
 
-use super::{Resources, in_use::Room, task_lines::TaskLine};
+use super::{Resources, in_use::Room};
 use crate::core::{
     ClaimNo, Handle, Mode, Namespace, ResourceKey, Time, Want, fairness::slot_kinds::KindId,
 };
@@ -22,14 +22,16 @@ pub(super) struct Ready(BTreeMap<KindId, OfKind>);
 #[derive(Debug, Default)]
 struct OfKind {
     lines: u64,
-    by_wants: BTreeMap<(Namespace, Arc<[Want]>), u64>,
+    by_wants: BTreeMap<Wants, u64>,
 }
+
+/// What a line wants.
+type Wants = (Namespace, Arc<[Want]>);
 
 impl Ready {
     /// One more is ready, or one less.
-    fn count(&mut self, line: &TaskLine, ready: bool) {
-        let of_kind = self.0.entry(line.kind).or_default();
-        let wants = (line.namespace.clone(), line.wants.clone());
+    fn count(&mut self, kind: KindId, wants: Wants, ready: bool) {
+        let of_kind = self.0.entry(kind).or_default();
         let alike = of_kind.by_wants.entry(wants.clone()).or_default();
         if ready {
             *alike += 1;
@@ -42,7 +44,7 @@ impl Ready {
             of_kind.by_wants.remove(&wants);
         }
         if of_kind.lines == 0 {
-            self.0.remove(&line.kind);
+            self.0.remove(&kind);
         }
     }
 }
@@ -96,7 +98,8 @@ impl Resources {
             };
         }
         if has_changed {
-            self.tasks.ready.count(line, ready);
+            let wants = (line.namespace.clone(), line.wants.clone());
+            self.tasks.ready.count(line.kind, wants, ready);
         }
     }
 
