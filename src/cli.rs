@@ -41,6 +41,7 @@ mod man;
 mod migrate;
 mod output;
 mod pause;
+mod peer_files;
 mod postgres_url;
 mod prepare_target;
 mod progress;

@@ -190,7 +190,7 @@ impl Server {
     async fn spawn(program: PathBuf, arguments: &[&str]) -> Result<Self> {
         let mut process = Command::new(program)
             .args(arguments)
-            .env("RUST_LOG", "warn")
+            .env("RUST_LOG", "warn,h2=error")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

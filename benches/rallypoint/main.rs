@@ -15,6 +15,7 @@ mod environment;
 mod fairness;
 mod fill;
 mod forecast;
+mod http2_abuse;
 mod idle_jobs;
 mod jobs;
 mod latency;
@@ -45,6 +46,9 @@ mod throughput;
 mod turnaround;
 mod unary;
 mod usage;
+
+#[path = "../../tests/support/http2_abuse.rs"]
+mod abusers;
 
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -103,6 +107,9 @@ enum Name {
     /// Throughput, latency and unary calls with TLS, tokens, metrics that are scraped and sampled
     /// traces, against a server without
     Secured,
+    /// The slowest calls of somebody else while HTTP/2 is abused, by resets, headers, windows, half
+    /// messages and ten thousand silent sockets, against the same calls before; and memory
+    Http2Abuse,
     /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
     /// many connections without a service
     Sql,
@@ -225,6 +232,7 @@ impl Bench {
             Name::Unary => unary::run(count(100_000), runs).await?.into(),
             Name::Latency => latency::run(count(3_000), runs).await?.into(),
             Name::Secured => secured::run(count(100_000), runs).await?.into(),
+            Name::Http2Abuse => http2_abuse::run(count(4), runs).await?.into(),
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
             Name::Locks => locks::run(most(100_000), runs).await?.into(),
             Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),

@@ -1,7 +1,7 @@
 //! `doctor`: looks at everything a server needs (its database, targets, certificates, the other
 //! replicas) and says what is wrong and what to do. It needs no server, and changes nothing.
 
-use super::{error::CliError, output, postgres_url, serve::one_target};
+use super::{error::CliError, output, peer_files::PeerFiles, postgres_url, serve::one_target};
 use crate::{
     database_url::options_of,
     journal::{Finding, Verdict, examine},
@@ -49,34 +49,8 @@ pub(super) struct Doctor {
     /// Address of another replica, as its --peer-advertise says; may be repeated
     #[arg(long = "peer", value_name = "HOST:PORT")]
     peers: Vec<String>,
-    /// Certificate with which this replica calls others (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_CERT",
-        hide_env_values = true,
-        requires = "peer_key",
-        requires = "peer_ca",
-        value_name = "FILE"
-    )]
-    peer_cert: Option<PathBuf>,
-    /// Private key of --peer-cert (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_KEY",
-        hide_env_values = true,
-        requires = "peer_cert",
-        value_name = "FILE"
-    )]
-    peer_key: Option<PathBuf>,
-    /// Certificate of the authority that signs those of all replicas (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_CA",
-        hide_env_values = true,
-        requires = "peer_cert",
-        value_name = "FILE"
-    )]
-    peer_ca: Option<PathBuf>,
+    #[command(flatten)]
+    peer_files: PeerFiles,
 }
 
 impl Doctor {
@@ -94,7 +68,7 @@ impl Doctor {
         for target in targets {
             findings.push(of_target(&target).await);
         }
-        let (tls, of_files) = self.peer_certificates();
+        let (tls, of_files) = peer_certificates(self.peer_files.files());
         findings.extend(of_files);
         findings.extend(self.certificates.iter().map(|path| of_certificates(path)));
         for peer in &self.peers {
@@ -148,25 +122,19 @@ impl Doctor {
         }
         (targets, faults)
     }
+}
 
-    /// How other replicas are called, and what is found about the files.
-    fn peer_certificates(&self) -> (Option<Tls>, Vec<Finding>) {
-        let (Some(cert), Some(key), Some(ca)) = (&self.peer_cert, &self.peer_key, &self.peer_ca)
-        else {
-            return (None, Vec::new());
-        };
-        let mut findings = vec![of_certificates(cert), of_certificates(ca)];
-        let files = TlsFiles {
-            cert: cert.clone(),
-            key: key.clone(),
-            ca: ca.clone(),
-        };
-        match of_peer_certificates(&files) {
-            Ok(tls) => (Some(tls), findings),
-            Err(fault) => {
-                findings.push(fault);
-                (None, findings)
-            }
+/// How other replicas are called, and what is found about the files.
+fn peer_certificates(files: Option<TlsFiles>) -> (Option<Tls>, Vec<Finding>) {
+    let Some(files) = files else {
+        return (None, Vec::new());
+    };
+    let mut findings = vec![of_certificates(&files.cert), of_certificates(&files.ca)];
+    match of_peer_certificates(&files) {
+        Ok(tls) => (Some(tls), findings),
+        Err(fault) => {
+            findings.push(fault);
+            (None, findings)
         }
     }
 }

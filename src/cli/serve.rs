@@ -269,8 +269,12 @@ fn host_name() -> String {
 /// RUST_LOG says.
 const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
 
+/// What is logged where RUST_LOG says nothing. HTTP/2 warns of each connection that it ends for its
+/// abuse, by which anybody could fill the log (decision 0210).
+const LOGGED: &str = "info,h2=error";
+
 fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
     let quoting = QUOTING.iter().filter_map(|target| target.parse().ok());
     let filter = quoting.fold(filter, EnvFilter::add_directive);
     // What the log cannot be told is lost; an error of stderr would be written to stderr.

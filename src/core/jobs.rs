@@ -210,27 +210,29 @@ impl Jobs {
         self.agent.is_stopped || job.is_some_and(|job| job.state.paused.is_some())
     }
 
-    /// Counts over all jobs.
+    /// Counts over all jobs, in one pass.
     pub(crate) fn counts(&self, now: Time, limits: &Limits) -> JobCounts {
-        let count = |is: &dyn Fn(&Job) -> bool| self.jobs.values().filter(|job| is(job)).count();
-        let fires = |job: &&Job| !self.agent.is_stopped && job.state.paused.is_none();
-        let is_late = |at: Time| at + limits.late_start < now;
         let running = self.by_handle.len() + self.claims.len();
-        JobCounts {
+        let mut counts = JobCounts {
             agent: self.agent.clone(),
             jobs: self.jobs.len(),
-            paused: count(&|job| job.state.paused.is_some()),
-            failing: count(&|job| job.state.failures > 0),
-            late: count(&|job| fires(&job) && job.fires_at().is_some_and(is_late)),
             running,
             waiting: self.runs.len() - running,
-            next_due: self
-                .jobs
-                .values()
-                .filter(fires)
-                .filter_map(Job::fires_at)
-                .min(),
+            ..JobCounts::default()
+        };
+        for job in self.jobs.values() {
+            let is_paused = job.state.paused.is_some();
+            counts.paused += usize::from(is_paused);
+            counts.failing += usize::from(job.state.failures > 0);
+            if is_paused || self.agent.is_stopped {
+                continue;
+            }
+            if let Some(at) = job.fires_at() {
+                counts.late += usize::from(at + limits.late_start < now);
+                counts.next_due = Some(counts.next_due.map_or(at, |next| next.min(at)));
+            }
         }
+        counts
     }
 
     /// What the shard is to do next.

@@ -23,6 +23,7 @@ mod grant;
 mod in_use;
 mod missing;
 mod passing;
+mod ready_lines;
 mod refill;
 mod restore;
 mod task_blockers;

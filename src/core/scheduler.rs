@@ -8,7 +8,7 @@ pub(crate) mod in_flight;
 pub(crate) mod ledger;
 pub(crate) mod lines;
 pub(crate) mod queue;
-mod startable;
+pub(crate) mod startable;
 pub(crate) mod starts_and_ends;
 pub(crate) mod unfinished;
 mod waits;

@@ -6,12 +6,13 @@ use super::{
     jwt::{self, Fault, JwtSettings},
     keys::{JwkSet, KeySource, Keys},
     rules::{Identity, Rule},
-    tokens::Tokens,
+    tokens::{TokenHash, Tokens, hash},
 };
 use crate::core::Namespace;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Map;
 use std::{
+    collections::HashMap,
     fmt,
     future::pending,
     ops::RangeInclusive,
@@ -37,10 +38,17 @@ pub struct Sources {
     pub rules: Vec<Rule>,
 }
 
+/// What counts now.
+struct Current {
+    sources: Sources,
+    /// Who has which token, with what the rules give: found out once, and not with each call.
+    of_tokens: HashMap<TokenHash, Result<Arc<Identity>, Refusal>>,
+}
+
 /// Knows callers. Clones share what counts now.
 #[derive(Clone)]
 pub struct Authenticator {
-    latest: watch::Sender<Arc<Sources>>,
+    latest: watch::Sender<Arc<Current>>,
     keys: Keys,
     changes: Arc<AtomicU64>,
 }
@@ -55,7 +63,7 @@ pub struct Credentials<'a> {
 }
 
 /// Why nobody knows the caller.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It presents nothing.
     Missing,
@@ -71,7 +79,7 @@ impl Authenticator {
         let keys = Keys::default();
         keys.set(sources.jwt.as_ref().and_then(|(_, _, keys)| keys.clone()));
         Authenticator {
-            latest: watch::Sender::new(Arc::new(sources)),
+            latest: watch::Sender::new(Arc::new(Current::new(sources))),
             keys,
             changes: Arc::default(),
         }
@@ -81,10 +89,10 @@ impl Authenticator {
     pub fn replace(&self, sources: Sources) {
         let source = |sources: &Sources| sources.jwt.as_ref().map(|(_, from, _)| from.clone());
         let new = sources.jwt.as_ref().and_then(|(_, _, keys)| keys.clone());
-        if new.is_some() || source(&sources) != source(&self.latest()) {
+        if new.is_some() || source(&sources) != source(&self.latest().sources) {
             self.keys.set(new);
         }
-        self.latest.send_replace(Arc::new(sources));
+        self.latest.send_replace(Arc::new(Current::new(sources)));
         self.changes.fetch_add(1, Ordering::Relaxed);
         self.keys.want();
     }
@@ -98,11 +106,9 @@ impl Authenticator {
     pub async fn keep_keys_fresh(self) {
         let latest = self.clone();
         let source = move || {
-            latest
-                .latest()
-                .jwt
-                .as_ref()
-                .map(|(_, from, _)| from.clone())
+            let latest = latest.latest();
+            let jwt = latest.sources.jwt.as_ref();
+            jwt.map(|(_, from, _)| from.clone())
         };
         self.keys.keep_fresh(source).await;
     }
@@ -147,32 +153,33 @@ impl Authenticator {
     }
 
     /// Who presents this.
-    pub fn identify(&self, credentials: Credentials<'_>) -> Result<Identity, Refusal> {
-        let sources = self.latest();
+    pub fn identify(&self, credentials: Credentials<'_>) -> Result<Arc<Identity>, Refusal> {
+        let latest = self.latest();
         match (credentials.authorization, credentials.certificate) {
-            (Some(authorization), _) => self.by_token(&sources, authorization),
+            (Some(authorization), _) => self.by_token(&latest, authorization),
             (None, Some((name, ends))) => {
                 if ends <= SystemTime::now() {
                     return Err(Refusal::Invalid("its certificate has expired".into()));
                 }
                 let name = named("cert", name)?;
-                Ok(Identity::new(name, &Map::new(), &sources.rules, Some(ends)))
+                let rules = &latest.sources.rules;
+                Ok(Identity::new(name, &Map::new(), rules, Some(ends)).into())
             }
             (None, None) => Err(Refusal::Missing),
         }
     }
 
-    fn by_token(&self, sources: &Sources, authorization: &str) -> Result<Identity, Refusal> {
+    fn by_token(&self, latest: &Current, authorization: &str) -> Result<Arc<Identity>, Refusal> {
         let (scheme, token) = authorization.split_once(' ').unwrap_or_default();
         let token = token.trim();
         if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
             return Err(Refusal::Invalid("it is not `Bearer` and a token".into()));
         }
+        let sources = &latest.sources;
         let Some((settings, _, _)) = sources.jwt.as_ref().filter(|_| jwt::is_jwt(token)) else {
-            let owner = sources.tokens.owner(token);
-            let owner = owner.ok_or_else(|| Refusal::Invalid("it is no known token".into()))?;
-            let name = named("token", owner)?;
-            return Ok(Identity::new(name, &Map::new(), &sources.rules, None));
+            let known = latest.of_tokens.get(&hash(token)).cloned();
+            let unknown = || Err(Refusal::Invalid("it is no known token".into()));
+            return known.unwrap_or_else(unknown);
         };
         let keys = self.keys.latest().ok_or(Refusal::KeysUnavailable)?;
         let claims = jwt::verify(token, settings, &keys).map_err(|fault| match fault {
@@ -184,11 +191,24 @@ impl Authenticator {
         })?;
         let name = named("jwt", &claims.name)?;
         let ends = Some(claims.expires_at);
-        Ok(Identity::new(name, &claims.all, &sources.rules, ends))
+        Ok(Identity::new(name, &claims.all, &sources.rules, ends).into())
     }
 
-    fn latest(&self) -> Arc<Sources> {
+    fn latest(&self) -> Arc<Current> {
         self.latest.borrow().clone()
+    }
+}
+
+impl Current {
+    fn new(sources: Sources) -> Current {
+        let of = |owner: &str| {
+            let name = named("token", owner)?;
+            let identity = Identity::new(name, &Map::new(), &sources.rules, None);
+            Ok(Arc::new(identity))
+        };
+        let of_tokens = sources.tokens.owners();
+        let of_tokens = of_tokens.map(|(hash, owner)| (hash, of(owner))).collect();
+        Current { sources, of_tokens }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Identity {
     /// From then on it has to show anew who it is.
     pub expires_at: Option<SystemTime>,
     grants: Vec<(Namespaces, Role)>,
+    /// The namespace of a call that names none.
+    usual: Option<Namespace>,
 }
 
 impl Identity {
@@ -51,13 +53,15 @@ impl Identity {
         expires_at: Option<SystemTime>,
     ) -> Identity {
         let own = rules.iter().filter(|rule| rule.matches(&name, claims));
-        Identity {
-            grants: own
-                .map(|rule| (rule.namespaces.clone(), rule.role))
-                .collect(),
+        let grants = own.map(|rule| (rule.namespaces.clone(), rule.role));
+        let mut identity = Identity {
+            grants: grants.collect(),
             name,
             expires_at,
-        }
+            usual: None,
+        };
+        identity.usual = identity.find_usual_namespace();
+        identity
     }
 
     /// Its highest role in a namespace.
@@ -94,6 +98,10 @@ impl Identity {
     /// The namespace of a call that names none: the only one in which it has a role, or `default`
     /// if it has one there.
     pub fn usual_namespace(&self) -> Option<Namespace> {
+        self.usual.clone()
+    }
+
+    fn find_usual_namespace(&self) -> Option<Namespace> {
         let default = Namespace::default_namespace();
         if self.role_in(&default).is_some() {
             return Some(default);

@@ -7,9 +7,12 @@ use std::{collections::HashMap, sync::Arc};
 
 const PREFIX: &str = "sha256:";
 
+/// SHA-256 of a token.
+pub(super) type TokenHash = [u8; 32];
+
 /// Hashes of tokens, and to whom each belongs.
 #[derive(Clone, Default)]
-pub struct Tokens(HashMap<[u8; 32], Arc<str>>);
+pub struct Tokens(HashMap<TokenHash, Arc<str>>);
 
 impl Tokens {
     /// A token of `name` has this hash, `sha256:` and 64 hexadecimal digits. The error repeats
@@ -35,14 +38,18 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// To whom a token belongs.
-    pub(super) fn owner(&self, token: &str) -> Option<&Arc<str>> {
-        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        self.0.get(&hash)
+    /// All hashes, and to whom each belongs.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (TokenHash, &Arc<str>)> {
+        self.0.iter().map(|(hash, name)| (*hash, name))
     }
 }
 
-fn from_hex(text: &str) -> Option<[u8; 32]> {
+/// The hash of a token.
+pub(super) fn hash(token: &str) -> TokenHash {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn from_hex(text: &str) -> Option<TokenHash> {
     let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut bytes = [0; 32];
     for (index, byte) in bytes.iter_mut().enumerate().filter(|_| is_hex) {
@@ -62,9 +69,11 @@ mod tests {
     fn a_token_is_known_by_its_hash() {
         let mut tokens = Tokens::default();
         assert_eq!(tokens.add("etl", HASH), Ok(()));
-        assert_eq!(tokens.owner("secret").map(|name| &**name), Some("etl"));
-        assert_eq!(tokens.owner("Secret"), None);
-        assert_eq!(tokens.owner(HASH), None, "the hash opens nothing");
+        let owners: HashMap<TokenHash, &Arc<str>> = tokens.owners().collect();
+        let owner = |token| owners.get(&hash(token)).map(|name| &***name);
+        assert_eq!(owner("secret"), Some("etl"));
+        assert_eq!(owner("Secret"), None);
+        assert_eq!(owner(HASH), None, "the hash opens nothing");
         assert!(tokens.add("other", HASH).is_err(), "whose is it?");
     }
 

@@ -146,7 +146,7 @@ fn admit(authenticator: &Authenticator, request: &Request<Body>) -> Result<Optio
     Ok(Some(Known {
         caller: Caller {
             namespace,
-            name: identity.name,
+            name: identity.name.clone(),
         },
         sees_all: everywhere.is_some(),
     }))

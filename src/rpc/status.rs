@@ -274,7 +274,7 @@ fn slots_of(core: &CoreStatus) -> Vec<api::SlotStatus> {
     };
     let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
         kind: Some(slot_kind(work)),
-        startable: startable(work),
+        startable: Some(startable(work)),
         total: *total as i32,
         busy: *busy as i32,
         reserved: *reserved as i32,

@@ -74,16 +74,31 @@ impl Scaler {
         let own: BTreeMap<Arc<str>, u32> = own.map(|one| (one.name, one.slots)).collect();
         let counted = counted(asked, &own)?;
         let slots = self.read().await.ok_or_else(no_figure)?;
-        let needed = slots.into_iter().filter_map(|slots| {
-            let Some(Kind::SqlTarget(target)) = slots.kind?.kind else {
-                return None;
+        let mut most = 0.0;
+        for slots in &slots {
+            let Some(Kind::SqlTarget(target)) =
+                slots.kind.as_ref().and_then(|one| one.kind.as_ref())
+            else {
+                continue;
             };
-            let of_executor = own.get(&*target).filter(|_| counted.contains(&*target))?;
-            let needed = i64::from(slots.busy) + slots.startable;
-            Some(needed as f64 / f64::from(*of_executor))
-        });
-        Ok(needed.fold(0.0, f64::max))
+            if let Some(of_executor) = own.get(&**target).filter(|_| counted.contains(&**target)) {
+                most = f64::max(most, needed(slots)? as f64 / f64::from(*of_executor));
+            }
+        }
+        Ok(most)
     }
+}
+
+/// How many slots the work of a target needs. An owner of an older version does not say: without a
+/// figure the number of executors stays as it is, which 0 would not do.
+fn needed(slots: &SlotStatus) -> Result<i64, Status> {
+    let startable = slots.startable.ok_or_else(|| {
+        Status::unavailable(
+            "the owner of the shard has an older version, which does not count what would start: \
+             there is no figure until a replica of this version owns it",
+        )
+    })?;
+    Ok(i64::from(slots.busy) + startable)
 }
 
 /// The targets that a scaled object asks for.
@@ -222,4 +237,17 @@ async fn get_metrics(State(source): State<Source>, request: Request<Body>) -> Gr
         }
     };
     grpc().unary(service_fn(answer), request).await
+}
+
+#[test]
+fn an_owner_that_does_not_count_what_would_start_leaves_the_number_as_it_is() {
+    let mut slots = SlotStatus {
+        busy: 3,
+        startable: Some(0),
+        ..SlotStatus::default()
+    };
+    assert_eq!(needed(&slots).expect("a figure"), 3);
+    slots.startable = None;
+    let refused = needed(&slots).expect_err("no figure");
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
 }

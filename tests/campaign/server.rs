@@ -131,12 +131,19 @@ impl Server {
         self.process().pid()
     }
 
-    /// Memory of its process in MiB, while it runs.
+    /// The memory that it has now.
     pub(crate) fn memory_mib(&self) -> Option<u64> {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most memory that it has had.
+    pub(crate) fn peak_mib(&self) -> Option<u64> {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, name: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
         Some(kib >> 10)
     }

@@ -1,10 +1,21 @@
-//! Abuse of HTTP/2 by one caller: calls that are reset at once, headers without end, and answers
-//! for which there is no room.
+//! Abuse of HTTP/2 by somebody: calls that are reset at once, headers without end, answers for
+//! which there is no room, messages that are half sent, and sockets that say nothing. Whoever is
+//! hung up on comes back.
 
+use rallypoint::server::raise_descriptor_limit;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncWriteExt, copy, sink},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     task::JoinSet,
+    time::sleep,
 };
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -22,7 +33,135 @@ const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const RESETS: u32 = 20_000;
 const HEADER_BYTES: usize = 64 << 20;
-const CALLS_WITHOUT_WINDOW: u32 = 1_000;
+const STREAMS: u32 = 1_000;
+/// Of each message that has so many, so many are sent: all streams together stay within the window
+/// of a connection.
+const MESSAGE_BYTES: u32 = 4 << 20;
+const SENT_BYTES: usize = 1_000;
+/// Connections of each kind.
+const CONNECTIONS: usize = 4;
+/// How soon somebody comes back who was hung up on.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Sockets that say nothing.
+const SILENT: usize = 10_000;
+/// They come from several addresses, each of which has so many ports to spare.
+const SILENT_PER_ADDRESS: usize = 2_500;
+/// Open files that stay for others in this process.
+const OTHER_FILES: u64 = 4_000;
+
+/// A kind of abuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abuse {
+    /// Calls are reset as soon as they are made.
+    RapidReset,
+    /// The headers of a call have no end.
+    HeaderFlood,
+    /// A thousand calls leave no room for their answers.
+    ZeroWindow,
+    /// A thousand calls send a part of their messages.
+    HalfSent,
+    /// Ten thousand sockets say nothing.
+    SilentSockets,
+}
+
+impl Abuse {
+    pub(crate) const ALL: [Abuse; 5] = [
+        Abuse::RapidReset,
+        Abuse::HeaderFlood,
+        Abuse::ZeroWindow,
+        Abuse::HalfSent,
+        Abuse::SilentSockets,
+    ];
+}
+
+/// Abuse that goes on until this is dropped.
+pub(crate) struct Abusers {
+    /// Dropped with this, they end.
+    _tasks: JoinSet<()>,
+    opened: Arc<AtomicUsize>,
+    silent: usize,
+}
+
+impl Abusers {
+    /// Has all of these done to a server at once.
+    pub(crate) fn begin(address: SocketAddr, kinds: &[Abuse]) -> Abusers {
+        let mut tasks = JoinSet::new();
+        let opened = Arc::new(AtomicUsize::new(0));
+        let mut silent = 0;
+        for kind in kinds {
+            if *kind == Abuse::SilentSockets {
+                silent = silent_sockets();
+                tasks.spawn(say_nothing(address, silent, opened.clone()));
+                continue;
+            }
+            for _ in 0..CONNECTIONS {
+                tasks.spawn(say_again(address, *kind));
+            }
+        }
+        Abusers {
+            _tasks: tasks,
+            opened,
+            silent,
+        }
+    }
+
+    /// How many silent sockets there were so far, and are to be.
+    pub(crate) fn silent(&self) -> (usize, usize) {
+        (self.opened.load(Ordering::Relaxed), self.silent)
+    }
+}
+
+/// As many as are wanted, or as the limit of open files leaves for them.
+fn silent_sockets() -> usize {
+    let room = raise_descriptor_limit().saturating_sub(OTHER_FILES);
+    SILENT.min(room as usize)
+}
+
+async fn say_nothing(to: SocketAddr, count: usize, opened: Arc<AtomicUsize>) {
+    let mut silent = Vec::with_capacity(count);
+    for number in 0..count {
+        let from = Ipv4Addr::new(127, 0, 0, 2 + (number / SILENT_PER_ADDRESS) as u8);
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // Where an address cannot be had any address will do.
+        let _ = socket.bind((from, 0).into());
+        silent.extend(socket.connect(to).await);
+        opened.store(number + 1, Ordering::Relaxed);
+    }
+    // They stay for as long as the server keeps them.
+    std::future::pending::<()>().await;
+}
+
+async fn say_again(to: SocketAddr, kind: Abuse) {
+    loop {
+        match kind {
+            Abuse::RapidReset => say(to, resets()).await,
+            Abuse::HeaderFlood => say(to, headers()).await,
+            Abuse::ZeroWindow => say(to, without_window()).await,
+            Abuse::HalfSent => say(to, half_sent()).await,
+            Abuse::SilentSockets => {}
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Says what it has to, as far as the server lets it, and hears whatever comes, for as long as the
+/// server keeps the connection.
+async fn say(to: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) {
+    let Ok(stream) = TcpStream::connect(to).await else {
+        return;
+    };
+    let (mut from, mut to) = stream.into_split();
+    let speaking = async {
+        for piece in pieces {
+            // A server that has had enough of it hangs up.
+            if to.write_all(&piece).await.is_err() {
+                break;
+            }
+        }
+    };
+    let mut nowhere = sink();
+    let (_, _) = tokio::join!(speaking, copy(&mut from, &mut nowhere));
+}
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
@@ -47,33 +186,26 @@ fn call() -> Vec<u8> {
     block
 }
 
-/// Says what it has to, as far as the server lets it, and hears whatever comes.
-async fn say(address: String, pieces: impl Iterator<Item = Vec<u8>>) {
-    let stream = TcpStream::connect(address).await.expect("it listens");
-    let (mut from, mut to) = stream.into_split();
-    let heard = tokio::spawn(async move { copy(&mut from, &mut sink()).await });
-    for piece in pieces {
-        // A server that has had enough of it hangs up.
-        if to.write_all(&piece).await.is_err() {
-            break;
-        }
-    }
-    // The connection stays for as long as the server keeps it.
-    let _ = heard.await;
-}
-
 fn settings(payload: &[u8]) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, payload)].concat()
 }
 
+/// What is said on each of so many streams, after these settings.
+fn streams(
+    count: u32,
+    first: Vec<u8>,
+    one: impl Fn(u32) -> Vec<u8>,
+) -> impl Iterator<Item = Vec<u8>> {
+    let all = (0..count).map(move |number| one(2 * number + 1));
+    [first].into_iter().chain(all)
+}
+
 /// Calls that are reset at once.
 fn resets() -> impl Iterator<Item = Vec<u8>> {
-    let one = |stream| {
+    streams(RESETS, settings(&[]), |stream| {
         let headers = frame(HEADERS, END_HEADERS, stream, &call());
         [headers, frame(RST_STREAM, 0, stream, &CANCEL)].concat()
-    };
-    let streams = (0..RESETS).map(move |number| one(2 * number + 1));
-    [settings(&[])].into_iter().chain(streams)
+    })
 }
 
 /// Headers of one call that have no end.
@@ -91,22 +223,20 @@ fn headers() -> impl Iterator<Item = Vec<u8>> {
 /// Calls to whose answers the caller gives no room.
 fn without_window() -> impl Iterator<Item = Vec<u8>> {
     let window = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0];
-    let one = |stream| {
+    streams(STREAMS, settings(&window), |stream| {
         let headers = frame(HEADERS, END_HEADERS, stream, &call());
         // An empty message.
         [headers, frame(DATA, END_STREAM, stream, &[0; 5])].concat()
-    };
-    let streams = (0..CALLS_WITHOUT_WINDOW).map(move |number| one(2 * number + 1));
-    [settings(&window)].into_iter().chain(streams)
+    })
 }
 
-/// Has four connections of each kind abuse a server, until the set is dropped.
-pub(crate) fn begin(address: &str) -> JoinSet<()> {
-    let mut abuse = JoinSet::new();
-    for _ in 0..4 {
-        abuse.spawn(say(address.to_owned(), resets()));
-        abuse.spawn(say(address.to_owned(), headers()));
-        abuse.spawn(say(address.to_owned(), without_window()));
-    }
-    abuse
+/// Calls with the beginnings of messages.
+fn half_sent() -> impl Iterator<Item = Vec<u8>> {
+    streams(STREAMS, settings(&[]), |stream| {
+        let mut message = vec![0];
+        message.extend(MESSAGE_BYTES.to_be_bytes());
+        message.resize(SENT_BYTES, 0);
+        let headers = frame(HEADERS, END_HEADERS, stream, &call());
+        [headers, frame(DATA, 0, stream, &message)].concat()
+    })
 }

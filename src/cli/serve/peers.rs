@@ -1,16 +1,16 @@
 //! Options of `serve` about other replicas.
 
 use crate::{
-    cli::error::CliError,
-    peer::{PeerConfig, Tls, TlsFiles},
+    cli::{error::CliError, peer_files::PeerFiles},
+    peer::{PeerConfig, Tls},
     server::DEFAULT_LEASE,
 };
 use clap::Args;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 /// How replicas reach and authenticate each other.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Replicas")]
+#[command(next_help_heading = "Replicas", mut_arg("peer_cert", |cert| cert.requires("peer_listen")))]
 pub(super) struct Peers {
     /// Address to listen on for other replicas (port 0: any free one); without it there are none
     #[arg(
@@ -29,33 +29,8 @@ pub(super) struct Peers {
         value_name = "HOST:PORT"
     )]
     peer_advertise: Option<String>,
-    /// Certificate of this replica (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_CERT",
-        hide_env_values = true,
-        requires_all = ["peer_listen", "peer_key", "peer_ca"],
-        value_name = "FILE"
-    )]
-    peer_cert: Option<PathBuf>,
-    /// Private key of the certificate (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_KEY",
-        hide_env_values = true,
-        requires = "peer_cert",
-        value_name = "FILE"
-    )]
-    peer_key: Option<PathBuf>,
-    /// Certificate of the authority that signs those of all replicas (PEM)
-    #[arg(
-        long,
-        env = "RALLYPOINT_PEER_CA",
-        hide_env_values = true,
-        requires = "peer_cert",
-        value_name = "FILE"
-    )]
-    peer_ca: Option<PathBuf>,
+    #[command(flatten)]
+    files: PeerFiles,
     /// A name that the certificate of every replica has, like '*.rallypoint-peers.default.svc' (may
     /// be repeated: one of them) [default: every certificate of the authority is a replica's]
     #[arg(
@@ -98,16 +73,12 @@ impl Peers {
             ))
             .next(next));
         }
-        let tls = match (self.peer_cert, self.peer_key, self.peer_ca) {
-            (Some(cert), Some(key), Some(ca)) => {
-                Some(Tls::read(&TlsFiles { cert, key, ca }).map_err(unreadable)?)
-            }
-            _ => None,
-        };
+        let files = self.files.files();
+        let tls = files.map(|files| Tls::read(&files).map_err(unreadable));
         Ok(Some(PeerConfig {
             listen,
             advertise: self.peer_advertise,
-            tls,
+            tls: tls.transpose()?,
             names: self.peer_names,
         }))
     }
@@ -123,4 +94,30 @@ fn lease(text: &str) -> Result<f64, String> {
 
 fn unreadable(error: anyhow::Error) -> CliError {
     CliError::new("the certificates of the replicas cannot be used").why(format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser, Debug)]
+    struct Serve {
+        #[command(flatten)]
+        peers: Peers,
+    }
+
+    #[test]
+    fn certificates_of_replicas_come_together_and_with_a_port() {
+        let taken = |options: &[&str]| Serve::try_parse_from([&["serve"], options].concat());
+        let files = ["--peer-cert=a", "--peer-key=b", "--peer-ca=c"];
+        let listen = "--peer-listen=127.0.0.1:0";
+        assert!(taken(&files).is_err());
+        assert!(taken(&[listen, files[0], files[1]]).is_err());
+        assert!(taken(&[listen, files[1]]).is_err());
+        let all = taken(&[&[listen], &files[..]].concat()).expect("all of it");
+        let ca = all.peers.files.files().map(|files| files.ca);
+        assert_eq!(ca, Some("c".into()));
+        assert!(taken(&[listen]).is_ok());
+    }
 }

@@ -1,10 +1,13 @@
 //! Who is next. Whoever gives something back, or leaves a queue, marks the resource as changed;
 //! then its queue is looked at from the front, as far as there is something left to have.
 
-use super::{Resources, in_use::InUse};
+use super::{
+    Resources,
+    in_use::{InUse, Room},
+};
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, ClaimState, Mode, ResourceKey, ResourceSettings,
-    Taken, Token, Turn, model::limits::Limits,
+    Taken, Time, Token, Turn, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -156,9 +159,21 @@ impl Resources {
 
     /// The resource of this name in use, as its definition says.
     pub(super) fn in_use_of(&mut self, key: &ResourceKey) -> &mut InUse {
-        let definition = self.definitions.of(key);
-        let settings = definition.map_or(CLOSED, |definition| definition.image.settings);
+        let settings = self.settings_of(key);
         let in_use = self.in_use.entry(key.clone());
         in_use.or_insert_with(|| InUse::new(settings))
+    }
+
+    /// What is left of a resource, whoever waits for it.
+    pub(super) fn room_of(&self, key: &ResourceKey, now: Time) -> Room {
+        match self.in_use.get(key) {
+            Some(in_use) => in_use.room(now),
+            None => InUse::new(self.settings_of(key)).room(now),
+        }
+    }
+
+    fn settings_of(&self, key: &ResourceKey) -> ResourceSettings {
+        let definition = self.definitions.of(key);
+        definition.map_or(CLOSED, |definition| definition.image.settings)
     }
 }

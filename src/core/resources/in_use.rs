@@ -143,7 +143,7 @@ impl InUse {
     }
 
     /// What is left, before anybody in line has his.
-    fn room(&self, now: Time) -> Room {
+    pub(super) fn room(&self, now: Time) -> Room {
         Room {
             capacity: u64::from(self.settings.capacity) * PARTS,
             all: self.settings.refill.map(|_| self.settings.capacity),
@@ -227,7 +227,7 @@ impl InUse {
 }
 
 /// What those in line leave, one after the other.
-struct Room {
+pub(super) struct Room {
     capacity: u64,
     /// All permits of what refills, which is never held as a whole.
     all: Option<u32>,
@@ -239,18 +239,44 @@ impl Room {
     /// Whether there is room for the next in line. Nobody has anything beside a writer, or behind
     /// one in line.
     fn take(&mut self, mode: Mode) -> bool {
-        let permits = match (mode, self.all) {
-            (Mode::Shared(permits), _) | (Mode::Exclusive, Some(permits)) => permits,
-            (Mode::Exclusive, None) => {
-                let fits = !self.is_closed && self.used == 0;
-                self.is_closed = true;
-                return fits;
-            }
+        let Some(parts) = self.parts_of(mode) else {
+            let fits = !self.is_closed && self.used == 0;
+            self.is_closed = true;
+            return fits;
         };
         // What asks for more than there is, since that was lowered, gets all there is.
         let before = self.used;
-        self.used += u64::from(permits) * PARTS;
+        self.used += parts;
         !self.is_closed && (before == 0 || self.used <= self.capacity)
+    }
+
+    /// How many that want the same there is room for.
+    pub(super) fn fitting(&self, mode: Mode) -> u64 {
+        match self.parts_of(mode) {
+            _ if self.is_closed => 0,
+            None => u64::from(self.used == 0),
+            Some(parts) => {
+                let fitting = self.capacity.saturating_sub(self.used) / parts.max(1);
+                fitting.max(u64::from(self.used == 0))
+            }
+        }
+    }
+
+    /// So many of those for whom there is room have it.
+    pub(super) fn take_times(&mut self, mode: Mode, times: u64) {
+        match self.parts_of(mode) {
+            None => self.is_closed = true,
+            Some(parts) => self.used += parts.saturating_mul(times),
+        }
+    }
+
+    /// What somebody takes, in millionths of permits; `None`: all of it, alone.
+    fn parts_of(&self, mode: Mode) -> Option<u64> {
+        let permits = match (mode, self.all) {
+            (Mode::Shared(permits), _) | (Mode::Exclusive, Some(permits)) => permits,
+            (Mode::Exclusive, None) => return None,
+        };
+        Some(u64::from(permits) * PARTS)
     }
 }
 

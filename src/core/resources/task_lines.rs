@@ -10,7 +10,7 @@
 //! ready is parked at one resource that it cannot have, so that a change of another one costs
 //! nothing.
 
-use super::{Resources, passing::Watch};
+use super::{Resources, passing::Watch, ready_lines::Ready};
 use crate::core::{
     ClaimNo, Handle, Mode, Namespace, ResourceKey, Seq, Want, fairness::slot_kinds::KindId,
 };
@@ -19,13 +19,11 @@ use std::{
     sync::Arc,
 };
 
-/// Earlier lines that are looked at before one gets what it wants.
-const RIVALS: usize = 16;
-
 /// All lines.
 #[derive(Debug, Default)]
 pub(crate) struct TaskLines {
-    lines: BTreeMap<ClaimNo, TaskLine>,
+    pub(super) lines: BTreeMap<ClaimNo, TaskLine>,
+    pub(super) ready: Ready,
     /// Lines that wait, by the resource they are parked at.
     parked: BTreeMap<ResourceKey, BTreeMap<Bucket, BTreeSet<(Seq, ClaimNo)>>>,
     /// Resources that lines want.
@@ -79,7 +77,7 @@ impl TaskLine {
         }
     }
 
-    fn mode_of(&self, key: &ResourceKey) -> Option<Mode> {
+    pub(super) fn mode_of(&self, key: &ResourceKey) -> Option<Mode> {
         let want = self.wants.iter().find(|want| want.name == key.name)?;
         Some(want.mode)
     }
@@ -145,6 +143,7 @@ impl Resources {
     pub(super) fn take_line(&mut self, no: ClaimNo) -> Option<TaskLine> {
         self.unpark(no);
         let is_reserved = self.tasks.reserved.remove(&no);
+        self.note_ready(no, false);
         let line = self.tasks.lines.remove(&no)?;
         for (key, _) in line.keys() {
             self.watches.note(&key);
@@ -154,7 +153,6 @@ impl Resources {
             let Some(watch) = self.tasks.watched.get_mut(&key) else {
                 continue;
             };
-            watch.ready.remove(&no);
             watch.leave(line.handle, (line.front, no));
             if watch.is_empty() {
                 self.tasks.watched.remove(&key);
@@ -259,56 +257,6 @@ impl Resources {
 
     pub(super) fn is_kept_for(&self, no: ClaimNo) -> bool {
         self.tasks.reserved.contains(&no)
-    }
-
-    fn note_ready(&mut self, no: ClaimNo, ready: bool) {
-        let Some(line) = self.tasks.lines.get(&no) else {
-            return;
-        };
-        for (key, _) in line.keys() {
-            let Some(watch) = self.tasks.watched.get_mut(&key) else {
-                continue;
-            };
-            match ready {
-                true => watch.ready.insert(no),
-                false => watch.ready.remove(&no),
-            };
-        }
-    }
-
-    /// Ready lines with an earlier place that could not have what they want any more if this one
-    /// got it: some of them, with their schedulers.
-    pub(crate) fn rivals(&self, no: ClaimNo) -> Vec<(Handle, ClaimNo)> {
-        let Some(line) = self.tasks.lines.get(&no) else {
-            return Vec::new();
-        };
-        let mut rivals = Vec::new();
-        for (key, mode) in line.keys() {
-            let Some(watch) = self.tasks.watched.get(&key) else {
-                continue;
-            };
-            for earlier in watch.ready.range(..no).take(RIVALS) {
-                let other = &self.tasks.lines[earlier];
-                if other.kind == line.kind && !self.has_both(&key, mode, other.mode_of(&key)) {
-                    rivals.push((other.handle, *earlier));
-                }
-            }
-        }
-        rivals
-    }
-
-    /// Whether two that want a resource can have it now.
-    fn has_both(&self, key: &ResourceKey, one: Mode, other: Option<Mode>) -> bool {
-        let (Mode::Shared(one), Some(Mode::Shared(other))) = (one, other) else {
-            return false;
-        };
-        let capacity = self.definitions.of(key);
-        let capacity = capacity.map_or(0, |known| u64::from(known.image.settings.capacity));
-        let used = self
-            .in_use
-            .get(key)
-            .map_or(0, |in_use| in_use.used(self.now));
-        used + u64::from(one) + u64::from(other) <= capacity
     }
 
     fn is_ready(&self, no: ClaimNo) -> bool {

@@ -1,5 +1,6 @@
 //! What the shard's totals hold of a scheduler, so that they can be corrected by the difference.
 
+use super::startable::Startable;
 use crate::core::{Counts, Time, Waiting, fairness::slot_kinds::KindId};
 
 /// What of a scheduler is in the totals.
@@ -8,7 +9,7 @@ pub(crate) struct Contribution {
     pub counts: Counts,
     pub waits: Waiting,
     /// Tasks that would start if there were slots, by kind of slot.
-    pub startable: Vec<(KindId, i64)>,
+    pub startable: Vec<(KindId, Startable)>,
     pub lives: bool,
     /// Its time in `oldest`; `Time::NEVER`: it is not there.
     pub oldest: Time,

@@ -4,25 +4,40 @@
 use super::Scheduler;
 use crate::core::fairness::slot_kinds::KindId;
 
+/// Tasks of one kind that would start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Startable {
+    /// Tasks that want no resource.
+    pub plain: i64,
+    /// First tasks of lines each of which could have what it wants: all schedulers together have as
+    /// many as the resources admit (`core/resources/ready_lines.rs`).
+    pub in_lines: i64,
+}
+
 impl Scheduler {
     /// Puts into `by_kind` how many tasks of each kind would start at once if there were slots
     /// enough: none that an order, a time, a pause, a halt or the limit of the scheduler holds
-    /// back. Of tasks that want resources, the first ones of those lines that could have them. A
-    /// kind may come twice.
-    pub(crate) fn count_startable(&self, by_kind: &mut Vec<(KindId, i64)>) {
+    /// back. A kind may come twice.
+    pub(crate) fn count_startable(&self, by_kind: &mut Vec<(KindId, Startable)>) {
         by_kind.clear();
         let mut room = i64::from(self.capacity());
         if room == 0 {
             return;
         }
-        let plain = self.queue.plain_counts(self.start_limit());
-        for (kind, count) in plain.chain(self.lines.ready_counts()) {
+        let mut within = |count: i64| {
             let count = count.min(room);
             room -= count;
-            if count > 0 {
-                by_kind.push((kind, count));
-            }
+            count
+        };
+        for (kind, count) in self.queue.plain_counts(self.start_limit()) {
+            let plain = within(count);
+            by_kind.push((kind, Startable { plain, in_lines: 0 }));
         }
+        for (kind, count) in self.lines.ready_counts() {
+            let in_lines = within(count);
+            by_kind.push((kind, Startable { plain: 0, in_lines }));
+        }
+        by_kind.retain(|(_, count)| *count != Startable::default());
     }
 }
 

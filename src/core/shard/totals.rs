@@ -4,7 +4,7 @@
 use crate::core::{
     CoreStatus, Counts, Handle, Outcome, SchedulerState, Shard, Time, Waiting, Work,
     fairness::slot_kinds::{KindId, KindSlots},
-    scheduler::Scheduler,
+    scheduler::{Scheduler, startable::Startable},
 };
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(crate) struct Totals {
     counts: Counts,
     waits: Waiting,
     /// Tasks that would start if there were slots, by the number of their kind.
-    startable: Vec<i64>,
+    startable: Vec<Startable>,
     /// Schedulers that are not over.
     schedulers: i64,
     /// Schedulers with tasks that may start, by the submission of the oldest one.
@@ -81,26 +81,31 @@ impl Totals {
         scheduler.in_totals.startable = by_kind;
     }
 
-    fn add_startable(&mut self, by_kind: &[(KindId, i64)], sign: i64) {
+    fn add_startable(&mut self, by_kind: &[(KindId, Startable)], sign: i64) {
         for (kind, count) in by_kind {
             let at = kind.index();
             if self.startable.len() <= at {
-                self.startable.resize(at + 1, 0);
+                self.startable.resize(at + 1, Startable::default());
             }
-            self.startable[at] += sign * count;
+            self.startable[at].plain += sign * count.plain;
+            self.startable[at].in_lines += sign * count.in_lines;
         }
     }
 }
 
 impl Shard {
     /// Tasks that would start at once if there were slots enough, by kind; none of a target that is
-    /// paused.
-    fn startable(&self) -> Vec<(Work, i64)> {
+    /// paused. Lines count as far as the resources admit them all.
+    fn startable(&self, now: Time) -> Vec<(Work, i64)> {
         let of = |slots: &KindSlots| {
             let kind = self.fair.slots.find(&slots.work)?;
-            let count = self.totals.startable.get(kind.index()).copied();
-            let count = count.filter(|count| *count > 0 && !self.is_paused(kind));
-            Some((slots.work.clone(), count.unwrap_or_default()))
+            let all = self.totals.startable.get(kind.index()).copied();
+            let all = all.filter(|_| !self.is_paused(kind)).unwrap_or_default();
+            let in_lines = match all.in_lines {
+                0 => 0,
+                lines => lines.min(self.resources.admitted(kind, now)),
+            };
+            Some((slots.work.clone(), all.plain + in_lines))
         };
         self.fair.slots.iter().filter_map(of).collect()
     }
@@ -116,7 +121,7 @@ impl Shard {
             waiting: self.totals.waits,
             lags: self.fair.slots.iter().map(lag).collect(),
             slots,
-            startable: self.startable(),
+            startable: self.startable(now),
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
             ended: self.totals.ended,
             failed: self.totals.failed,

@@ -3,6 +3,7 @@
 
 mod beside_callers;
 mod many;
+mod startable;
 
 use super::{
     resources::settings,

@@ -46,7 +46,7 @@ const PROMISES: [(&str, fn(&str) -> bool); 53] = [
     ("grants keep the line", is_of_one_version),
     ("rates are kept", is_of_one_version),
     ("a renewed claim lives for its lease", is_of_one_version),
-    ("a repeated claim is one", is_of_one_version),
+    ("a repeated claim is one", breaks_calls),
     ("nobody waits for the dead", is_of_one_version),
     ("a line moves when it may", is_of_one_version),
     ("what has ended stays ended", is_of_one_version),
@@ -74,6 +74,20 @@ fn any(_: &str) -> bool {
 /// for otherwise.
 fn is_of_one_version(kind: &str) -> bool {
     !["Kill", "Stop"].contains(&kind)
+}
+
+/// Faults that leave the calls of claimants alone, so that none is repeated.
+const BREAK_NO_CALLS: [&str; 6] = [
+    "CallersVanish",
+    "ClockOfTarget",
+    "CommitCut",
+    "HalfOpenTarget",
+    "Http2Abuse",
+    "SlowReaders",
+];
+
+fn breaks_calls(kind: &str) -> bool {
+    is_of_one_version(kind) && !BREAK_NO_CALLS.contains(&kind)
 }
 
 impl Verdict {
@@ -161,6 +175,13 @@ mod tests {
             );
             assert!(judged("HalfOpenWriter", &[promise]).is_some(), "{promise}");
         }
+    }
+
+    #[test]
+    fn a_fault_that_breaks_no_call_puts_repeated_claims_to_no_test() {
+        let judged = |kind| report::invalid(&facts(kind), &verdict(&["a repeated claim is one"]));
+        assert_eq!(judged("Http2Abuse"), None);
+        assert!(judged("CallersApart").is_some());
     }
 
     #[test]

@@ -6,13 +6,14 @@ use super::{Facts, facts::AFTERMATH_US};
 /// A pause between two batches in which callers may have been unable to renew.
 const PAUSE_US: i64 = 800_000;
 /// Faults that do not touch an owner's connections to its database, unless batches stop.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 10] = [
     "HalfOpenTarget",
     "HalfOpenPeer",
     "HalfOpenCallers",
     "PeersApart",
     "CallersApart",
     "CallersVanish",
+    "Http2Abuse",
     "SlowReaders",
     "CommitCut",
     "ClockOfTarget",

@@ -106,6 +106,11 @@ impl Cluster {
         );
     }
 
+    /// The end of the log of a replica.
+    pub(crate) fn log_tail(&self, index: usize) -> String {
+        self.replicas[index].process.log_tail()
+    }
+
     /// Waits for something, and fails the test when one of these replicas ends meanwhile.
     async fn while_running<T>(&self, those: Range<usize>, wait: impl Future<Output = T>) -> T {
         tokio::pin!(wait);

@@ -9,6 +9,7 @@ use crate::{
 use std::{
     collections::BTreeSet,
     fs,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 use tempfile::TempDir;
@@ -58,7 +59,7 @@ fn a_file_says_who_may_do_what() {
     let sources = read(text, true).expect("it makes sense").sources;
     let known = Authenticator::new(sources.expect("callers are known"));
     let later = SystemTime::now() + Duration::from_secs(3_600);
-    let of = |authorization, certificate| -> Result<Identity, Refusal> {
+    let of = |authorization, certificate| -> Result<Arc<Identity>, Refusal> {
         known.identify(Credentials {
             authorization,
             certificate: Option::<&str>::map(certificate, |name| (name, later)),

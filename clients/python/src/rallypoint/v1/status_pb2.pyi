@@ -309,7 +309,8 @@ class SlotStatus(_message.Message):
     """Free slots reserved for schedulers that run nothing of this kind."""
     startable: _builtins.int
     """Tasks that would start at once if there were slots enough: none that an order, a time, a pause or a limit holds back,
-    and of those that want a resource the next that could have it. More executors are good for these.
+    and of those that want resources the next ones, as many as what is free admits. More executors are good for these.
+    Absent: the owner of the shard has an older version, which does not count them.
     """
     @_builtins.property
     def kind(self) -> _task_pb2.SlotKind: ...
@@ -320,13 +321,15 @@ class SlotStatus(_message.Message):
         total: _builtins.int = ...,
         busy: _builtins.int = ...,
         reserved: _builtins.int = ...,
-        startable: _builtins.int = ...,
+        startable: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_startable", b"_startable", "kind", b"kind", "startable", b"startable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "kind", b"kind", "reserved", b"reserved", "startable", b"startable", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_startable", b"_startable", "busy", b"busy", "kind", b"kind", "reserved", b"reserved", "startable", b"startable", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__startable: _TypeAlias = _typing.Literal["startable"]  # noqa: Y015
+    _WhichOneofArgType__startable: _TypeAlias = _typing.Literal["_startable", b"_startable"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__startable) -> _WhichOneofReturnType__startable | None: ...
 
 Global___SlotStatus: _TypeAlias = SlotStatus  # noqa: Y015
 
