@@ -181,24 +181,40 @@ async fn what_limits_resources_and_pauses_hold_back_wants_no_executor() {
         .await;
     limited.submit(gate.task().times(100)).await;
     autoscaler.until(2.0 / 4.0).await;
-    let disk = CreateResourceRequest {
-        name: "disk".into(),
-        settings: Some(ResourceSettings {
-            capacity: 1,
-            ..Default::default()
-        }),
-    };
-    server.client.create_resource(disk).await.expect("created");
-    let wants = |options: &mut TaskOptions| {
-        options.resources.push(ResourceUse {
-            name: "disk".into(),
-            ..Default::default()
-        });
+    for name in ["disk", "tape"] {
+        let one = CreateResourceRequest {
+            name: name.into(),
+            settings: Some(ResourceSettings {
+                capacity: 1,
+                ..Default::default()
+            }),
+        };
+        server.client.create_resource(one).await.expect("created");
+    }
+    let wants = |name: &'static str| {
+        move |options: &mut TaskOptions| {
+            options.resources.push(ResourceUse {
+                name: name.into(),
+                ..Default::default()
+            });
+        }
     };
     let claiming = server.open(SchedulerSettings::default()).await;
-    claiming.submit(gate.task().with(wants).times(100)).await;
+    let claims = gate.task().with(wants("disk"));
+    claiming.submit(claims.times(100)).await;
     // One holds it, the others wait for it.
     autoscaler.until(3.0 / 4.0).await;
+    let filling = server.open(SchedulerSettings::default()).await;
+    filling.submit([gate.task()]).await;
+    autoscaler.until(4.0 / 4.0).await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let one = server.open(SchedulerSettings::default()).await;
+        one.submit([gate.task().with(wants("tape"))]).await;
+        waiting.push(one);
+    }
+    // With another slot one of them would have it.
+    autoscaler.until(5.0 / 4.0).await;
     let pause = PauseTargetRequest {
         scope: Some(Scope::Target("app".into())),
         mode: PauseMode::Drain.into(),
@@ -207,8 +223,8 @@ async fn what_limits_resources_and_pauses_hold_back_wants_no_executor() {
     server.client.pause_target(pause).await.expect("paused");
     let free = server.open(SchedulerSettings::default()).await;
     free.submit(gate.task().times(100)).await;
-    assert_eq!(autoscaler.executors().await, 3.0 / 4.0, "what runs");
-    for one in [limited, claiming, free] {
+    autoscaler.until(4.0 / 4.0).await;
+    for one in waiting.iter().chain([&limited, &claiming, &filling, &free]) {
         one.cancel_everything().await;
     }
     autoscaler.until(0.0).await;

@@ -72,6 +72,8 @@ fn a_file_says_who_may_do_what() {
         ("token:etl", Some(Role::Submitter))
     );
     assert_eq!(caller.role_everywhere(), None);
+    let again = of(Some("Bearer secret"), None).expect("known");
+    assert!(Arc::ptr_eq(&caller, &again), "found out once");
     let caller = of(None, Some("spiffe://prod/etl/7")).expect("known");
     assert_eq!(caller.role_in(&etl), Some(Role::Submitter));
     let caller = of(None, Some("spiffe://prod/other")).expect("certified");
