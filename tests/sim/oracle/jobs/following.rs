@@ -7,7 +7,8 @@ use rallypoint::core::Settings;
 const LABEL: &str = "on_failure";
 
 /// What became of runs with a batch for which tasks follow, if their job has any.
-/// Due times of a job that are missed together are one failure: at the same moment, by its schedule.
+/// Due times of a job that are missed together are one failure: at the same moment, by its
+/// schedule.
 /// Each of what it was to run after another job, or was offered and not claimed, is one of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {
