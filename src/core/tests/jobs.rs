@@ -13,6 +13,7 @@ mod one_batch;
 mod overlap;
 mod repeated;
 mod time_zones;
+mod weights;
 
 use super::world::{Task, World, order, submission};
 use crate::core::{
