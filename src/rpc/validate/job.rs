@@ -74,7 +74,7 @@ pub(crate) fn run(request: &api::RunJobRequest) -> Result<JobVerb, Violations> {
 pub(crate) fn pause(request: &api::PauseJobRequest) -> Result<JobVerb, Violations> {
     let mut v = Violations::default();
     let name = name(&mut v, &request.name);
-    let reason = text(&mut v, "reason", &request.reason);
+    let reason = text(&request.reason);
     v.into_result(JobVerb::Pause { name, reason })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn stop_agent(request: &api::StopAgentRequest) -> Result<StopAgent, V
         api::StopMode::Unspecified | api::StopMode::Drain => StopMode::Drain,
         api::StopMode::CancelRunning => StopMode::CancelRunning,
     };
-    let reason = text(&mut v, "reason", &request.reason);
+    let reason = text(&request.reason);
     v.into_result(StopAgent {
         mode,
         reason,
@@ -203,11 +203,11 @@ fn name(v: &mut Violations, text: &str) -> Arc<str> {
     text.into()
 }
 
-fn text(v: &mut Violations, field: &'static str, text: &str) -> Arc<str> {
-    if text.len() > TEXT_BYTES || text.contains('\0') {
-        let what = format!("at most {TEXT_BYTES} bytes, without NUL");
-        v.add(Path::Root.field(field), Reason::TextOutOfRange, what);
-    }
+/// What a caller says for people. It is cut: a call that reports what has happened already must not
+/// fail because of it.
+fn text(text: &str) -> Arc<str> {
+    let mut text = text.replace('\0', "\u{fffd}");
+    text.truncate(text.floor_char_boundary(TEXT_BYTES));
     text.into()
 }
 

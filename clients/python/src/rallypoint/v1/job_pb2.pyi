@@ -1370,7 +1370,7 @@ class PauseJobRequest(_message.Message):
     name: _builtins.str
     """Its name."""
     reason: _builtins.str
-    """Why: up to 1000 bytes."""
+    """Why, for people. What is longer than 1000 bytes is cut."""
     def __init__(
         self,
         *,
@@ -1919,7 +1919,7 @@ class FinishRunRequest(_message.Message):
     failed: _builtins.bool
     """The work is not done."""
     detail: _builtins.str
-    """More about that, for people: up to 1000 bytes."""
+    """More about that, for people. What is longer than 1000 bytes is cut."""
     @_builtins.property
     def due(self) -> _timestamp_pb2.Timestamp:
         """The due time of the run."""
@@ -2089,7 +2089,7 @@ class StopAgentRequest(_message.Message):
     mode: Global___StopMode.ValueType
     """What becomes of runs. Default DRAIN."""
     reason: _builtins.str
-    """Why: up to 1000 bytes."""
+    """Why, for people. What is longer than 1000 bytes is cut."""
     def __init__(
         self,
         *,
