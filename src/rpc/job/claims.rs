@@ -39,8 +39,8 @@ impl Jobs {
 
     /// The newest due time of a job that has a fate.
     async fn last_run(&self, caller: &Caller, name: &str) -> Result<Option<RunImage>, Status> {
-        let (job, _) = self.stored(caller, name).await?;
-        let read = self.reader.job_runs(job.no, Time::NEVER, 1).await;
+        let job = self.numbered(caller, name).await?;
+        let read = self.reader.job_runs(job, Time::NEVER, 1).await;
         Ok(read.map_err(errors::journal)?.pop())
     }
 
@@ -73,10 +73,8 @@ impl Jobs {
         let reply = match answered {
             // The core has forgotten the claim, or there never was one.
             Err(CallError::Rejected(Reject::Job(JobReject::NoClaim))) => {
-                let (job, _) = self.stored(&caller, &name).await?;
-                let known = self
-                    .known(RunKey { job: job.no, due }, report.token)
-                    .await?;
+                let job = self.numbered(&caller, &name).await?;
+                let known = self.known(RunKey { job, due }, report.token).await?;
                 self.ask(caller, verb(Some(Box::new(known)))).await?
             }
             answered => answered.map_err(errors::job::call)?,

@@ -21,7 +21,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 
 const TEXT_BYTES: usize = 1_000;
 const PAGE_SIZES: RangeInclusive<i32> = 0..=1_000;
-const DEFAULT_PAGE_SIZE: i64 = 100;
+const DEFAULT_PAGE_SIZE: usize = 100;
 const DEFAULT_COUNT: usize = 10;
 
 /// A validated CreateJobRequest.
@@ -137,7 +137,7 @@ pub(crate) fn run_of(
 /// The job to list runs of, how many, and only those before.
 pub(crate) fn list_runs(
     request: &api::ListRunsRequest,
-) -> Result<(Arc<str>, i64, Time), Violations> {
+) -> Result<(Arc<str>, usize, Time), Violations> {
     let mut v = Violations::default();
     let name = name(&mut v, &request.name);
     let size = page_size(&mut v, request.page_size);
@@ -153,7 +153,7 @@ pub(crate) fn list_runs(
 }
 
 /// How many jobs, and only those after this name.
-pub(crate) fn list_jobs(request: &api::ListJobsRequest) -> Result<(i64, &str), Violations> {
+pub(crate) fn list_jobs(request: &api::ListJobsRequest) -> Result<(usize, &str), Violations> {
     let mut v = Violations::default();
     let size = page_size(&mut v, request.page_size);
     if request.page_token.len() > *NAME_BYTES.end() {
@@ -224,13 +224,13 @@ fn etag(v: &mut Violations, text: &str) -> Option<i64> {
     version
 }
 
-fn page_size(v: &mut Violations, size: i32) -> i64 {
+fn page_size(v: &mut Violations, size: i32) -> usize {
     if !PAGE_SIZES.contains(&size) {
         let path = Path::Root.field("page_size");
         v.add(path, Reason::PageSizeOutOfRange, "must be 1 to 1000");
     }
     match size {
         0 => DEFAULT_PAGE_SIZE,
-        size => size.into(),
+        size => size.max(0) as usize,
     }
 }
