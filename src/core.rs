@@ -6,6 +6,7 @@
 
 mod action;
 mod command;
+mod command_bytes;
 mod explanation;
 pub(crate) mod fairness;
 mod job_record;

@@ -299,22 +299,14 @@ impl Coordinator {
 
     /// Commands of the service itself need no permit: they are few.
     fn permit_for(&self, command: &Command) -> Result<Option<Permit>, CallError> {
-        let (caller, bytes) = match command {
-            Command::Call {
-                caller,
-                verb: Verb::Submit(submit),
-                ..
-            } => {
-                let bytes = submit.bodies.bytes.len() + submit.params.bytes.len();
-                (caller, bytes.min(2 * CALL_BYTES))
-            }
+        let caller = match command {
             Command::Call { caller, .. }
             | Command::Resource { caller, .. }
-            | Command::Job { caller, .. } => (caller, 0),
+            | Command::Job { caller, .. } => caller,
             _ => return Ok(None),
         };
         self.admission
-            .admit(&caller.namespace, bytes)
+            .admit(&caller.namespace, command.bytes().min(2 * CALL_BYTES))
             .map(Some)
             .map_err(CallError::overloaded)
     }

@@ -126,6 +126,7 @@ impl MaintenanceTask {
         let claims = self.maintenance.drop_ended_claims(calendar).await;
         let runs = self.maintenance.drop_old_job_runs(calendar).await;
         let run_claims = self.maintenance.drop_old_run_claims(calendar).await;
+        let jobs = self.maintenance.drop_deleted_jobs(calendar).await;
         let audit = self.maintenance.drop_audit_days(calendar).await;
         let steps = [
             done("old days of the audit were not dropped", audit),
@@ -135,6 +136,7 @@ impl MaintenanceTask {
             done("ended claims were not forgotten", claims),
             done("old runs of jobs were not forgotten", runs),
             done("old claims of runs were not forgotten", run_claims),
+            done("deleted jobs were not forgotten", jobs),
         ];
         let before = self.maintenance.retained_since(calendar);
         self.hub.prune_markers(before).await;

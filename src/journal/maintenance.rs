@@ -11,6 +11,7 @@ pub(crate) mod calendar;
 pub(crate) mod days;
 pub(crate) mod expired_rows;
 pub(crate) mod needed_rows;
+mod old_jobs;
 pub(crate) mod partition;
 
 use super::{JournalError, bounded_connection::BoundedConnection, connection_limits::Duty};

@@ -6,6 +6,7 @@ pub(crate) mod ended_attempts;
 pub(crate) mod ended_tasks;
 pub(crate) mod ends;
 pub(crate) mod events;
+mod job_pages;
 mod jobs;
 mod look;
 mod outcome_index;
@@ -27,7 +28,7 @@ pub(crate) mod task_summaries;
 pub(crate) mod tasks;
 
 /// Statements of lists that find what is rare by an index, for a test to explain.
-pub fn indexed_statements() -> [&'static str; 15] {
+pub fn indexed_statements() -> [&'static str; 16] {
     [
         task_search::ROWS_OF_LABEL,
         task_search::ROWS_OF_ORDER,
@@ -44,5 +45,6 @@ pub fn indexed_statements() -> [&'static str; 15] {
         scheduler_pages::SCHEDULERS_IN_STATES,
         ended_attempts::RECENT_ENDS,
         ended_attempts::TEXT_HASHES,
+        job_pages::RUN_OF,
     ]
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     core::{
-        Caller, JobImage, JobReply, JobState, JobVerb, Reply, RunImage, Time,
+        Caller, JobImage, JobNo, JobReply, JobState, JobVerb, Reply, RunKey, Time,
         schedule::{DueTime, TimeZones},
     },
     journal::Reader,
@@ -149,15 +149,12 @@ impl JobService for Jobs {
         let caller = self.auth.caller(&request)?;
         let request = request.into_inner();
         let (size, after) = validate::list_jobs(&request)?;
-        let read = self.reader.jobs(&caller.namespace, after, size + 1).await;
-        let mut jobs = read.map_err(errors::journal)?;
-        let has_more = jobs.len() as i64 > size;
-        jobs.truncate(size as usize);
-        let last = jobs.last().filter(|_| has_more);
+        let page = self.reader.jobs(&caller.namespace, after, size).await;
+        let page = page.map_err(errors::journal)?;
+        let jobs = page.items.iter();
         Ok(Response::new(api::ListJobsResponse {
-            next_page_token: last.map_or_else(String::new, |(job, _)| job.key.name.to_string()),
+            next_page_token: page.next.unwrap_or_default(),
             jobs: jobs
-                .iter()
                 .map(|(job, state)| convert::job(job, state, false))
                 .collect(),
         }))
@@ -179,15 +176,13 @@ impl JobService for Jobs {
     ) -> Answer<api::ListRunsResponse> {
         let caller = self.auth.caller(&request)?;
         let (name, size, before) = validate::list_runs(&request.into_inner())?;
-        let (job, _) = self.stored(&caller, &name).await?;
-        let read = self.reader.job_runs(job.no, before, size + 1).await;
-        let mut runs = read.map_err(errors::journal)?;
-        let has_more = runs.len() as i64 > size;
-        runs.truncate(size as usize);
-        let last = runs.last().filter(|_| has_more);
+        let job = self.numbered(&caller, &name).await?;
+        let page = self.reader.run_page(job, before, size).await;
+        let page = page.map_err(errors::journal)?;
+        let runs = page.items.iter();
         Ok(Response::new(api::ListRunsResponse {
-            next_page_token: last.map_or_else(String::new, |run| run.key.due.0.to_string()),
-            runs: runs.iter().map(|run| convert::run(&name, run)).collect(),
+            next_page_token: page.next.map_or_else(String::new, |due| due.0.to_string()),
+            runs: runs.map(|run| convert::run(&name, run)).collect(),
         }))
     }
 
@@ -195,18 +190,9 @@ impl JobService for Jobs {
         let caller = self.auth.caller(&request)?;
         let request = request.into_inner();
         let (name, due) = validate::run_of(&request.name, request.due.as_ref())?;
-        let (job, _) = self.stored(&caller, &name).await?;
-        // A range names its first due time, and stands for all up to its last. Runs that somebody
-        // asked for may lie in it.
-        let is_it = |run: &RunImage| run.key.due == due || run.last.is_some_and(|l| due <= l);
-        let read = self.reader.job_runs(job.no, Time(due.0 + 1), 1).await;
-        let run = match read.map_err(errors::journal)?.pop() {
-            Some(run) if !is_it(&run) => {
-                let rows = self.rows_of(job.no, due, Time(due.0 + 1)).await?;
-                rows.into_iter().find(is_it)
-            }
-            run => run,
-        };
+        let job = self.numbered(&caller, &name).await?;
+        let run = self.reader.run_of(RunKey { job, due }).await;
+        let run = run.map_err(errors::journal)?;
         let run = run.ok_or_else(|| errors::job::unknown_run("the job has no such run"))?;
         let claims = self.reader.run_claims(run.key).await;
         let claims = claims.map_err(errors::journal)?;
@@ -286,6 +272,14 @@ impl Jobs {
         job.ok_or_else(|| errors::job::unknown(&name))
     }
 
+    /// The number of a job, for those who need no more of it.
+    async fn numbered(&self, caller: &Caller, name: &str) -> Result<JobNo, Status> {
+        let name = validate::named(name)?;
+        let read = self.reader.job_no(&caller.namespace, &name).await;
+        let job = read.map_err(errors::journal)?;
+        job.ok_or_else(|| errors::job::unknown(&name))
+    }
+
     async fn preview(
         &self,
         caller: Caller,
@@ -301,9 +295,8 @@ impl Jobs {
             }
             (given, _) => given,
         };
-        let after = after.map_or_else(Timestamp::now, |after| {
-            Timestamp::from_microsecond(after.0).unwrap_or(Timestamp::MAX)
-        });
+        let after = after.unwrap_or_else(|| self.coordinator.clock().now());
+        let after = Timestamp::from_microsecond(after.0).unwrap_or(Timestamp::MAX);
         let due: Vec<DueTime> = schedule.map_or_else(Vec::new, |schedule| {
             let times = schedule.due_times(after).filter(DueTime::is_due);
             times.filter(|due| due.at > after).take(count).collect()

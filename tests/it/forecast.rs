@@ -2,6 +2,7 @@
 //! nobody knows. No test waits for the time that was forecast.
 
 use crate::harness::{
+    postgres::connect,
     process::PROGRAM,
     server::{Server, Setup},
     work::{Work, noop, sleep},
@@ -191,6 +192,32 @@ async fn the_command_says_what_the_server_says() {
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["orders"][0]["unfinished"], 500);
     assert!(json["orders"][0]["end"]["p90"].is_string());
+    gate.open().await;
+    scheduler.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_leaves_the_forecasts_of_others() {
+    let server = server().await;
+    let spoilt = server.open(SchedulerSettings::default()).await;
+    spoilt.submit(sleep(20).times(2)).await;
+    spoilt.all_done().await;
+    let spoil = format!(
+        "update submission set specs = '?' where handle = '{}'",
+        spoilt.handle()
+    );
+    let mut journal = connect(&server.journal).await;
+    let spoil = sqlx::AssertSqlSafe(spoil);
+    let written = sqlx::raw_sql(spoil).execute(&mut journal).await;
+    assert_eq!(written.expect("written").rows_affected(), 1);
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut gate = server.gate().await;
+    scheduler.submit([gate.task(), gate.task()]).await;
+    gate.reached_by(2).await;
+    scheduler.submit(sleep(20).times(10)).await;
+    let answer = scheduler.scheduler.forecast(Default::default()).await;
+    let answer = answer.expect("a forecast");
+    assert!(answer.basis.iter().any(|basis| basis.seen >= 30));
     gate.open().await;
     scheduler.cancel_everything().await;
 }

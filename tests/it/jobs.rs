@@ -5,6 +5,7 @@ mod backfills;
 mod claims;
 mod errors;
 mod outages;
+mod reports;
 mod series;
 mod steps;
 mod stopped;

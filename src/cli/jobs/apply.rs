@@ -1,5 +1,6 @@
-//! `jobs apply`: the jobs of the service become those of a file. What differs is said, and with
-//! `--dry-run` nothing else is done. Jobs that are not in the file stay as they are.
+//! `jobs apply`: the jobs of the service become those of a file. What differs is said as it is
+//! changed, and with `--dry-run` nothing else is done. Jobs that are not in the file stay as they
+//! are.
 
 use super::{JobsFile, job::Job};
 use crate::cli::{connect::Server, error::CliError, json, output};
@@ -34,19 +35,46 @@ impl Apply {
         let client = server.client().await?;
         let mut changes = Vec::new();
         for job in &jobs {
-            changes.push(apply(&client, job, self.dry_run).await?);
+            match apply(&client, job, self.dry_run).await {
+                Ok(change) => {
+                    if !output::is_json() {
+                        output::line(change.text(self.dry_run));
+                    }
+                    changes.push(change);
+                }
+                Err(error) => {
+                    self.say_all(&changes);
+                    output::note(self.stopped(&changes, jobs.len()));
+                    return Err(error);
+                }
+            }
         }
-        let document = json!({
-            "file": self.file.path.display().to_string(),
-            "dry_run": self.dry_run,
-            "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
-        });
-        let lines: Vec<String> = changes
-            .iter()
-            .map(|change| change.text(self.dry_run))
-            .collect();
-        output::document(document, lines.join("\n"));
+        self.say_all(&changes);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// For programs; people were told of each change when it was made.
+    fn say_all(&self, changes: &[Change]) {
+        if output::is_json() {
+            let document = json!({
+                "file": self.file.path.display().to_string(),
+                "dry_run": self.dry_run,
+                "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
+            });
+            output::line(document.to_string());
+        }
+    }
+
+    /// What is behind the command when it stops: the error says at which job.
+    fn stopped(&self, changes: &[Change], all: usize) -> String {
+        let done = changes.len();
+        match self.dry_run {
+            true => format!("{done} of {all} jobs were compared"),
+            false => format!(
+                "{done} of {all} jobs are as in the file, and the others are as they were: apply it \
+                 again"
+            ),
+        }
     }
 }
 

@@ -155,7 +155,9 @@ fn has_space(open: &Output, bytes: usize) -> bool {
         + records.completions.len()
         + records.attempts.len()
         + records.resources.claims.len()
+        + records.jobs.jobs.len()
         + records.jobs.runs.len()
+        + records.jobs.claims.len()
         + open.actions.len()
         < BATCH_RECORDS
         && bytes < BATCH_BYTES
@@ -170,11 +172,83 @@ mod tests {
             fixture::{NOW, asks, call, opens, owner, starts},
         },
         core::{
-            Attempt, BatchNo, Command, Completion, Packed, Report, Run, Seq, Spec, Submit,
-            TaskOptions, Verb, Work,
+            Attempt, BatchNo, Caller, Command, Completion, JobSettings, JobVerb, Misfire,
+            Namespace, NewJob, Overlap, Packed, Report, Run, Seq, Spec, Submit, TaskOptions, Verb,
+            Work,
+            schedule::{RuleText, ScheduleText},
         },
         journal::Commit,
     };
+
+    #[test]
+    fn jobs_with_large_steps_are_spread_over_batches() {
+        let job = large_job();
+        let creates = (0..40).map(|no| {
+            let name = format!("job {no}").into();
+            let verb = JobVerb::Create {
+                name,
+                job: job.clone(),
+            };
+            let caller = Caller {
+                namespace: Namespace::default_namespace(),
+                name: "test".into(),
+            };
+            asks(no, Command::Job { caller, verb })
+        });
+        let effects = owner().step(NOW, creates.collect::<Vec<_>>());
+        let appended = effects.iter().find_map(|effect| match effect {
+            Effect::Append(batch, _) => Some(batch.records.jobs.jobs.len()),
+            _ => None,
+        });
+        assert_eq!(appended, Some(16), "as many as make 16 MiB");
+    }
+
+    /// Two texts of half a MiB each.
+    fn large_job() -> Arc<NewJob> {
+        let text = vec![b'a'; 1 << 19];
+        let settings = JobSettings {
+            schedule: ScheduleText {
+                rule: RuleText::Cron("@daily".into()),
+                time_zone: "UTC".into(),
+                dst_gap: None,
+                dst_fold: None,
+                jitter: Duration::ZERO,
+                start: String::new(),
+                end: String::new(),
+                exclude: Vec::new(),
+            },
+            overlap: Overlap::Skip,
+            misfire: Misfire::Skip,
+            rerun: None,
+            max_runtime: None,
+            pause_after_failures: None,
+            scheduler: Arc::default(),
+            claimed: false,
+        };
+        let tasks = Arc::new(Submit {
+            runs: vec![waiting(1)],
+            bodies: Packed::new([&*text]),
+            ..Submit::none()
+        });
+        Arc::new(NewJob {
+            settings: Arc::new(settings),
+            steps: tasks.clone(),
+            on_failure: tasks,
+        })
+    }
+
+    fn waiting(count: u32) -> Run {
+        let spec = Spec {
+            work: target(),
+            options: TaskOptions::default(),
+            trace: None,
+        };
+        Run {
+            count,
+            order: None,
+            spec: Arc::new(spec),
+        }
+    }
 
     fn durable(no: i64) -> Event {
         Event::Commit(BatchNo(no), Commit::Durable)
@@ -195,22 +269,10 @@ mod tests {
             window: 4,
         };
         machine.step(NOW, [opens(1), Event::internal(slots)]);
-        let spec = Spec {
-            work: target(),
-            options: TaskOptions::default(),
-            trace: None,
-        };
-        let run = Run {
-            count: 3,
-            order: None,
-            spec: Arc::new(spec),
-        };
         let submit = Submit {
-            request: None,
-            runs: vec![run],
+            runs: vec![waiting(3)],
             bodies: Packed::new([b"a".as_slice(); 3]),
-            params: Packed::default(),
-            retries: None,
+            ..Submit::none()
         };
         let submits = asks(2, call(1, Verb::Submit(Arc::new(submit))));
         machine.step(NOW, [durable(1), submits]);

@@ -1,7 +1,7 @@
 //! Commands on their way through the loop: their weight, which of them outlive a core, and how they
 //! are isolated when Postgres rejects their batch.
 
-use crate::core::{Command, Completion, Ticket, Verb};
+use crate::core::{Command, JobVerb, Ticket, Verb};
 
 /// A command, and who waits for its reply.
 #[derive(Clone, Debug)]
@@ -16,16 +16,18 @@ const TASK_BYTES: usize = 64;
 
 /// Weight of a command in its batch.
 pub(super) fn bytes(command: &Command) -> usize {
-    match command {
+    let tasks = match command {
         Command::Call {
             verb: Verb::Submit(submit),
             ..
-        } => {
-            submit.bodies.bytes.len() + submit.params.bytes.len() + submit.bodies.len() * TASK_BYTES
-        }
-        Command::Completed(completions) => completions.iter().map(Completion::bytes).sum(),
+        } => submit.bodies.len(),
+        Command::Job {
+            verb: JobVerb::Create { job, .. } | JobVerb::Update { job, .. },
+            ..
+        } => job.steps.bodies.len() + job.on_failure.bodies.len(),
         _ => 0,
-    }
+    };
+    command.bytes() + tasks * TASK_BYTES
 }
 
 /// Whether a command outlives the core: its sender does not repeat it.

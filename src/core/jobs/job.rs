@@ -50,8 +50,8 @@ impl Job {
         )
     }
 
-    /// Until when its due times have had their fates: now, or, when the clock was set back, the last
-    /// one before that which comes next.
+    /// Until when its due times have had their fates: now, or, when the clock was set back, the
+    /// last one before that which comes next.
     pub(super) fn decided_until(&self, now: Time) -> Time {
         let (Some(next), Some(schedule)) = (self.state.next_due, &self.schedule) else {
             return now;

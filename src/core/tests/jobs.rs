@@ -14,6 +14,7 @@ mod overlap;
 mod repeated;
 mod room;
 mod time_zones;
+mod weights;
 
 use super::world::{Task, World, order, submission};
 use crate::core::{

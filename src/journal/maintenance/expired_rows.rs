@@ -1,5 +1,5 @@
-//! Deletes rows that no partition takes with it: schedulers, claims and runs of jobs that ended
-//! long ago, and runs of servers.
+//! Deletes rows that no partition takes with it: schedulers and claims that ended long ago, and
+//! runs of servers.
 //!
 //! Rows are deleted in slices, so that no statement lasts long.
 
@@ -11,11 +11,11 @@ use crate::{
 use uuid::Uuid;
 
 /// Rows looked at by one statement.
-const SLICE_ROWS: i64 = 1_000;
+pub(super) const SLICE_ROWS: i64 = 1_000;
 /// Rows of claims looked at by one statement, three of each at most.
 const CLAIM_ROWS: i64 = 5_000;
 /// Slices of one round; the rest waits for the next round.
-const MAX_SLICES: u32 = 1_000;
+pub(super) const MAX_SLICES: u32 = 1_000;
 
 impl Maintenance {
     /// What ended before this time is past its retention, whatever clock recorded it.
@@ -173,87 +173,6 @@ impl Maintenance {
             match last.filter(|_| goes_on == Some(true)) {
                 Some(last) => above = last - 1,
                 None => break,
-            }
-        }
-        connection.close().await?;
-        Ok(dropped)
-    }
-
-    /// Deletes due times of jobs whose fate was known before the retention began. Returns how many.
-    /// Backfilled ones from before their job stay as long as that: only their rows say that they
-    /// have had a run.
-    pub async fn drop_old_job_runs(&self, calendar: &Calendar) -> Result<u64, JournalError> {
-        let retained = calendar.begin_of_retained(self.retention_days);
-        let mut connection = self.connect().await?;
-        let mut dropped = 0;
-        for _ in 0..MAX_SLICES {
-            let slice = sqlx::query(
-                "-- drop_old_job_runs
-                 with old as materialized (
-                     select r.job_no, r.due_at
-                     from job_run r
-                     where r.shard = $1
-                         and r.state > 3
-                         and r.ended_at < $2
-                         and not (
-                             r.cause = 4
-                             and exists (
-                                 select from job j
-                                 where j.shard = r.shard
-                                     and j.job_no = r.job_no
-                                     and j.created_at > r.due_at
-                                     and not j.deleted
-                             )
-                         )
-                     limit $3
-                 )
-                 delete from job_run r
-                 using old
-                 where r.shard = $1 and r.job_no = old.job_no and r.due_at = old.due_at",
-            )
-            .bind(self.shard.0)
-            .bind(Stamp(retained))
-            .bind(SLICE_ROWS)
-            .execute(&mut connection)
-            .await?
-            .rows_affected();
-            dropped += slice;
-            if slice < SLICE_ROWS as u64 {
-                break;
-            }
-        }
-        connection.close().await?;
-        Ok(dropped)
-    }
-
-    /// Deletes claims of runs that ended before the retention began. Returns how many.
-    pub async fn drop_old_run_claims(&self, calendar: &Calendar) -> Result<u64, JournalError> {
-        let retained = calendar.begin_of_retained(self.retention_days);
-        let mut connection = self.connect().await?;
-        let mut dropped = 0;
-        for _ in 0..MAX_SLICES {
-            let slice = sqlx::query(
-                "-- drop_old_run_claims
-                 with old as materialized (
-                     select c.job_no, c.due_at, c.token
-                     from job_claim c
-                     where c.shard = $1 and c.ended_at < $2
-                     limit $3
-                 )
-                 delete from job_claim c
-                 using old
-                 where c.shard = $1 and c.job_no = old.job_no and c.due_at = old.due_at
-                     and c.token = old.token",
-            )
-            .bind(self.shard.0)
-            .bind(Stamp(retained))
-            .bind(SLICE_ROWS)
-            .execute(&mut connection)
-            .await?
-            .rows_affected();
-            dropped += slice;
-            if slice < SLICE_ROWS as u64 {
-                break;
             }
         }
         connection.close().await?;

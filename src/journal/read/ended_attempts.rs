@@ -236,9 +236,16 @@ impl Reader {
     ) -> Result<HashMap<Seq, (Time, Arc<Spec>)>, JournalError> {
         let seqs: Vec<Seq> = ends.iter().map(|end| end.seq).collect();
         let rows = self.submissions_of(handle, &seqs).await?;
-        let tasks = tasks_in(&rows, &seqs)?;
+        let read = |row| tasks_in(std::slice::from_ref(row), &seqs);
+        let tasks = rows.iter().filter_map(|row| {
+            let tasks = read(row);
+            let noted = tasks.inspect_err(|error| {
+                tracing::warn!(%error, %handle, "a row is left out of a forecast");
+            });
+            noted.ok()
+        });
         Ok(tasks
-            .into_iter()
+            .flatten()
             .map(|task| (task.seq, (task.submitted_at, task.spec)))
             .collect())
     }

@@ -152,41 +152,13 @@ async fn agent(
     Ok(agent.map_or_else(AgentImage::default, |row| row.agent()))
 }
 
-/// What can be read. A row that makes no sense keeps nothing else from being recovered.
-fn whole<T>(read: Result<T, JournalError>) -> Option<T> {
+/// What can be read. A row that makes no sense keeps nothing else from being read.
+pub(super) fn whole<T>(read: Result<T, JournalError>) -> Option<T> {
     read.inspect_err(|error| tracing::error!(%error, "a row about jobs is set aside"))
         .ok()
 }
 
 impl Reader {
-    /// Jobs of a namespace by name, those after `after`, at most so many.
-    pub async fn jobs(
-        &self,
-        namespace: &Namespace,
-        after: &str,
-        limit: i64,
-    ) -> Result<Vec<(JobImage, JobState)>, JournalError> {
-        let rows: Vec<JobRow> = sqlx::query_as(
-            "-- jobs
-             select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
-                 j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                 s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-                 s.paused
-             from job j
-             left join job_state s on s.shard = j.shard and s.job_no = j.job_no
-             where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted
-             order by j.name
-             limit $4",
-        )
-        .bind(self.shard.0)
-        .bind(namespace.0.as_bytes())
-        .bind(after.as_bytes())
-        .bind(limit)
-        .fetch_all(&self.pool)
-        .await?;
-        rows.into_iter().map(JobRow::job).collect()
-    }
-
     /// The job of this name; `None`: there is none.
     pub async fn job(
         &self,
@@ -218,7 +190,17 @@ impl Reader {
         before: Time,
         limit: i64,
     ) -> Result<Vec<RunImage>, JournalError> {
-        let rows: Vec<RunRow> = sqlx::query_as(
+        let rows = self.run_rows(job, before, limit).await?;
+        rows.into_iter().map(RunRow::run).collect()
+    }
+
+    pub(super) async fn run_rows(
+        &self,
+        job: JobNo,
+        before: Time,
+        limit: i64,
+    ) -> Result<Vec<RunRow>, JournalError> {
+        let rows = sqlx::query_as(
             "-- job_runs
              select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason,
                  r.detail, r.by, r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt,
@@ -234,8 +216,9 @@ impl Reader {
         .bind(limit)
         .fetch_all(&self.pool)
         .await?;
-        rows.into_iter().map(RunRow::run).collect()
+        Ok(rows)
     }
+
     /// Claims of a run, oldest first.
     pub async fn run_claims(&self, run: RunKey) -> Result<Vec<RunClaim>, JournalError> {
         let rows: Vec<RunClaimRow> = sqlx::query_as(

@@ -2,7 +2,8 @@
 
 use crate::core::{
     AgentImage, Handle, JobImage, JobKey, JobNo, JobState, LateReport, Namespace, RunCause,
-    RunClaim, RunClaimEnd, RunClaimOutcome, RunImage, RunKey, RunReason, RunState, RunToken, Time,
+    RunClaim, RunClaimEnd, RunClaimOutcome, RunImage, RunKey, RunReason, RunState, RunToken,
+    Submit, Time,
 };
 use crate::journal::{
     JournalError,
@@ -160,33 +161,51 @@ from_row!(AgentRow {
 
 impl JobRow {
     /// The job.
-    pub(crate) fn job(self) -> Result<(JobImage, JobState), JournalError> {
-        let name = text(&self.name);
-        let wrong = |what: String| JournalError::corrupt(format!("job {name}: {what}"));
+    pub(crate) fn job(mut self) -> Result<(JobImage, JobState), JournalError> {
+        let (bodies, params) = (
+            std::mem::take(&mut self.bodies),
+            std::mem::take(&mut self.params),
+        );
+        let tasks = steps_text(&self.steps).and_then(|steps| steps.tasks(bodies, params));
+        let tasks = tasks.map_err(|what| self.wrong(what))?;
+        self.with(tasks)
+    }
+
+    /// The job without its tasks, which were not read.
+    pub(crate) fn outline(self) -> Result<(JobImage, JobState), JournalError> {
+        self.with([Submit::none(), Submit::none()])
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> String {
+        text(&self.name).to_string()
+    }
+
+    fn wrong(&self, what: impl std::fmt::Display) -> JournalError {
+        JournalError::corrupt(format!("job {}: {what}", text(&self.name)))
+    }
+
+    fn with(self, tasks: [Submit; 2]) -> Result<(JobImage, JobState), JournalError> {
         let settings = serde_json::from_slice(&self.settings);
-        let steps: Result<StepsText, _> = serde_json::from_slice(&self.steps);
-        let steps = steps.map_err(|error| wrong(error.to_string()))?;
+        let settings = settings.map_err(|error| self.wrong(error))?;
         let paused = self.paused.as_deref().map(serde_json::from_slice);
         let state = JobState {
-            next_due: self.next_due.map(|due| due.0),
+            next_due: self.next_due.as_ref().map(|due| due.0),
             time_zones: self.time_zones.as_deref().map(text).unwrap_or_default(),
-            last_unscheduled: self.last_unscheduled.map_or(Time(0), |at| at.0),
+            last_unscheduled: self.last_unscheduled.as_ref().map_or(Time(0), |at| at.0),
             last_token: RunToken(self.last_token.unwrap_or(0)),
             failures: self.failures.unwrap_or(0).max(0) as u32,
-            paused: paused
-                .transpose()
-                .map_err(|error| wrong(error.to_string()))?,
+            paused: paused.transpose().map_err(|error| self.wrong(error))?,
         };
-        let tasks = steps.tasks(self.bodies, self.params).map_err(wrong)?;
         let [steps, on_failure] = tasks.map(Arc::new);
         let image = JobImage {
             no: JobNo(self.job_no),
             key: JobKey {
                 namespace: Namespace(text(&self.namespace)),
-                name: name.clone(),
+                name: text(&self.name),
             },
             version: self.version,
-            settings: Arc::new(settings.map_err(|error| wrong(error.to_string()))?),
+            settings: Arc::new(settings),
             steps,
             on_failure,
             created_at: self.created_at.0,
@@ -199,6 +218,11 @@ impl JobRow {
 }
 
 impl RunRow {
+    /// Its due time, or the first of its range.
+    pub(crate) fn due(&self) -> Time {
+        self.due_at.0
+    }
+
     /// The run.
     pub(crate) fn run(self) -> Result<RunImage, JournalError> {
         let of = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(text).unwrap_or_default();
@@ -281,6 +305,16 @@ impl AgentRow {
             reason: text(&self.reason),
         }
     }
+}
+
+/// The tasks of a claimed job without their texts.
+pub(crate) fn task_outlines(steps: &[u8]) -> Result<Submit, JournalError> {
+    let steps = steps_text(steps).map_err(JournalError::corrupt)?;
+    Ok(steps.outline())
+}
+
+fn steps_text(steps: &[u8]) -> Result<StepsText, String> {
+    serde_json::from_slice(steps).map_err(|error| error.to_string())
 }
 
 fn text(bytes: &[u8]) -> Arc<str> {

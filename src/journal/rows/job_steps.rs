@@ -50,6 +50,14 @@ impl StepsText {
         }
     }
 
+    /// The tasks of a run without their texts.
+    pub(super) fn outline(self) -> Submit {
+        Submit {
+            runs: self.runs.into_iter().map(RunText::run).collect(),
+            ..Submit::none()
+        }
+    }
+
     /// The tasks of a run, and those that follow a failure; or what is wrong with them.
     pub(super) fn tasks(self, bodies: Vec<u8>, params: Vec<u8>) -> Result<[Submit; 2], String> {
         let fits = |ends: &[u32], bytes: &[u8]| {

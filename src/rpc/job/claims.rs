@@ -43,8 +43,8 @@ impl Jobs {
 
     /// The newest due time of a job that has a fate.
     async fn last_run(&self, caller: &Caller, name: &str) -> Result<Option<RunImage>, Status> {
-        let (job, _) = self.stored(caller, name).await?;
-        let read = self.reader.job_runs(job.no, Time::NEVER, 1).await;
+        let job = self.numbered(caller, name).await?;
+        let read = self.reader.job_runs(job, Time::NEVER, 1).await;
         Ok(read.map_err(errors::journal)?.pop())
     }
 
@@ -81,8 +81,8 @@ impl Jobs {
                 Err(CallError::Rejected(Reject::Job(JobReject::NoClaim(since))))
                     if readings < READINGS =>
                 {
-                    let (job, _) = self.stored(&caller, &name).await?;
-                    let key = RunKey { job: job.no, due };
+                    let job = self.numbered(&caller, &name).await?;
+                    let key = RunKey { job, due };
                     known = Some(Box::new(self.known(key, report.token, since).await?));
                     readings += 1;
                 }

@@ -1,7 +1,9 @@
 //! ForecastScheduler: the core hands out a copy, the journal says how long tasks have lasted, and
-//! the rules are run forward on a thread of their own, a few forecasts at a time.
+//! the rules are run forward on a thread of their own, a few forecasts at a time and one of each
+//! namespace.
 
 mod asking;
+mod turns;
 
 use super::Schedulers;
 use crate::{
@@ -13,19 +15,22 @@ use crate::{
 };
 use asking::Asking;
 use rallypoint_client::api;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::{task::spawn_blocking, time::timeout};
 use tonic::Status;
+use turns::Turns;
 
-/// Forecasts at a time: each keeps a processor busy.
-const AT_A_TIME: usize = 2;
 /// How long a call may wait for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Statements of unfinished tasks that are looked at.
 const STATEMENTS: i64 = 600;
 
 /// Whose turn it is, in this process.
-static TURNS: Semaphore = Semaphore::const_new(AT_A_TIME);
+static TURNS: LazyLock<Turns> = LazyLock::new(Turns::default);
 
 impl Schedulers {
     pub(super) async fn forecast(
@@ -53,7 +58,8 @@ impl Schedulers {
         caller: Caller,
         asked: validate::Forecast,
     ) -> Result<Option<api::ForecastSchedulerResponse>, Status> {
-        let Ok(Ok(turn)) = timeout(TURN_TIMEOUT, TURNS.acquire()).await else {
+        let turn = TURNS.of(&caller.namespace);
+        let Ok(Some(turn)) = timeout(TURN_TIMEOUT, turn).await else {
             return Ok(None);
         };
         let Some(snapshot) = self.snapshot(caller, &asked).await? else {

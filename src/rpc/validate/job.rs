@@ -21,7 +21,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 
 const TEXT_BYTES: usize = 1_000;
 const PAGE_SIZES: RangeInclusive<i32> = 0..=1_000;
-const DEFAULT_PAGE_SIZE: i64 = 100;
+const DEFAULT_PAGE_SIZE: usize = 100;
 const DEFAULT_COUNT: usize = 10;
 
 /// A validated CreateJobRequest.
@@ -74,7 +74,7 @@ pub(crate) fn run(request: &api::RunJobRequest) -> Result<JobVerb, Violations> {
 pub(crate) fn pause(request: &api::PauseJobRequest) -> Result<JobVerb, Violations> {
     let mut v = Violations::default();
     let name = name(&mut v, &request.name);
-    let reason = text(&mut v, "reason", &request.reason);
+    let reason = text(&request.reason);
     v.into_result(JobVerb::Pause { name, reason })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn stop_agent(request: &api::StopAgentRequest) -> Result<StopAgent, V
         api::StopMode::Unspecified | api::StopMode::Drain => StopMode::Drain,
         api::StopMode::CancelRunning => StopMode::CancelRunning,
     };
-    let reason = text(&mut v, "reason", &request.reason);
+    let reason = text(&request.reason);
     v.into_result(StopAgent {
         mode,
         reason,
@@ -137,7 +137,7 @@ pub(crate) fn run_of(
 /// The job to list runs of, how many, and only those before.
 pub(crate) fn list_runs(
     request: &api::ListRunsRequest,
-) -> Result<(Arc<str>, i64, Time), Violations> {
+) -> Result<(Arc<str>, usize, Time), Violations> {
     let mut v = Violations::default();
     let name = name(&mut v, &request.name);
     let size = page_size(&mut v, request.page_size);
@@ -153,7 +153,7 @@ pub(crate) fn list_runs(
 }
 
 /// How many jobs, and only those after this name.
-pub(crate) fn list_jobs(request: &api::ListJobsRequest) -> Result<(i64, &str), Violations> {
+pub(crate) fn list_jobs(request: &api::ListJobsRequest) -> Result<(usize, &str), Violations> {
     let mut v = Violations::default();
     let size = page_size(&mut v, request.page_size);
     if request.page_token.len() > *NAME_BYTES.end() {
@@ -203,11 +203,11 @@ fn name(v: &mut Violations, text: &str) -> Arc<str> {
     text.into()
 }
 
-fn text(v: &mut Violations, field: &'static str, text: &str) -> Arc<str> {
-    if text.len() > TEXT_BYTES || text.contains('\0') {
-        let what = format!("at most {TEXT_BYTES} bytes, without NUL");
-        v.add(Path::Root.field(field), Reason::TextOutOfRange, what);
-    }
+/// What a caller says for people. It is cut: a call that reports what has happened already must not
+/// fail because of it.
+fn text(text: &str) -> Arc<str> {
+    let mut text = text.replace('\0', "\u{fffd}");
+    text.truncate(text.floor_char_boundary(TEXT_BYTES));
     text.into()
 }
 
@@ -224,13 +224,13 @@ fn etag(v: &mut Violations, text: &str) -> Option<i64> {
     version
 }
 
-fn page_size(v: &mut Violations, size: i32) -> i64 {
+fn page_size(v: &mut Violations, size: i32) -> usize {
     if !PAGE_SIZES.contains(&size) {
         let path = Path::Root.field("page_size");
         v.add(path, Reason::PageSizeOutOfRange, "must be 1 to 1000");
     }
     match size {
         0 => DEFAULT_PAGE_SIZE,
-        size => size.into(),
+        size => size.max(0) as usize,
     }
 }

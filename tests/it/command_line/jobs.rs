@@ -73,6 +73,37 @@ fn a_file_that_makes_no_sense_is_refused_with_every_fault() {
 }
 
 #[test]
+fn what_was_applied_before_a_job_failed_is_said() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = |name: &str, more: &str| {
+        format!(
+            "[jobs.{name}]\nschedule.cron = \"@daily\"\n\
+             steps = [{{ statement = \"select 1\"{more} }}]\n"
+        )
+    };
+    let elsewhere = job("c", ", target = \"nowhere\"");
+    let jobs = job("a", "") + &job("b", "") + &elsewhere + &job("d", "");
+    let file = folder.path().join("jobs.toml");
+    fs::write(&file, jobs).expect("written");
+    let file = file.display().to_string();
+    let applied = server.run(&["jobs", "apply", "-f", &file]);
+    let (printed, said) = (text(&applied.stdout), text(&applied.stderr));
+    assert_ne!(code(&applied), 0, "{said}");
+    assert_eq!(printed, "a: created\nb: created\n");
+    assert!(
+        said.contains("2 of 4 jobs are as in the file") && said.contains("cannot apply job c"),
+        "{said}"
+    );
+    let again = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
+    let printed = text(&again.stdout);
+    assert!(
+        printed.contains("unchanged") && printed.lines().count() == 1,
+        "{printed}"
+    );
+}
+
+#[test]
 fn the_log_of_a_job_shows_its_tasks_and_says_how_long_its_runs_may_take() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");

@@ -94,3 +94,53 @@ async fn a_due_time_of_a_long_pause_is_found_though_somebody_asked_for_a_run_in_
     let refused = client.get_run(request(181)).await.expect_err("behind it");
     assert_eq!(reason(&refused), "RUN_NOT_FOUND");
 }
+
+#[tokio::test]
+async fn a_due_time_without_a_run_is_not_found_however_many_runs_were_asked_for() {
+    let server = Server::start().await;
+    let client = &server.client;
+    create(client, "busy", job(86_400, [sql("select 1").order(1)])).await;
+    let mut journal = connect(&server.journal).await;
+    let rows = "insert into job_run (shard, job_no, due_at, due_count, cause, state,
+                    catches_up, attempt, failed, cancelled, ended_at)
+                select shard, job_no, '2026-01-01Z'::timestamptz + no * interval '1 second', 1, 2,
+                    4, false, 1, 0, 0, now()
+                from job, generate_series(1, 25000) no";
+    let written = sqlx::raw_sql(rows).execute(&mut journal).await;
+    written.expect("written");
+    // Half a second behind the last one, and the first one.
+    let due = |seconds: i64, nanos: i32| GetRunRequest {
+        name: "busy".into(),
+        due: Some(prost_types::Timestamp {
+            seconds: 1_767_225_600 + seconds,
+            nanos,
+        }),
+    };
+    let refused = client.get_run(due(25_000, 500_000_000)).await;
+    assert_eq!(reason(&refused.expect_err("none")), "RUN_NOT_FOUND");
+    assert!(client.get_run(due(1, 0)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_run_from_an_order_on_leaves_out_the_steps_before() {
+    let server = Server::start().await;
+    let client = &server.client;
+    let mut target = connect(&server.app).await;
+    let seen = target.execute("create table seen (step int8)").await;
+    seen.expect("created");
+    let step = |order: i64| sql(format!("insert into seen values ({order})")).order(order);
+    create(client, "night", job(86_400, [1, 2, 3].map(step))).await;
+    let request = RunJobRequest {
+        name: "night".into(),
+        from_order: Some(2),
+        ..RunJobRequest::default()
+    };
+    client.run_job(request).await.expect("it starts");
+    let ended = |runs: &[JobRun]| count(runs, RunState::Succeeded) == 1;
+    runs_until(client, "night", ended).await;
+    let steps: Vec<i64> = sqlx::query_scalar("select step from seen order by step")
+        .fetch_all(&mut target)
+        .await
+        .expect("read");
+    assert_eq!(steps, [2, 3]);
+}

@@ -193,7 +193,7 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
         .jobs(&written.key.namespace, "", 9)
         .await
         .expect("read");
-    assert_eq!(all.len(), 1);
+    assert_eq!(all.items.len(), 1);
     let over = ended(&jobs);
     let mut deleted = jobs.clone();
     deleted.jobs = over.jobs.clone();
@@ -262,4 +262,113 @@ async fn of_old_runs_those_of_backfills_from_before_their_job_stay() {
     let left = reader.job_runs(JobNo(3), Time::NEVER, 9).await;
     let left: Vec<Time> = left.expect("read").iter().map(|run| run.key.due).collect();
     assert_eq!(left, [at - hour]);
+}
+
+#[tokio::test]
+async fn a_list_of_jobs_leaves_out_tasks_and_a_row_that_cannot_be_read() {
+    let mut owned = Owned::new().await;
+    for no in 1..=4 {
+        let mut jobs = of_job(no, owned.now);
+        for job in jobs.jobs.values_mut().filter(|job| job.no == JobNo(4)) {
+            job.settings = Arc::new(JobSettings {
+                claimed: true,
+                ..settings()
+            });
+        }
+        owned
+            .write(Records {
+                jobs,
+                ..Records::default()
+            })
+            .await;
+    }
+    // The second one cannot be read; of the third one its texts are wrong, which nobody lists.
+    let mut connection = owned.psql().await;
+    let spoil = "update job set settings = '?' where job_no = 2;
+                 update job set bodies = '?' where job_no = 3;
+                 update job_run set state = 99 where job_no = 4";
+    let spoilt = sqlx::raw_sql(spoil).execute(&mut connection).await;
+    spoilt.expect("written");
+    let reader = owned.journal.reader();
+    let namespace = Namespace::default_namespace();
+    let first = reader.jobs(&namespace, "", 2).await.expect("read");
+    assert_eq!(first.next.as_deref(), Some("job 2"));
+    assert_eq!(first.items.len(), 1);
+    assert!(first.items[0].0.steps.runs.is_empty());
+    let rest = reader.jobs(&namespace, "job 2", 2).await.expect("read");
+    let names: Vec<&str> = rest.items.iter().map(|(job, _)| &*job.key.name).collect();
+    assert_eq!((names, rest.next), (vec!["job 3", "job 4"], None));
+    let target = &rest.items[1].0.steps.runs[0].spec.work;
+    assert_eq!(*target, sql().work, "of a claimed job");
+    let runs = reader.run_page(JobNo(4), Time::NEVER, 9).await;
+    assert!(runs.expect("read").items.is_empty());
+}
+
+/// Jobs that have been deleted long ago, and have neither runs nor claims.
+async fn deleted_long_ago(owned: &mut Owned, numbers: &[i64], token: i64) {
+    let at = owned.now - Duration::from_secs(40 * 86_400);
+    for no in numbers {
+        let mut jobs = of_job(*no, at);
+        jobs.jobs.values_mut().for_each(|job| job.deleted = true);
+        for state in jobs.states.values_mut() {
+            state.last_token = RunToken(token);
+        }
+        jobs.runs.clear();
+        jobs.claims.clear();
+        owned
+            .write(Records {
+                jobs,
+                ..Records::default()
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_job_goes_after_its_runs_and_no_number_is_given_twice() {
+    let mut owned = at_work_ago(40).await;
+    deleted_long_ago(&mut owned, &[1, 2], 3).await;
+    deleted_long_ago(&mut owned, &[3], 9).await;
+    deleted_long_ago(&mut owned, &[5], 2).await;
+    // One whose run is still within the retention, and one that is there.
+    let at = owned.now;
+    for (no, deleted) in [(4, true), (6, false), (7, true)] {
+        let mut jobs = of_job(no, at - Duration::from_secs(40 * 86_400));
+        jobs.jobs.values_mut().for_each(|job| job.deleted = deleted);
+        let mut over = ended(&jobs);
+        over.jobs = jobs.jobs;
+        let runs = over.runs.values_mut();
+        runs.for_each(|run| run.ended_at = Some(at));
+        if no == 7 {
+            over.runs.clear();
+            over.claims.clear();
+        }
+        owned
+            .write(Records {
+                jobs: over,
+                ..Records::default()
+            })
+            .await;
+    }
+    let before = recovered(&owned).await;
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(owned.now, None).await.expect("it lives");
+    let dropped = maintenance.drop_deleted_jobs(&calendar).await;
+    assert_eq!(dropped.expect("it can"), 3, "1, 2 and 5");
+    let mut connection = owned.psql().await;
+    for table in ["job", "job_state"] {
+        let left = format!("select job_no from {table} order by job_no");
+        let left: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(left))
+            .fetch_all(&mut connection)
+            .await
+            .expect("read");
+        assert_eq!(
+            left,
+            [3, 4, 6, 7],
+            "the last token, a run, it is there, the last number"
+        );
+    }
+    let after = recovered(&owned).await;
+    assert_eq!((after.last, after.last_token), (JobNo(7), RunToken(9)));
+    assert_eq!(before.last_token, after.last_token);
 }

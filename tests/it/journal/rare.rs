@@ -45,6 +45,12 @@ async fn one_in_thousands() -> (Owned, Handle) {
             })
             .await;
     }
+    let runs = "
+        insert into job_run (shard, job_no, due_at, due_count, cause, state, catches_up, attempt,
+            failed, cancelled)
+        select 0, 1, '2026-01-01Z'::timestamptz + n * interval '1 second', 1, 1, 4, false, 1, 0, 0
+        from generate_series(1, 3000) n";
+    owned.psql().await.execute(runs).await.unwrap();
     (owned, target)
 }
 
@@ -97,6 +103,7 @@ async fn what_is_rare_is_found_by_an_index() {
         format!("0, 'default', {from}, {below}, 101, '{{3}}'"),
         format!("0, '{{{of}}}', '{{10}}', 100"),
         format!("0, '{{{of},{of}}}', '{{10,2000}}', 1000, 8192"),
+        "0, 1, '2026-01-01 00:30:00.5Z'".to_owned(),
     ];
     assert_eq!(indexed_statements().len(), arguments.len());
     for (statement, arguments) in indexed_statements().into_iter().zip(arguments) {

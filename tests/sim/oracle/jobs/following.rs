@@ -1,13 +1,14 @@
 //! What follows failures: one scheduler for each run that came to nothing, one for all due times of
 //! a job that are missed together, one for a claim that is completed late; and no other.
 
-use super::*;
-use rallypoint::core::Settings;
+use super::{effects::knowing, *};
+use rallypoint::core::{Open, ReleaseMode, Settings, Submit, Verb};
 
 const LABEL: &str = "on_failure";
 
 /// What became of runs with a batch for which tasks follow, if their job has any.
-/// Due times of a job that are missed together are one failure: at the same moment, by its schedule.
+/// Due times of a job that are missed together are one failure: at the same moment, by its
+/// schedule.
 /// Each of what it was to run after another job, or was offered and not claimed, is one of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {

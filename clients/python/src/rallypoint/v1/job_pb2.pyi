@@ -156,7 +156,10 @@ class _MisfireEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Misfire.Value
     MISFIRE_RUN_ONCE: _Misfire.ValueType  # 2
     """The newest one has a run, which stands for all."""
     MISFIRE_CATCH_UP: _Misfire.ValueType  # 3
-    """The newest `catch_up_max` of them have a run each, one after the other."""
+    """The newest `catch_up_max` of them have a run each, one after the other,
+    whatever `overlap` says (with ALLOW side by side). No later due time takes
+    their place.
+    """
 
 class Misfire(_Misfire, metaclass=_MisfireEnumTypeWrapper):
     """What becomes of due times that nobody served: no server was there, or the agent
@@ -171,7 +174,10 @@ MISFIRE_SKIP: Misfire.ValueType  # 1
 MISFIRE_RUN_ONCE: Misfire.ValueType  # 2
 """The newest one has a run, which stands for all."""
 MISFIRE_CATCH_UP: Misfire.ValueType  # 3
-"""The newest `catch_up_max` of them have a run each, one after the other."""
+"""The newest `catch_up_max` of them have a run each, one after the other,
+whatever `overlap` says (with ALLOW side by side). No later due time takes
+their place.
+"""
 Global___Misfire: _TypeAlias = Misfire  # noqa: Y015
 
 class _RunCause:
@@ -215,7 +221,9 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     RUN_STATE_UNSPECIFIED: _RunState.ValueType  # 0
     """Not said."""
     RUN_STATE_WAITING: _RunState.ValueType  # 1
-    """Its turn is behind other runs of the job, or it waits for somebody to claim it."""
+    """Its turn is behind other runs of the job, it waits for somebody to claim it, or
+    a limit of its namespace leaves no room for its tasks: `detail` says which.
+    """
     RUN_STATE_RUNNING: _RunState.ValueType  # 2
     """It runs."""
     RUN_STATE_RETRYING: _RunState.ValueType  # 3
@@ -241,7 +249,9 @@ class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper):
 RUN_STATE_UNSPECIFIED: RunState.ValueType  # 0
 """Not said."""
 RUN_STATE_WAITING: RunState.ValueType  # 1
-"""Its turn is behind other runs of the job, or it waits for somebody to claim it."""
+"""Its turn is behind other runs of the job, it waits for somebody to claim it, or
+a limit of its namespace leaves no room for its tasks: `detail` says which.
+"""
 RUN_STATE_RUNNING: RunState.ValueType  # 2
 """It runs."""
 RUN_STATE_RETRYING: RunState.ValueType  # 3
@@ -438,7 +448,9 @@ class JobSettings(_message.Message):
     catch_up_max: _builtins.int
     """With CATCH_UP: how many of the newest have a run. 1 to 1000."""
     pause_after_failures: _builtins.int
-    """Failed runs in a row behind which the job is paused. 0: it goes on."""
+    """Failed runs in a row behind which the job is paused; those of a backfill do
+    not count. 0: it goes on.
+    """
     @_builtins.property
     def schedule(self) -> Global___Schedule:
         """When it is due. Required."""
@@ -1370,7 +1382,7 @@ class PauseJobRequest(_message.Message):
     name: _builtins.str
     """Its name."""
     reason: _builtins.str
-    """Why: up to 1000 bytes."""
+    """Why, for people. What is longer than 1000 bytes is cut."""
     def __init__(
         self,
         *,
@@ -1919,7 +1931,7 @@ class FinishRunRequest(_message.Message):
     failed: _builtins.bool
     """The work is not done."""
     detail: _builtins.str
-    """More about that, for people: up to 1000 bytes."""
+    """More about that, for people. What is longer than 1000 bytes is cut."""
     @_builtins.property
     def due(self) -> _timestamp_pb2.Timestamp:
         """The due time of the run."""
@@ -2089,7 +2101,7 @@ class StopAgentRequest(_message.Message):
     mode: Global___StopMode.ValueType
     """What becomes of runs. Default DRAIN."""
     reason: _builtins.str
-    """Why: up to 1000 bytes."""
+    """Why, for people. What is longer than 1000 bytes is cut."""
     def __init__(
         self,
         *,

@@ -1,0 +1,81 @@
+//! How many bytes a command holds while it waits, so that what waits is bounded: whatever of it a
+//! caller can make large.
+
+use super::{
+    Command, Completion, JobVerb, ResourceVerb, Run, RunImage, Seq, Submit, TaskRange, TaskRef,
+    Time, Verb, Want,
+};
+use std::{collections::BTreeMap, mem::size_of};
+
+impl Command {
+    /// Approximately, and 0 for what is always small.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Command::Call { verb, .. } => verb.bytes(),
+            Command::Resource { verb, .. } => verb.bytes(),
+            Command::Job { verb, .. } => verb.bytes(),
+            Command::Completed(completions) => completions.iter().map(Completion::bytes).sum(),
+            _ => 0,
+        }
+    }
+}
+
+impl Submit {
+    /// Its texts and parameters, and what is remembered of each task.
+    pub fn bytes(&self) -> usize {
+        let ends = self.bodies.ends.len() + self.params.ends.len();
+        self.bodies.bytes.len()
+            + self.params.bytes.len()
+            + ends * size_of::<u32>()
+            + self.runs.len() * size_of::<Run>()
+    }
+}
+
+impl Verb {
+    fn bytes(&self) -> usize {
+        match self {
+            Verb::Submit(submit) => submit.bytes(),
+            Verb::Open(open) => labels(&open.settings.labels),
+            Verb::Update(update) => labels(&update.settings.labels),
+            Verb::Cancel(cancel) => cancel.tasks.len() * size_of::<TaskRange>(),
+            Verb::Locate(tasks) => tasks.len() * size_of::<TaskRef>(),
+            Verb::Snapshot(tasks) => tasks.len() * size_of::<Seq>(),
+            _ => 0,
+        }
+    }
+}
+
+impl ResourceVerb {
+    fn bytes(&self) -> usize {
+        match self {
+            ResourceVerb::Acquire { spec, .. } => {
+                let want = |want: &Want| want.name.len() + size_of::<Want>();
+                spec.wants.iter().map(want).sum::<usize>()
+                    + spec.reason.len()
+                    + labels(&spec.labels)
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl JobVerb {
+    fn bytes(&self) -> usize {
+        match self {
+            JobVerb::Create { job, .. } | JobVerb::Update { job, .. } => {
+                job.steps.bytes() + job.on_failure.bytes() + labels(&job.settings.scheduler.labels)
+            }
+            JobVerb::Backfill { asked, .. } => {
+                asked.due.len() * size_of::<Time>() + asked.ranges.len() * size_of::<RunImage>()
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> usize {
+    labels
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum()
+}
