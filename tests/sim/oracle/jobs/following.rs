@@ -6,7 +6,6 @@ use rallypoint::core::{Open, ReleaseMode, Settings, Submit, Verb};
 
 const LABEL: &str = "on_failure";
 
-/// What became of runs with a batch for which tasks follow, if their job has any.
 /// Due times of a job that are missed together are one failure: at the same moment, by its
 /// schedule.
 /// Each of what it was to run after another job, or was offered and not claimed, is one of its own.
@@ -24,6 +23,7 @@ fn miss(run: &RunImage) -> Miss {
     }
 }
 
+/// What became of runs with a batch for which tasks follow, if their job has any.
 #[derive(Default)]
 pub(super) struct Failures {
     /// With what the label says.
