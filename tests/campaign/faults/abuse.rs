@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// What the server may need for all of it: the room for messages that are being sent (192 MiB), the
-/// windows of some connections (1 MiB each) with a thousand calls on each, and sockets that are
-/// opening. As much again is for what it does for others meanwhile.
-const MAX_MIB: u64 = 400;
+/// windows of some connections (1 MiB each) with a thousand calls on each, answers that nobody
+/// fetches (four connections with a thousand lists of schedulers each), and sockets that are
+/// opening. The rest is for what it does for others meanwhile.
+const MAX_MIB: u64 = 800;
 /// For how long others are timed before.
 const CALM: Duration = Duration::from_secs(2);
 /// Between two calls of them.
