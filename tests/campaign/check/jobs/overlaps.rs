@@ -150,7 +150,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// By one that is newer, and no older one stays.
+    /// By one that is newer, and no older one stays: but for those that catch up.
     fn what_is_replaced_is_older(&self, verdict: &mut Verdict) {
         let is_replaced = |run: &JobRun| run.reason == Some(JobRun::REPLACED);
         for (run, _) in self.runs.iter().filter(|(run, _)| is_replaced(run)) {
@@ -164,7 +164,8 @@ impl<'a> Line<'a> {
             );
             let at = run.ended.unwrap_or(0);
             let is_left = |(one, _): &(&JobRun, i64)| {
-                one.due < run.due && first_start(one).is_some_and(|then| then > at)
+                let began_later = first_start(one).is_some_and(|then| then > at);
+                one.due < run.due && !one.catches_up && began_later
             };
             let older = run.attempt == 0 && self.runs.iter().any(is_left);
             self.expect(
@@ -176,12 +177,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Whoever ran when a later due time had its fate was cancelled, or ended otherwise.
+    /// Whoever ran when a later due time had its fate was cancelled, or ended otherwise: but for
+    /// those that catch up.
     fn what_ran_is_cancelled(&self, verdict: &mut Verdict) {
         if self.overlap != Overlap::CancelRunning {
             return;
         }
-        for (run, _) in &self.runs {
+        for (run, _) in self.runs.iter().filter(|(run, _)| !run.catches_up) {
             let Some((from, until)) = first_start(run).zip(run.ended) else {
                 continue;
             };
