@@ -258,6 +258,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
+        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs NAME` lists those there are"),
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }
