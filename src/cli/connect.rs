@@ -108,7 +108,7 @@ impl Server {
         let found = found
             .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
         found.ok_or_else(|| {
-            CliError::new(format!("no open scheduler has the name {word}"))
+            CliError::new(format!("no scheduler has the name {word}"))
                 .because("HANDLE_NOT_FOUND")
                 .next("check the name: `rallypoint list` shows it, and the handles of all")
         })

@@ -241,7 +241,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
             Some("submit to another scheduler: `rallypoint exec --keep` leaves it open for retries")
         }
         Some("ORDER_CLOSED") => Some(
-            "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end              it with `rallypoint release NAME`, or use a later order",
+            "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end it with `rallypoint release NAME`, or use a later order",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
@@ -258,6 +258,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
+        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs NAME` lists those there are"),
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }

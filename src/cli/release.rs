@@ -54,7 +54,7 @@ impl Release {
             ));
             if blocked > 0 && !answer.already_released {
                 output::line(format!(
-                    "it was halted by failures: {blocked} of them, which waited for                      retries, are cancelled"
+                    "it was halted by failures: {blocked} of them, which waited for retries, are cancelled"
                 ));
             }
         });

@@ -133,7 +133,7 @@ fn claimed_by_another() -> Status {
 
 fn not_for_claims() -> Status {
     let message = "the service does the runs of this job itself: only those of jobs with `claims` \
-                   are claimed";
+                   (in a file, `claimed = true`) are claimed";
     precondition(Reason::JobNotForClaims, &[], "name", message.to_owned())
 }
 
