@@ -104,6 +104,32 @@ impl Jobs {
         }
     }
 
+    /// A run waits again that was about to start, and a later due time came meanwhile: as if that
+    /// had met it in line.
+    pub(super) fn meet_in_line(&mut self, turn: &mut Turn, key: RunKey) {
+        let overlap = self
+            .jobs
+            .get(&key.job)
+            .map(|job| job.image.settings.overlap);
+        let waits = |run: &&RunImage| {
+            run.state == RunState::Waiting && run.key.due > key.due && !run.catches_up
+        };
+        let later = self.ordinary_runs(key.job).find(waits).map(|run| run.key);
+        let run = self.runs.get(&key).filter(|run| !is_caught_up(run));
+        let (Some(later), Some(run)) = (later, run) else {
+            return;
+        };
+        match overlap {
+            Some(Overlap::KeepNewest | Overlap::CancelRunning) => {
+                self.give_up(turn, key, RunState::Skipped, RunReason::Replaced);
+            }
+            Some(Overlap::QueueOne) if !run.catches_up => {
+                self.give_up(turn, later, RunState::Skipped, RunReason::QueueFull);
+            }
+            _ => {}
+        }
+    }
+
     /// Whether a later due time waits for the end of a run, which was being stopped already as that
     /// came: it is not repeated in front of it.
     pub(super) fn gives_way(&self, key: RunKey) -> bool {

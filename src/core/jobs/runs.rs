@@ -92,11 +92,25 @@ impl Jobs {
             _ => RunState::Retrying,
         };
         run.next_attempt_at = (run.attempt > 0).then_some(at);
-        if run.attempt == 0 {
-            self.timers.insert((at, Wake::Turn(key.job)));
-        }
+        let (is_first, reason) = (run.attempt == 0, run.reason.take());
         self.record_run(turn, key);
         self.set_run_timer(key);
+        if is_first {
+            self.timers.insert((at, Wake::Turn(key.job)));
+        }
+        match reason {
+            // Something became of it while it was about to start.
+            Some(RunReason::Replaced) if is_first => {
+                self.give_up(turn, key, RunState::Skipped, RunReason::Replaced);
+            }
+            Some(reason) => self.give_up(turn, key, RunState::Cancelled, reason),
+            None if is_first => self.meet_in_line(turn, key),
+            None => {}
+        }
+        let is_over = self.runs.get(&key).is_none_or(|run| run.state.is_over());
+        if is_over {
+            self.take_turns(turn, key.job);
+        }
     }
 
     /// The handle of the scheduler that a run opens for the so-manyth time.

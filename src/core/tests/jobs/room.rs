@@ -102,3 +102,34 @@ fn word_of_a_failure_is_not_held_back() {
     w.run_now("b").expect("it waits for room, or runs");
     assert_eq!(w.alarms(), ["FAILED"]);
 }
+
+#[test]
+fn a_later_due_time_takes_the_place_of_one_that_waits_for_room() {
+    for overlap in [Overlap::KeepNewest, Overlap::CancelRunning] {
+        let mut w = limited(Limits {
+            queued_tasks: 1,
+            ..Limits::default()
+        });
+        w.job("b", 100_000, |_| {});
+        w.job("a", 10, |settings| settings.overlap = overlap);
+        w.run_now("b").expect("nothing runs");
+        w.seconds(10.0);
+        w.seconds(10.0);
+        let states: Vec<RunState> = w
+            .remembered
+            .job_runs
+            .values()
+            .map(|run| run.state)
+            .collect();
+        assert_eq!(states, [Running, Skipped, Waiting], "{overlap:?}");
+        w.succeed_all();
+        w.seconds(1.0);
+        let states: Vec<RunState> = w
+            .remembered
+            .job_runs
+            .values()
+            .map(|run| run.state)
+            .collect();
+        assert_eq!(states, [Succeeded, Skipped, Running], "{overlap:?}");
+    }
+}
