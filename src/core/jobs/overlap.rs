@@ -55,6 +55,14 @@ impl Jobs {
         let offered = || self.offered_until(turn.now, limits, no, of);
         firing.closes = firing.closes.or_else(offered);
         let overlap = self.jobs[&no].image.settings.overlap;
+        let waits = |run: &&RunImage| run.state == RunState::Waiting;
+        let is_crowd = overlap == Overlap::Allow
+            && !firing.catches_up
+            && self.no_room_until.contains_key(&no)
+            && self.open_runs(no).filter(waits).count() >= limits.waiting_runs;
+        if is_crowd {
+            return self.note(turn, no, firing, RunState::Skipped, RunReason::QueueFull);
+        }
         if overlap == Overlap::Allow || !self.is_occupied(no) {
             let image = firing.image(no);
             return self.start_or_wait(turn, image);

@@ -21,7 +21,8 @@ impl Jobs {
     /// A run starts if nothing keeps it waiting: another run, or a batch that starts much already.
     pub(super) fn start_or_wait(&mut self, turn: &mut Turn, image: RunImage) {
         let is_full = self.is_full() && !self.is_claimed(image.key.job);
-        match !is_full && self.is_free_for(&image) && self.may_start(&image) {
+        let has_room = !self.no_room_until.contains_key(&image.key.job);
+        match !is_full && has_room && self.is_free_for(&image) && self.may_start(&image) {
             true => self.start(turn, image),
             false => self.wait(turn, image),
         }
@@ -95,7 +96,7 @@ impl Jobs {
         let (is_first, reason) = (run.attempt == 0, run.reason.take());
         self.record_run(turn, key);
         self.set_run_timer(key);
-        if is_first {
+        if is_first && self.no_room_until.insert(key.job, at).is_none() {
             self.timers.insert((at, Wake::Turn(key.job)));
         }
         match reason {
@@ -109,6 +110,7 @@ impl Jobs {
         }
         let is_over = self.runs.get(&key).is_none_or(|run| run.state.is_over());
         if is_over {
+            self.no_room_until.remove(&key.job);
             self.take_turns(turn, key.job);
         }
     }

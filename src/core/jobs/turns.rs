@@ -5,7 +5,7 @@
 //! or cancelled for one of the other. Where runs of the job may not go on side by side, those of
 //! both lines wait for each other, and a backfill comes last.
 
-use super::Jobs;
+use super::{Jobs, wake::Wake};
 use crate::core::{JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn};
 
 impl RunImage {
@@ -30,6 +30,14 @@ impl Jobs {
     pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
         if self.is_claimed(no) {
             return;
+        }
+        if let Some(until) = self.no_room_until.get(&no).copied() {
+            if until > turn.now {
+                // One timer tries again, however many wait.
+                self.timers.insert((until, Wake::Turn(no)));
+                return;
+            }
+            self.no_room_until.remove(&no);
         }
         while let Some(key) = self.next_turn(no) {
             if self.is_full() {

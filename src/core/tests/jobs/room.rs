@@ -133,3 +133,25 @@ fn a_later_due_time_takes_the_place_of_one_that_waits_for_room() {
         assert_eq!(states, [Succeeded, Skipped, Running], "{overlap:?}");
     }
 }
+
+#[test]
+fn runs_side_by_side_that_wait_for_room_try_again_once_a_second() {
+    let mut w = limited(Limits {
+        queued_tasks: 1,
+        waiting_runs: 3,
+        ..Limits::default()
+    });
+    w.job("b", 100_000, |_| {});
+    w.job("a", 10, |settings| settings.overlap = Overlap::Allow);
+    w.run_now("b").expect("nothing runs");
+    for _ in 0..5 {
+        w.seconds(10.0);
+    }
+    assert_eq!((states_of(&w, Waiting), states_of(&w, Skipped)), (3, 2));
+    w.succeed_all();
+    for _ in 0..3 {
+        w.seconds(1.0);
+        w.succeed_all();
+    }
+    assert_eq!(states_of(&w, Succeeded), 4);
+}
