@@ -1,6 +1,7 @@
 //! What the server says of calls of the API, in the verbs of the command line.
 
-/// Calls as the server names them, each with the verb that makes it. Longer names come first.
+/// Calls as the server names them, each with the verb that makes it. A name comes before those
+/// that it contains.
 const VERBS: &[(&str, &str)] = &[
     (
         "ResumeScheduler with ignore_failures",
@@ -12,6 +13,17 @@ const VERBS: &[(&str, &str)] = &[
     ("RetryFailed", "`retry --failed`"),
     ("GetScheduler", "`exec`"),
     ("ExecAsync", "`exec`"),
+    ("GetStatus", "`status`"),
+    ("ListJobs", "`jobs list`"),
+    ("UpdateJob", "`jobs apply`"),
+    ("GetJob", "`jobs get`"),
+    ("ListRuns", "`jobs runs`"),
+    ("CancelRun", "`jobs cancel-run`"),
+    ("StartAgent", "`jobs start-agent`"),
+    ("CreateResource", "`resource create`"),
+    ("UpdateResource", "`resource update`"),
+    ("GetClaim", "`resource claim`"),
+    ("ForceRelease", "`resource release --force`"),
 ];
 
 /// The text with verbs in place of calls.
@@ -40,21 +52,31 @@ mod tests {
         for (call, verb) in VERBS {
             let call = call.split(' ').next().expect("a call");
             assert!(calls.iter().any(|known| known == call), "{call}");
-            let mut words = verb.trim_matches('`').split(' ');
-            let verb = words.next().expect("a verb");
-            let command = Cli::command();
-            let verb = command.find_subcommand(verb).expect(verb);
-            for option in words {
-                let mut known = verb.get_arguments().filter_map(|it| it.get_long());
-                assert!(
-                    known.any(|known| format!("--{known}") == option),
-                    "{option}"
-                );
+            let mut command = Cli::command();
+            for word in verb.trim_matches('`').split(' ') {
+                let Some(option) = word.strip_prefix("--") else {
+                    command = command.find_subcommand(word).expect(verb).clone();
+                    continue;
+                };
+                let mut known = command.get_arguments().filter_map(|it| it.get_long());
+                assert!(known.any(|known| known == option), "{verb}");
             }
         }
         assert_eq!(
             translated("until ResumeScheduler with ignore_failures"),
             "until `resume --ignore-failures`"
         );
+        assert_eq!(
+            translated("or end it with CancelRun"),
+            "or end it with `jobs cancel-run`"
+        );
+    }
+
+    #[test]
+    fn a_name_comes_before_those_that_it_contains() {
+        for (place, (name, _)) in VERBS.iter().enumerate() {
+            let mut before = VERBS[..place].iter();
+            assert!(before.all(|(shorter, _)| !name.contains(shorter)), "{name}");
+        }
     }
 }

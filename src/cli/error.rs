@@ -238,7 +238,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
             Some("check the handle or the name: `rallypoint list` shows both")
         }
         Some("HANDLE_RELEASED") => {
-            Some("submit to another scheduler: `rallypoint exec --keep` leaves it open for retries")
+            Some("use another scheduler; `rallypoint list` shows those that are open")
         }
         Some("ORDER_CLOSED") => Some(
             "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end it with `rallypoint release NAME`, or use a later order",

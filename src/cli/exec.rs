@@ -76,7 +76,7 @@ statement, order, params, labels, resources and the names above:
 #[command(after_long_help = AFTER_LONG_HELP)]
 pub(super) struct Exec {
     /// SQL statements, a task each, or one file that ends in .sql (--help says what it may hold)
-    #[arg(required_unless_present = "file", value_name = "SQL")]
+    #[arg(required_unless_present = "file", value_name = "SQL|-f FILE")]
     statements: Vec<String>,
     /// A file of tasks (`-`: stdin)
     #[arg(short, long, value_name = "FILE")]

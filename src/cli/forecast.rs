@@ -1,4 +1,4 @@
-//! `forecast HANDLE[/SEQ]`: when a scheduler, an order or a task will have ended.
+//! `forecast HANDLE [SEQ]`: when a scheduler, an order or a task will have ended.
 
 use super::{
     api_words,
@@ -6,10 +6,11 @@ use super::{
     error::CliError,
     output::{self, BOLD, DIM},
     table::{Table, plain},
-    task_name::TaskName,
-    time_text,
+    task_name, time_text,
 };
 use clap::Args;
+use jiff::SignedDuration;
+use prost_types::Timestamp;
 use rallypoint_client::api::{
     ForecastBasis, ForecastEnd, ForecastSchedulerRequest, ForecastSchedulerResponse, SlotKind,
     slot_kind::Kind,
@@ -20,13 +21,14 @@ use std::process::ExitCode;
 const ORDERS: usize = 40;
 /// Kinds of ended tasks that people are shown.
 const BASIS: usize = 5;
+const DAY_US: i64 = 86_400_000_000;
 
 /// Arguments of `forecast`.
 #[derive(Args, Debug)]
 pub(super) struct Forecast {
-    /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
-    #[arg(value_name = "HANDLE[/SEQ]")]
-    handle: String,
+    /// The scheduler: its handle or its name; HANDLE SEQ, or HANDLE/SEQ, is a task of it
+    #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
+    named: Vec<String>,
     /// Only this order
     #[arg(long, value_name = "N")]
     order: Option<i64>,
@@ -38,15 +40,15 @@ pub(super) struct Forecast {
 impl Forecast {
     /// Asks the server and prints what it says.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let (handle, seq) = match self.handle.parse::<TaskName>() {
-            Ok(task) => (task.handle, Some(task.seq)),
-            Err(_) => (self.handle, None),
-        };
+        let (handle, seq) = named(&self.named)?;
         if seq.is_some() && self.order.is_some() {
             let message = "a task and an order cannot be asked for at once";
             return Err(CliError::usage(message).next("leave one of them out"));
         }
-        let what = || format!("cannot forecast {handle}");
+        let what = || match seq {
+            Some(seq) => format!("cannot forecast task {handle}/{seq}"),
+            None => format!("cannot forecast {handle}"),
+        };
         let scheduler = server.scheduler(&handle).await?;
         let request = ForecastSchedulerRequest {
             seqs: seq.into_iter().collect(),
@@ -63,6 +65,22 @@ impl Forecast {
     }
 }
 
+/// The scheduler, and its task if the words name one.
+fn named(words: &[String]) -> Result<(String, Option<i64>), CliError> {
+    let (handle, more) = words
+        .split_first()
+        .map_or(("", words), |(first, more)| (first, more));
+    let (handle, seqs) = task_name::tasks(handle, more)?;
+    match seqs[..] {
+        [] => Ok((handle, None)),
+        [seq] => Ok((handle, Some(seq))),
+        _ => {
+            let error = CliError::usage("more than one task is named");
+            Err(error.next("write HANDLE SEQ, or HANDLE/SEQ"))
+        }
+    }
+}
+
 fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64>) {
     let head = match (order, seq) {
         (Some(order), _) => format!("order {order} of scheduler {}", answer.handle),
@@ -75,11 +93,12 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
         ),
     };
     output::line(output::paint(&head, BOLD));
+    let now = answer.as_of.as_ref();
     if let Some(task) = answer.tasks.first() {
-        output::line(said(task.end.as_ref(), "the task has ended"));
+        output::line(said(task.end.as_ref(), now, "the task has ended"));
     } else if order.is_some() {
         let found = answer.orders.first().and_then(|order| order.end.as_ref());
-        output::line(said(found, "nothing of it is unfinished"));
+        output::line(said(found, now, "nothing of it is unfinished"));
         if found.is_none() {
             return;
         }
@@ -104,10 +123,11 @@ fn orders(answer: &ForecastSchedulerResponse) {
         return;
     }
     let mut table = Table::new(&[">order", ">unfinished", "about", "nine of ten before"]);
+    let now = answer.as_of.as_ref();
     for one in answer.orders.iter().take(ORDERS) {
         let end = one.end.clone().unwrap_or_default();
         let order = one.order.map_or("none".into(), |order| order.to_string());
-        let (p50, p90) = (time(&end.p50), time(&end.p90));
+        let (p50, p90) = (time(&end.p50, now), time(&end.p90, now));
         table.row([order, one.unfinished.to_string(), p50, p90]);
     }
     table.print();
@@ -119,7 +139,7 @@ fn orders(answer: &ForecastSchedulerResponse) {
     }
 }
 
-fn said(end: Option<&ForecastEnd>, ended: &str) -> String {
+fn said(end: Option<&ForecastEnd>, now: Option<&Timestamp>, ended: &str) -> String {
     let Some(end) = end else {
         return ended.to_owned();
     };
@@ -128,12 +148,12 @@ fn said(end: Option<&ForecastEnd>, ended: &str) -> String {
     match (&end.p50, &end.p90) {
         (Some(_), Some(_)) => format!(
             "ends about {}, in nine of ten cases before {}",
-            time(&end.p50),
-            time(&end.p90)
+            time(&end.p50, now),
+            time(&end.p90, now)
         ),
         (Some(_), None) => format!(
             "may end about {}, but nobody knows: {reasons}",
-            time(&end.p50)
+            time(&end.p50, now)
         ),
         _ => format!("nobody knows when it ends: {reasons}"),
     }
@@ -175,8 +195,45 @@ fn place(kind: Option<&SlotKind>) -> String {
     }
 }
 
-fn time(at: &Option<prost_types::Timestamp>) -> String {
-    at.as_ref().map_or("unknown".into(), |at| {
-        time_text::time(time_text::micros(Some(at)))
-    })
+/// As the sentence of the server has it: a time of the day, with the date when it is another one,
+/// and how far off it is.
+fn time(at: &Option<Timestamp>, now: Option<&Timestamp>) -> String {
+    let Some(at) = at.as_ref().map(|at| time_text::micros(Some(at))) else {
+        return "unknown".into();
+    };
+    let now = time_text::micros(now);
+    let stamp = jiff::Timestamp::from_microsecond(at).unwrap_or(jiff::Timestamp::MAX);
+    let format = match at.div_euclid(DAY_US) == now.div_euclid(DAY_US) {
+        true => "%H:%M:%S",
+        false => "%Y-%m-%d %H:%M:%S",
+    };
+    let seconds = at.saturating_sub(now).max(0) as u64;
+    let off = SignedDuration::from_secs(seconds.div_ceil(1_000_000) as i64);
+    format!("{} UTC (in {off:#})", stamp.strftime(format))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_that_of_the_sentence_of_the_server() {
+        let at = |seconds| Timestamp { seconds, nanos: 0 };
+        let now = at(86_400 - 10);
+        assert_eq!(time(&Some(at(86_395)), Some(&now)), "23:59:55 UTC (in 5s)");
+        let tomorrow = "1970-01-02 00:00:05 UTC (in 15s)";
+        assert_eq!(time(&Some(at(86_405)), Some(&now)), tomorrow);
+        assert_eq!(time(&None, Some(&now)), "unknown");
+    }
+
+    #[test]
+    fn a_task_is_named_in_one_word_or_two() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let named = |text| named(&words(text)).expect("a name");
+        assert_eq!(named("load"), ("load".into(), None));
+        assert_eq!(named("load/5"), ("load".into(), Some(5)));
+        assert_eq!(named("load 5"), ("load".into(), Some(5)));
+        assert!(super::named(&words("load/5 6")).is_err());
+        assert!(super::named(&words("load five")).is_err());
+    }
 }

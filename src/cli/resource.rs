@@ -282,14 +282,19 @@ impl Release {
     }
 }
 
-/// `10/1s`.
+/// `10/1s`, or `10/s`.
 fn refill(text: &str) -> Result<Refill, String> {
     let parts = text.split_once('/');
     let (permits, period) = parts.ok_or("write permits and a time, as 10/1s")?;
     let permits = permits.parse();
+    let one_unit = match period.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        true => format!("1{period}"),
+        false => period.to_owned(),
+    };
+    let period = time_text::parse(&one_unit).map_err(|wrong| format!("after the `/`, {wrong}"))?;
     Ok(Refill {
         permits: permits.map_err(|_| "not a number of permits before the `/`")?,
-        period: Some(duration(time_text::parse(period)?)),
+        period: Some(duration(period)),
     })
 }
 
@@ -297,5 +302,19 @@ pub(super) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: duration.subsec_nanos() as i32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_may_leave_out_the_1_of_its_time() {
+        assert_eq!(refill("10/s"), refill("10/1s"));
+        assert_eq!(refill("10/min"), refill("10/60s"));
+        for wrong in ["10", "s/10", "10/", "10/fortnight", "10/s/s"] {
+            assert!(refill(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -178,7 +178,10 @@ impl Serve {
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             CliError::new(format!("cannot listen on {listen}"))
                 .why(error)
-                .next("choose another address with --listen")
+                .next(
+                    "a server may be running there already: `rallypoint health` asks it; else \
+                     choose another address with --listen",
+                )
         })?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
         if let Some(admin) = &config.admin {

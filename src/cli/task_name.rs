@@ -15,7 +15,9 @@ impl FromStr for TaskName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
+        let (handle, seq) = text
+            .rsplit_once('/')
+            .ok_or("no task is named: write HANDLE/SEQ")?;
         let seq = seq
             .parse()
             .map_err(|_| format!("`{seq}` is not a task number"))?;
@@ -77,6 +79,9 @@ pub(super) fn tasks(first: &str, more: &[String]) -> Result<(String, Vec<i64>), 
 }
 
 fn named(word: &str) -> Result<TaskName, CliError> {
-    let task = word.parse();
+    let task = match word.contains('/') {
+        true => word.parse(),
+        false => Err("no task is named".to_owned()),
+    };
     task.map_err(|wrong: String| CliError::usage(wrong).next("write HANDLE SEQ, or HANDLE/SEQ"))
 }

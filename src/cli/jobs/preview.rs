@@ -19,7 +19,7 @@ pub(super) struct Preview {
     #[command(flatten)]
     file: JobsFile,
     /// Number of due times of each job
-    #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
     limit: usize,
     /// From this time on: 2027-03-13 or 2027-03-13T08:00 in the zone of each job, or a time like
     /// 2027-03-13T08:00:00Z [default: now]
@@ -55,6 +55,11 @@ impl Preview {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| "must be at least 1".to_owned())
 }
 
 /// The next due times, and those before the last of them that a change of the clocks leaves out.
