@@ -237,9 +237,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")
         }
-        Some("HANDLE_RELEASED") => {
-            Some("use another scheduler; `rallypoint list` shows those that are open")
-        }
+        Some("HANDLE_RELEASED") => Some(
+            "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
+        ),
         Some("ORDER_CLOSED") => Some(
             "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end it with `rallypoint release NAME`, or use a later order",
         ),

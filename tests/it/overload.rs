@@ -48,6 +48,7 @@ async fn until_held(server: &Server) {
                      join pg_stat_activity a on a.pid = l.pid
                      where not l.granted
                        and l.relation = 'batch'::regclass
+                       and a.datname = current_database()
                        and a.application_name = 'rallypoint journal writer')";
     while !sqlx::query_scalar::<_, bool>(waits)
         .fetch_one(&mut session)

@@ -157,6 +157,8 @@ const BY_NAME: &[(&str, i32)] = &[
     ("get night", 0),
     ("get night 1", 0),
     ("explain night 2", 0),
+    ("forecast night", 0),
+    ("forecast night 2", 0),
     ("retry night 1", 0),
     ("retry night --failed", 0),
     ("cancel night 2", 0),

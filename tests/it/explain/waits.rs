@@ -121,7 +121,10 @@ async fn who_waits_for_somebody_else_is_followed_to_the_one_who_does_not() {
         .await;
         second.close().await.expect("closed");
     });
-    let waiting = "select count(*)::text from pg_locks where not granted";
+    let waiting = "select count(*)::text
+        from pg_locks
+        where not granted
+            and database = (select oid from pg_database where datname = current_database())";
     while value(&mut first, waiting).await == "0" {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

@@ -31,7 +31,11 @@ impl Gate {
 
     /// Returns when so many tasks wait: their sessions are open, registered, and used.
     pub(crate) async fn reached_by(&mut self, tasks: i64) {
-        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+        // Other tests have gates of this number in databases of the same server.
+        let waiting = "select count(*)
+            from pg_locks
+            where locktype = 'advisory' and not granted
+                and database = (select oid from pg_database where datname = current_database())";
         while sqlx::query_scalar::<_, i64>(waiting)
             .fetch_one(&mut self.0)
             .await

@@ -293,8 +293,10 @@ async fn a_lost_attempt_is_counted() {
     one.submit([gate.task()]).await;
     gate.reached_by(1).await;
     let mut session = postgres::connect(&server.app).await;
-    let kill = "select pg_terminate_backend(pid) from pg_locks
-                where locktype = 'advisory' and not granted";
+    let kill = "select pg_terminate_backend(pid)
+        from pg_locks
+        where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())";
     sqlx::raw_sql(kill)
         .execute(&mut session)
         .await

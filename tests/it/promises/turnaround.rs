@@ -46,8 +46,10 @@ async fn the_tasks_of_an_order_follow_one_another_while_the_journal_stalls() {
     timeout(WAIT_TIMEOUT, follow)
         .await
         .expect("they wait for nothing");
-    let waits =
-        "select count(*)::text from pg_locks where relation = 'batch'::regclass and not granted";
+    let waits = "select count(*)::text
+        from pg_locks
+        where relation = 'batch'::regclass and not granted
+            and database = (select oid from pg_database where datname = current_database())";
     let (waiting, ran_by_then) = (
         value(&mut stall, waits).await,
         value(&mut target, ran).await,

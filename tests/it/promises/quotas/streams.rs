@@ -123,8 +123,10 @@ async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_
         .expect("locked");
     let (mut others, submit) = (calls.clone(), exec(scheduler.handle(), [noop()]));
     let submitting = tokio::spawn(async move { others.exec_async(submit).await });
-    let waits =
-        "select count(*)::text from pg_locks where relation = 'batch'::regclass and not granted";
+    let waits = "select count(*)::text
+        from pg_locks
+        where relation = 'batch'::regclass and not granted
+            and database = (select oid from pg_database where datname = current_database())";
     while value(&mut stall, waits).await == "0" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
