@@ -5,7 +5,7 @@ use super::{
     Command, Completion, JobVerb, ResourceVerb, Run, RunImage, Seq, Submit, TaskRange, TaskRef,
     Time, Verb, Want,
 };
-use std::{collections::BTreeMap, mem::size_of};
+use std::{collections::BTreeMap, mem::size_of, sync::Arc};
 
 impl Command {
     /// Approximately, and 0 for what is always small.
@@ -21,13 +21,19 @@ impl Command {
 }
 
 impl Submit {
-    /// Its texts and parameters, and what is remembered of each task.
+    /// Its texts and parameters, its labels, and what is remembered of each task.
     pub fn bytes(&self) -> usize {
         let ends = self.bodies.ends.len() + self.params.ends.len();
+        // Runs of tasks that say the same share it.
+        let starts = |run: &&[Run]| !Arc::ptr_eq(&run[0].spec, &run[1].spec);
+        let first = self.runs.first();
+        let others = self.runs.windows(2).filter(starts).map(|pair| &pair[1]);
+        let labels = |run: &Run| labels(&run.spec.options.labels);
         self.bodies.bytes.len()
             + self.params.bytes.len()
             + ends * size_of::<u32>()
             + self.runs.len() * size_of::<Run>()
+            + first.into_iter().chain(others).map(labels).sum::<usize>()
     }
 }
 

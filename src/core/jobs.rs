@@ -24,7 +24,9 @@ mod offers;
 mod open_claim;
 mod overlap;
 mod restore;
+mod room;
 mod runs;
+mod steps;
 mod timers;
 mod turns;
 mod wake;
@@ -32,6 +34,7 @@ mod wake;
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
     JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
+    fairness::allowance::{Allowance, Promise},
     model::{
         limits::Limits,
         steady::{Pace, Steady},
@@ -43,11 +46,13 @@ use ended_claims::EndedClaims;
 pub(crate) use failure::Failure;
 use job::Job;
 use open_claim::OpenClaim;
+pub(crate) use room::limit_reached;
 use rustc_hash::FxHashMap;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
+pub(crate) use steps::at_due_time;
 use wake::Wake;
 
 /// The jobs of one shard.
@@ -96,8 +101,8 @@ pub(crate) struct Jobs {
 /// Something that the shard is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Open the scheduler of a run, with its tasks.
-    Start(RunKey),
+    /// Open the scheduler of a run, with its tasks, for which there is room. `None`: there never is.
+    Start(RunKey, Option<Promise>),
     /// Cancel what is left of a scheduler.
     Cancel(Handle),
     /// Find out whether this scheduler of a run is still there.
@@ -147,7 +152,7 @@ impl Jobs {
     pub(crate) fn decide(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         remembered_since: Time,
         caller: &Caller,
         verb: &JobVerb,
@@ -155,25 +160,31 @@ impl Jobs {
         self.asked.forget(remembered_since);
         self.forget_claims(remembered_since);
         let answered = match verb {
-            JobVerb::Create { name, job } => self.create(turn, limits, caller, name, job),
+            JobVerb::Create { name, job } => self.create(turn, allowance.limits, caller, name, job),
             JobVerb::Update { name, job, version } => {
-                self.update(turn, limits, caller, name, job, *version)
+                self.update(turn, allowance, caller, name, job, *version)
             }
-            JobVerb::Delete { name, version } => self.delete(turn, limits, caller, name, *version),
-            JobVerb::Pause { name, reason } => self.pause(turn, limits, caller, name, reason),
-            JobVerb::Resume(name) => self.resume(turn, limits, caller, name),
+            JobVerb::Delete { name, version } => {
+                self.delete(turn, allowance, caller, name, *version)
+            }
+            JobVerb::Pause { name, reason } => self.pause(turn, allowance, caller, name, reason),
+            JobVerb::Resume(name) => self.resume(turn, allowance, caller, name),
             JobVerb::Run {
                 name,
                 request,
                 from_order,
-            } => self.run_now(turn, limits, caller, name, (*request, *from_order)),
-            JobVerb::CancelRun { name, due } => self.cancel_run(turn, caller, name, *due),
-            JobVerb::Backfill { name, asked } => self.backfill(turn, limits, caller, name, asked),
+            } => self.run_now(turn, allowance, caller, name, (*request, *from_order)),
+            JobVerb::CancelRun { name, due } => {
+                self.cancel_run(turn, allowance, caller, name, *due)
+            }
+            JobVerb::Backfill { name, asked } => {
+                self.backfill(turn, allowance, caller, name, asked)
+            }
             JobVerb::Claim {
                 name,
                 due,
                 claimant,
-            } => self.claim_run(turn, limits, caller, (name, *due), claimant),
+            } => self.claim_run(turn, allowance, caller, (name, *due), claimant),
             JobVerb::RenewRun { name, due, token } => {
                 self.renew_run(turn.now, caller, name, *due, *token)
             }
@@ -184,10 +195,10 @@ impl Jobs {
                 known,
             } => {
                 let known = known.as_deref();
-                self.finish_run(turn, limits, caller, (name, *due), report, known)
+                self.finish_run(turn, allowance, caller, (name, *due), report, known)
             }
             JobVerb::StartAgent => Ok(self.start_agent(turn, caller)),
-            JobVerb::StopAgent(stop) => Ok(self.stop_agent(turn, limits, caller, stop)),
+            JobVerb::StopAgent(stop) => Ok(self.stop_agent(turn, allowance.limits, caller, stop)),
         };
         match answered {
             Ok(reply) => Reply::Job(Box::new(reply)),

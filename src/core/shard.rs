@@ -167,8 +167,9 @@ impl Shard {
                 return self.resources.decide(turn, &limits, ticket, caller, verb);
             }
             Command::Job { caller, verb } => {
-                let (limits, since) = (self.limits, self.memory.since(turn.now));
-                return Some(self.jobs.decide(turn, &limits, since, caller, verb));
+                let since = self.memory.since(turn.now);
+                let (jobs, mut allowance) = self.jobs();
+                return Some(jobs.decide(turn, &mut allowance, since, caller, verb));
             }
             Command::ChangePause(change) => return Some(self.change_pause(turn, change)),
             Command::Checkpoint(handles) => {

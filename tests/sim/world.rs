@@ -246,6 +246,7 @@ impl<'a> World<'a> {
         let oracle = &mut self.journal.oracle;
         oracle.settled(&outside);
         oracle.jobs.settled(self.now);
+        oracle.nothing_waits_beside_room(self.now);
         oracle.nothing_goes_on_unasked(&self.executors.unstopped());
     }
 

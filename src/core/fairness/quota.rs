@@ -4,7 +4,7 @@
 //! granted. Counts are a function of the unfinished set and the open streams, hence the same after
 //! recovery; only the submit rate begins afresh.
 
-use super::slot_kinds::NamespaceId;
+use super::{allowance::Promise, slot_kinds::NamespaceId};
 use crate::core::{
     Time,
     model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},
@@ -42,17 +42,27 @@ pub(crate) struct Quotas(Vec<Held>);
 struct Held {
     open: usize,
     queued: Usage,
+    /// Of runs of jobs that this batch is still to open.
+    promised: Promised,
     streams: u32,
     /// Submits so far have used the rate up to this time.
     rate_used: Time,
 }
 
+/// Schedulers, each with its tasks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promised {
+    schedulers: usize,
+    load: Usage,
+}
+
 impl Quotas {
     /// Whether one more scheduler may be opened.
     pub(crate) fn may_open(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
+        let held = self.held(id);
         within(
             Limit::OpenSchedulers,
-            self.held(id).open as i64,
+            (held.open + held.promised.schedulers) as i64,
             1,
             limits.open_schedulers as i64,
         )
@@ -81,13 +91,13 @@ impl Quotas {
         let held = self.held(id);
         within(
             Limit::QueuedTasks,
-            held.queued.tasks,
+            held.queued.tasks + held.promised.load.tasks,
             load.tasks,
             limits.queued_tasks,
         )?;
         within(
             Limit::QueuedBytes,
-            held.queued.bytes,
+            held.queued.bytes + held.promised.load.bytes,
             load.bytes,
             limits.queued_bytes,
         )?;
@@ -95,7 +105,8 @@ impl Quotas {
             return Ok(());
         };
         let needed = worth(load.tasks, rate).min(RATE_BURST);
-        let saved_up_at = held.rate_from(now) + needed;
+        let used = held.rate_from(now) + worth(held.promised.load.tasks, rate);
+        let saved_up_at = used + needed;
         if saved_up_at <= now {
             return Ok(());
         }
@@ -104,6 +115,21 @@ impl Quotas {
             value: rate.into(),
             wait: Some(saved_up_at.since(now)),
         })
+    }
+
+    /// A scheduler with its tasks is to be opened with this batch.
+    pub(super) fn promise(&mut self, promise: Promise) {
+        let promised = &mut self.held_mut(promise.namespace).promised;
+        promised.schedulers += 1;
+        promised.load += promise.load;
+    }
+
+    /// It is opened now.
+    pub(crate) fn redeem(&mut self, promise: Promise) {
+        let promised = &mut self.held_mut(promise.namespace).promised;
+        promised.schedulers -= 1;
+        promised.load.tasks -= promise.load.tasks;
+        promised.load.bytes -= promise.load.bytes;
     }
 
     /// A scheduler is open.
@@ -168,6 +194,10 @@ impl Quotas {
         static NOTHING: Held = Held {
             open: 0,
             queued: Usage { tasks: 0, bytes: 0 },
+            promised: Promised {
+                schedulers: 0,
+                load: Usage { tasks: 0, bytes: 0 },
+            },
             streams: 0,
             rate_used: Time(0),
         };

@@ -4,7 +4,7 @@
 use super::{Answered, Jobs, overlap::Firing};
 use crate::core::{
     Backfill, Caller, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, Time, Turn,
-    model::limits::Limits,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Jobs {
     pub(super) fn backfill(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         asked: &Backfill,
@@ -39,8 +39,8 @@ impl Jobs {
         };
         let due: Vec<Time> = asked.due.iter().filter(has_none).copied().collect();
         let waiting = self.open_runs(no).count();
-        if waiting + due.len() > limits.waiting_runs {
-            let most = limits.waiting_runs.saturating_sub(waiting);
+        if waiting + due.len() > allowance.limits.waiting_runs {
+            let most = allowance.limits.waiting_runs.saturating_sub(waiting);
             return Err(Reject::Job(JobReject::TooManyRuns(most)));
         }
         // Who has read the journal before this reads it again.
@@ -54,14 +54,14 @@ impl Jobs {
             let image = RunImage {
                 by: caller.name.clone(),
                 catches_up: true,
-                closes: self.offered_until(turn.now, limits, no, of),
+                closes: self.offered_until(turn.now, allowance.limits, no, of),
                 ..Firing::new(*due, RunCause::Backfilled).image(no)
             };
             self.runs.insert(key, image);
             self.record_run(turn, key);
             self.set_run_timer(key);
         }
-        self.take_turns(turn, no);
+        self.take_turns(turn, allowance, no);
         Ok(JobReply::Backfilled(due))
     }
 }

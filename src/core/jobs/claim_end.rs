@@ -3,20 +3,25 @@
 //! Where the work is done on a target, a claim that did not succeed is not the last word: the
 //! target is asked, by the steps of the job, whether the work is done there.
 
-use super::{Answered, Failure, Jobs, Step, claims::check_is_of, ended_claims::EndedClaim};
+use super::{
+    Answered, Failure, Jobs, Step, claims::check_is_of, ended_claims::EndedClaim, wake::Wake,
+};
 use crate::core::{
     Caller, JobNo, JobReject, JobReply, KnownClaim, LateReport, Reject, RunClaim, RunClaimEnd,
     RunClaimOutcome, RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn,
-    model::limits::Limits,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
+
+/// Tells the scheduler that asks a target once more from the one that asked first.
+const ASKED_ANEW: i64 = 1 << 62;
 
 impl Jobs {
     /// A claimant says how its work went. Repeating it changes nothing.
     pub(super) fn finish_run(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         (name, due): (&Arc<str>, Time),
         report: &RunReport,
@@ -31,7 +36,7 @@ impl Jobs {
                 true => RunClaimOutcome::Succeeded,
                 false => RunClaimOutcome::Failed,
             };
-            let claim = self.end_claim(turn, limits, key, outcome, report.detail.clone());
+            let claim = self.end_claim(turn, allowance, key, outcome, report.detail.clone());
             let claim = claim.ok_or_else(|| self.no_claim())?;
             let run = self.run_as_recorded(turn, key);
             return Ok(JobReply::Finished(claim, run, true));
@@ -48,7 +53,7 @@ impl Jobs {
             let run = self.run_as_recorded(turn, key).or(run.cloned());
             return Ok(JobReply::Finished(ended.image, run, false));
         }
-        Ok(self.finish_late(turn, limits, ended, report, run))
+        Ok(self.finish_late(turn, allowance, ended, report, run))
     }
 
     pub(super) fn no_claim(&self) -> Reject {
@@ -61,7 +66,7 @@ impl Jobs {
     fn finish_late(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         EndedClaim { image, attempt }: EndedClaim,
         report: &RunReport,
         known: Option<&RunImage>,
@@ -93,7 +98,7 @@ impl Jobs {
         if is_done && let Some(run) = self.runs.get_mut(&key).filter(|run| is_open(run)) {
             run.reason = Some(RunReason::CompletedLate);
             run.detail = report.detail.clone();
-            self.end_attempt(turn, limits, key, RunState::Succeeded);
+            self.end_attempt(turn, allowance, key, RunState::Succeeded);
         }
         let run = self.run_as_recorded(turn, key).or(known.cloned());
         JobReply::Finished(claim, run, true)
@@ -109,7 +114,7 @@ impl Jobs {
     pub(super) fn end_claim(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         key: RunKey,
         outcome: RunClaimOutcome,
         detail: Arc<str>,
@@ -137,9 +142,11 @@ impl Jobs {
         };
         run.reason = reason;
         match reason {
-            None => self.end_attempt(turn, limits, key, RunState::Succeeded),
-            Some(_) if self.asks_target(key) => self.ask_target(turn, key, claim.token.0),
-            Some(_) => self.claim_failed(turn, limits, key),
+            None => self.end_attempt(turn, allowance, key, RunState::Succeeded),
+            Some(_) if self.asks_target(key) => {
+                self.ask_target(turn, allowance, key, claim.token.0)
+            }
+            Some(_) => self.claim_failed(turn, allowance, key),
         }
         Some(claim)
     }
@@ -150,36 +157,64 @@ impl Jobs {
         job.is_some_and(|job| !job.image.steps.runs.is_empty())
     }
 
-    fn ask_target(&mut self, turn: &mut Turn, key: RunKey, token: i64) {
+    fn ask_target(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+        token: i64,
+    ) {
         let handle = self.handle_of(turn.now, key, token as u64);
         if let Some(run) = self.runs.get_mut(&key) {
             run.handle = Some(handle);
             (run.failed, run.cancelled) = (0, 0);
             self.by_handle.insert(handle, key);
-            self.steps.push_back(Step::Start(key));
             self.record_run(turn, key);
+            self.ask_again(turn.now, allowance, key);
         }
     }
 
-    /// There may be room now for what asks a target.
-    pub(super) fn ask_again(&mut self, key: RunKey) {
+    /// The scheduler that asked a target did not answer before this owner: it waited for room, or
+    /// its answer was not noted. Another one asks.
+    pub(crate) fn ask_anew(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, key: RunKey) {
+        let before = self.runs.get(&key).and_then(|run| run.handle);
+        if let Some(handle) = before {
+            self.by_handle.remove(&handle);
+        }
+        let token = ASKED_ANEW | self.last_token(key.job).0;
+        self.ask_target(turn, allowance, key, token);
+    }
+
+    /// Has the target of a claimed run asked as soon as there is room for that.
+    pub(super) fn ask_again(&mut self, now: Time, allowance: &mut Allowance<'_>, key: RunKey) {
         let asks = |run: &RunImage| run.state == RunState::Running && run.handle.is_some();
-        if self.runs.get(&key).is_some_and(asks) {
-            self.steps.push_back(Step::Start(key));
+        if !self.runs.get(&key).is_some_and(asks) {
+            return;
+        }
+        match self.promise(now, allowance, key) {
+            Ok(promise) => self.steps.push_back(Step::Start(key, promise)),
+            Err((wait, _)) => {
+                self.timers.insert((now + wait, Wake::Ask(key)));
+            }
         }
     }
 
     /// The target has said whether the work of a claimed run is done there.
-    pub(super) fn target_answered(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    pub(super) fn target_answered(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
         if run.failed == 0 && run.cancelled == 0 {
             run.reason = None;
             run.detail = "the target has its marker".into();
-            return self.end_attempt(turn, limits, key, RunState::Succeeded);
+            return self.end_attempt(turn, allowance, key, RunState::Succeeded);
         }
-        self.claim_failed(turn, limits, key);
+        self.claim_failed(turn, allowance, key);
     }
 
     /// It is not known whether the work is done on the target: as if it was not. A claimant that
@@ -187,7 +222,7 @@ impl Jobs {
     pub(super) fn target_not_asked(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         key: RunKey,
         why: &str,
     ) {
@@ -196,13 +231,13 @@ impl Jobs {
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }
-            self.claim_failed(turn, limits, key);
+            self.claim_failed(turn, allowance, key);
         }
     }
 
     /// Whether the scheduler of a run asks a target whether its work is done: the run is claimed.
     /// A job that is deleted leaves such a question behind, and nothing else under that reason.
-    pub(super) fn is_question(&self, key: RunKey) -> bool {
+    pub(crate) fn is_question(&self, key: RunKey) -> bool {
         let deleted = Some(RunReason::JobDeleted);
         let run = self.runs.get(&key);
         self.is_claimed(key.job) || run.is_some_and(|run| run.reason == deleted)
@@ -234,20 +269,27 @@ impl Jobs {
     }
 
     /// A claim ended, and the work is not done.
-    fn claim_failed(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    fn claim_failed(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, key: RunKey) {
         let run = &self.runs[&key];
         let is_open = run.closes.is_none_or(|closes| turn.now < closes);
         match run.reason {
             Some(RunReason::ClaimantLost) if is_open => self.offer(turn, key),
-            Some(RunReason::ClaimantLost) => self.end_attempt(turn, limits, key, RunState::Lost),
-            Some(RunReason::MaxRuntime) => self.end_attempt(turn, limits, key, RunState::TimedOut),
-            Some(RunReason::Reported) => self.end_attempt(turn, limits, key, RunState::Failed),
-            _ => self.end_attempt(turn, limits, key, RunState::Cancelled),
+            Some(RunReason::ClaimantLost) => self.end_attempt(turn, allowance, key, RunState::Lost),
+            Some(RunReason::MaxRuntime) => {
+                self.end_attempt(turn, allowance, key, RunState::TimedOut)
+            }
+            Some(RunReason::Reported) => self.end_attempt(turn, allowance, key, RunState::Failed),
+            _ => self.end_attempt(turn, allowance, key, RunState::Cancelled),
         }
     }
 
     /// A run is claimed, and its claim is not known: its row cannot be read. So it is lost.
-    pub(crate) fn claim_missing(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    pub(crate) fn claim_missing(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         let is_without = |run: &&mut RunImage| run.state == RunState::Running;
         let run = self.runs.get_mut(&key).filter(is_without);
         let (Some(run), false) = (run, self.claims.contains_key(&key)) else {
@@ -256,13 +298,18 @@ impl Jobs {
         run.reason = run.reason.or(Some(RunReason::ClaimantLost));
         run.detail = "its claim cannot be read".into();
         match self.asks_target(key) {
-            true => self.ask_target(turn, key, self.last_token(key.job).0),
-            false => self.claim_failed(turn, limits, key),
+            true => self.ask_target(turn, allowance, key, self.last_token(key.job).0),
+            false => self.claim_failed(turn, allowance, key),
         }
     }
 
     /// The claim of a run ends because the run is cancelled.
-    pub(crate) fn end_cancelled(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    pub(crate) fn end_cancelled(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         let reason = self.runs.get(&key).and_then(|run| run.reason);
         let outcome = match reason {
             // The claim of then has ended, and another one has the run.
@@ -270,7 +317,7 @@ impl Jobs {
             Some(RunReason::MaxRuntime) => RunClaimOutcome::TimedOut,
             Some(_) => RunClaimOutcome::Cancelled,
         };
-        self.end_claim(turn, limits, key, outcome, "".into());
+        self.end_claim(turn, allowance, key, outcome, "".into());
     }
 
     /// Writes the row of a claim with this batch.

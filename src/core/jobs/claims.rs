@@ -8,7 +8,7 @@ use super::{Answered, Jobs, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
     Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunClaim, RunClaimOutcome,
     RunClaimed, RunImage, RunKey, RunState, RunToken, Time, Turn, command::may_go_on_for,
-    model::limits::Limits,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Jobs {
     pub(super) fn claim_run(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         (name, due): (&Arc<str>, Option<Time>),
         claimant: &Claimant,
@@ -51,7 +51,7 @@ impl Jobs {
             }
         }
         if !self.is_held(no) {
-            self.pass(turn, limits, no);
+            self.pass(turn, allowance, no);
         }
         self.close_unclaimed(turn, no);
         match self.claimable(no, due) {
@@ -165,7 +165,12 @@ impl Jobs {
     }
 
     /// A lease may be over.
-    pub(super) fn wake_claim(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    pub(super) fn wake_claim(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         let Some(claim) = self.claims.get(&key) else {
             return;
         };
@@ -176,7 +181,7 @@ impl Jobs {
         if until > turn.now {
             self.timers.insert((until, Wake::Claim(key)));
         } else {
-            self.end_claim(turn, limits, key, RunClaimOutcome::Lost, "".into());
+            self.end_claim(turn, allowance, key, RunClaimOutcome::Lost, "".into());
         }
     }
 

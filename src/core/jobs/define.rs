@@ -5,6 +5,7 @@ use super::{Answered, Job, Jobs, key_of};
 use crate::core::{
     Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobSettings, JobState, NewJob, Reject,
     RunImage, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
     model::limits::{Limit, Limits},
     schedule::ScheduleText,
 };
@@ -53,14 +54,20 @@ impl Jobs {
             changed_by: caller.name.clone(),
             deleted: false,
         };
-        Ok(self.define(turn, image, JobState::default()))
+        let next_due =
+            Job::new(image.clone(), JobState::default(), &self.zones).due_after(turn.now);
+        let state = JobState {
+            next_due,
+            ..JobState::default()
+        };
+        Ok(self.define(turn, image, state))
     }
 
     /// Puts a definition in place of the present one.
     pub(super) fn update(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         job: &NewJob,
@@ -74,13 +81,17 @@ impl Jobs {
         if known.image.settings.claimed != job.settings.claimed {
             return Err(Reject::Job(JobReject::ClaimedChanged));
         }
-        self.check_follows(limits, &key_of(caller, name), &job.settings.schedule)?;
-        self.pass(turn, limits, no);
+        self.check_follows(
+            allowance.limits,
+            &key_of(caller, name),
+            &job.settings.schedule,
+        )?;
+        self.pass(turn, allowance, no);
         let is_due_alike = is_due_alike(&self.jobs[&no].image.settings, &job.settings);
         // Whose start was put off for longer than the jitter allows now would come too late.
         let sooner = job.settings.schedule.jitter < known_jitter(&self.jobs[&no]);
         if !is_due_alike || sooner {
-            self.pass_early(turn, limits, no);
+            self.pass_early(turn, allowance, no);
         }
         let known = &self.jobs[&no];
         let image = JobImage {
@@ -105,7 +116,7 @@ impl Jobs {
     pub(super) fn delete(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         version: Option<i64>,
@@ -115,9 +126,9 @@ impl Jobs {
             let name = self.jobs[&follower].image.key.name.clone();
             return Err(Reject::Job(JobReject::JobFollowed(name)));
         }
-        self.pass(turn, limits, no);
+        self.pass(turn, allowance, no);
         let deleted = Some((RunState::Skipped, RunReason::JobDeleted));
-        self.pass_until(turn, limits, no, turn.now, deleted);
+        self.pass_until(turn, allowance, no, turn.now, deleted);
         self.end_claims_of(turn, no);
         let waits = self
             .open_runs(no)
@@ -153,7 +164,7 @@ impl Jobs {
     pub(super) fn pause(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         reason: &Arc<str>,
@@ -162,7 +173,7 @@ impl Jobs {
         if self.jobs[&no].state.paused.is_some() {
             return Ok(self.shown(no, false));
         }
-        self.pass(turn, limits, no);
+        self.pass(turn, allowance, no);
         let pause = JobPause {
             since: turn.now,
             by: caller.name.clone(),
@@ -176,7 +187,7 @@ impl Jobs {
     pub(super) fn resume(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
     ) -> Answered {
@@ -184,12 +195,12 @@ impl Jobs {
         if self.jobs[&no].state.paused.is_none() {
             return Ok(self.shown(no, false));
         }
-        self.pass(turn, limits, no);
+        self.pass(turn, allowance, no);
         self.change_state(turn, no, |state| {
             state.paused = None;
             state.failures = 0;
         });
-        self.rearm(turn, limits, no);
+        self.rearm(turn, allowance, no);
         Ok(self.shown(no, true))
     }
 
@@ -202,9 +213,6 @@ impl Jobs {
         self.note_follower(&image);
         turn.out.records.jobs.jobs.insert(no, image.clone());
         let mut job = Job::new(image, state, &self.zones);
-        // All before the one that is known have their fates, also when the clock was set back.
-        let known = job.state.next_due;
-        job.state.next_due = known.or_else(|| job.due_after(turn.now));
         job.state.time_zones = self.zones.release().into();
         self.jobs.insert(no, job);
         self.record_state(turn, no);

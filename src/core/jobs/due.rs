@@ -11,6 +11,7 @@ use super::{
 };
 use crate::core::{
     JobNo, Misfire, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
     model::limits::Limits,
     schedule::{DueTime, Passed, Range},
 };
@@ -19,25 +20,25 @@ impl Jobs {
     /// Says of every due time of a job that has passed what becomes of it. Those of a stopped agent
     /// learn it when that starts, or before their job changes: what is to run then waits for the
     /// start.
-    pub(super) fn pass(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+    pub(super) fn pass(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
         if let Some(job) = self.jobs.get(&no) {
             let until = turn.now - job.delay();
-            self.pass_until(turn, limits, no, until, self.paused_because(no));
+            self.pass_until(turn, allowance, no, until, self.paused_because(no));
         }
     }
 
     /// Due times of which the jitter would still put off the start have their fate at once: they
     /// have none by the definition that comes.
-    pub(super) fn pass_early(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+    pub(super) fn pass_early(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
         let until = turn.now;
-        self.pass_until(turn, limits, no, until, self.paused_because(no));
+        self.pass_until(turn, allowance, no, until, self.paused_because(no));
     }
 
     /// Says what becomes of the due times until then; `became`: the same of all.
     pub(super) fn pass_until(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         no: JobNo,
         until: Time,
         became: Option<(RunState, RunReason)>,
@@ -52,7 +53,7 @@ impl Jobs {
             return;
         }
         let misfire = job.image.settings.misfire;
-        let most = limits.missed_rows + misfire.runs() + 4;
+        let most = allowance.limits.missed_rows + misfire.runs() + 4;
         let mut passed = schedule.passed(timestamp(from), timestamp(until), most);
         // Another release of the time zones may have named it.
         if passed.first() != Some(timestamp(from))
@@ -70,8 +71,8 @@ impl Jobs {
         self.set_timer(no);
         match became {
             _ if !is_named => {}
-            Some(became) => self.pass_over(turn, limits, no, passed, became),
-            None => self.fire(turn, limits, no, passed, misfire),
+            Some(became) => self.pass_over(turn, allowance.limits, no, passed, became),
+            None => self.fire(turn, allowance, no, passed, misfire),
         }
     }
 
@@ -91,7 +92,7 @@ impl Jobs {
     fn fire(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         no: JobNo,
         passed: Passed,
         misfire: Misfire,
@@ -103,9 +104,9 @@ impl Jobs {
             let late = turn.now.since(time_of(due.at) + delay);
             let is_open = match due.closes {
                 Some(closes) => turn.now < time_of(closes),
-                None => late <= limits.latest_start,
+                None => late <= allowance.limits.latest_start,
             };
-            late <= limits.late_start || (at == last && is_open)
+            late <= allowance.limits.late_start || (at == last && is_open)
         };
         let in_time = |one: (usize, &DueTime)| !self.agent.is_stopped && in_time(one);
         let served = newest.iter().enumerate().position(in_time);
@@ -136,7 +137,7 @@ impl Jobs {
                 missed = Some(firing.due);
                 self.note(turn, no, firing, RunState::Missed, reason);
             } else {
-                self.begin(turn, limits, no, firing);
+                self.begin(turn, allowance, no, firing);
             }
         }
         if let Some(due) = missed {

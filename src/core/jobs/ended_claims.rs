@@ -18,7 +18,7 @@ pub(super) struct EndedClaim {
 #[derive(Debug, Default)]
 pub(crate) struct EndedClaims {
     claims: BTreeMap<(RunKey, RunToken), EndedClaim>,
-    /// By the time of their end.
+    /// By the time from which they are remembered.
     oldest: VecDeque<(Time, (RunKey, RunToken))>,
 }
 
@@ -33,15 +33,22 @@ impl EndedClaim {
             },
         }
     }
+
+    /// When it was heard of last: whoever lost it may have said late how the work went.
+    fn since(&self) -> Time {
+        let RunClaim { end, late, .. } = &self.image;
+        let ended_at = end.as_ref().map_or(self.image.claimed_at, |end| end.at);
+        late.as_ref().map_or(ended_at, |late| late.at)
+    }
 }
 
 impl EndedClaims {
     pub(super) fn remember(&mut self, claim: EndedClaim) {
-        let image = &claim.image;
-        let id = (image.run, image.token);
-        let ended_at = image.end.as_ref().map_or(image.claimed_at, |end| end.at);
-        if self.claims.insert(id, claim).is_none() {
-            self.oldest.push_back((ended_at, id));
+        let id = (claim.image.run, claim.image.token);
+        let since = claim.since();
+        let before = self.claims.insert(id, claim);
+        if before.is_none_or(|before| before.since() != since) {
+            self.oldest.push_back((since, id));
         }
     }
 
@@ -53,12 +60,15 @@ impl EndedClaims {
         self.claims.get_mut(&(run, token))
     }
 
-    /// Forgets those that ended before `since`, and those above the limit.
+    /// Forgets those of which nobody has said anything since then, and those above the limit.
     pub(super) fn forget(&mut self, since: Time) {
         while let Some((at, id)) = self.oldest.front()
             && (self.oldest.len() > MOST || *at < since)
         {
-            self.claims.remove(id);
+            let is_it = |claim: &EndedClaim| claim.since() == *at;
+            if self.claims.get(id).is_some_and(is_it) {
+                self.claims.remove(id);
+            }
             self.oldest.pop_front();
         }
     }

@@ -3,7 +3,7 @@
 use super::{Failure, Jobs, overlap::Firing};
 use crate::core::{
     JobImage, JobKey, JobNo, JobReject, Reject, RunCause, RunImage, RunKey, RunReason, RunState,
-    Turn, model::limits::Limits, schedule::ScheduleText,
+    Turn, fairness::allowance::Allowance, model::limits::Limits, schedule::ScheduleText,
 };
 use std::sync::Arc;
 
@@ -77,14 +77,21 @@ impl Jobs {
     }
 
     /// A run of a job has succeeded.
-    pub(super) fn fire_followers(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+    pub(super) fn fire_followers(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        no: JobNo,
+    ) {
         let followers: Vec<JobNo> = self.followers(no).collect();
         for follower in followers {
             let due = self.unscheduled(turn, follower);
             let firing = Firing::new(due, RunCause::Followed);
             match self.held_because(follower) {
-                None => self.begin(turn, limits, follower, firing),
-                Some((RunState::Missed, _)) => self.wait_for_agent(turn, limits, follower, firing),
+                None => self.begin(turn, allowance, follower, firing),
+                Some((RunState::Missed, _)) => {
+                    self.wait_for_agent(turn, allowance, follower, firing)
+                }
                 Some((state, reason)) => self.note(turn, follower, firing, state, reason),
             }
         }
@@ -92,7 +99,13 @@ impl Jobs {
 
     /// The agent is stopped: as many runs as the rule for that says wait for its start, the newest
     /// ones, and the others are missed.
-    fn wait_for_agent(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo, mut firing: Firing) {
+    fn wait_for_agent(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        no: JobNo,
+        mut firing: Firing,
+    ) {
         let (due, cause) = (firing.due, firing.cause);
         let most = self.jobs[&no].image.settings.misfire.runs();
         let stopped = (RunState::Missed, RunReason::AgentStopped);
@@ -102,8 +115,8 @@ impl Jobs {
             return self.follow_failure(key, Failure::Ended(stopped.0));
         }
         firing.catches_up = true;
-        firing.closes = self.offered_until(turn.now, limits, no, (due, cause));
-        self.wait(turn, firing.image(no));
+        firing.closes = self.offered_until(turn.now, allowance.limits, no, (due, cause));
+        self.wait(turn, allowance, firing.image(no));
         let since = self.agent.stopped_at.unwrap_or(due);
         let is_one = |run: &&RunImage| {
             (run.state, run.cause) == (RunState::Waiting, cause) && run.key.due >= since

@@ -51,12 +51,13 @@ impl Job {
     }
 
     /// Until when its due times have had their fates: now, or, when the clock was set back, the
-    /// last one before that which comes next.
+    /// last one before that which comes next, or the last one of all.
     pub(super) fn decided_until(&self, now: Time) -> Time {
-        let (Some(next), Some(schedule)) = (self.state.next_due, &self.schedule) else {
+        let Some(schedule) = &self.schedule else {
             return now;
         };
-        let before = Time(next.0 - 1);
+        let next = self.state.next_due;
+        let before = next.map_or(Time::NEVER, |next| Time(next.0 - 1));
         if before <= now {
             return now;
         }

@@ -3,7 +3,7 @@
 use super::{Failure, Jobs, Step};
 use crate::core::{
     JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
-    model::limits::Limits,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Jobs {
     pub(super) fn begin(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         no: JobNo,
         mut firing: Firing,
     ) {
@@ -52,20 +52,20 @@ impl Jobs {
             self.end_followed(turn, no);
         }
         let of = (firing.due, firing.cause);
-        let offered = || self.offered_until(turn.now, limits, no, of);
+        let offered = || self.offered_until(turn.now, allowance.limits, no, of);
         firing.closes = firing.closes.or_else(offered);
         let overlap = self.jobs[&no].image.settings.overlap;
         let waits = |run: &&RunImage| run.state == RunState::Waiting;
         let is_crowd = overlap == Overlap::Allow
             && !firing.catches_up
             && self.no_room_until.contains_key(&no)
-            && self.open_runs(no).filter(waits).count() >= limits.waiting_runs;
+            && self.open_runs(no).filter(waits).count() >= allowance.limits.waiting_runs;
         if is_crowd {
             return self.note(turn, no, firing, RunState::Skipped, RunReason::QueueFull);
         }
         if overlap == Overlap::Allow || !self.is_occupied(no) {
             let image = firing.image(no);
-            return self.start_or_wait(turn, image);
+            return self.start_or_wait(turn, allowance, image);
         }
         let is_waiting = |run: &&RunImage| run.state == RunState::Waiting;
         let waiting = self.ordinary_runs(no).filter(is_waiting).count();
@@ -73,7 +73,9 @@ impl Jobs {
             _ if firing.catches_up => None,
             Overlap::Skip => Some(RunReason::StillRunning),
             Overlap::QueueOne if waiting > 0 => Some(RunReason::QueueFull),
-            Overlap::QueueAll if waiting >= limits.waiting_runs => Some(RunReason::QueueFull),
+            Overlap::QueueAll if waiting >= allowance.limits.waiting_runs => {
+                Some(RunReason::QueueFull)
+            }
             _ => None,
         };
         if let Some(reason) = skip {
@@ -82,7 +84,7 @@ impl Jobs {
         if !firing.catches_up && matches!(overlap, Overlap::KeepNewest | Overlap::CancelRunning) {
             self.make_way(turn, no, overlap);
         }
-        self.wait(turn, firing.image(no));
+        self.wait(turn, allowance, firing.image(no));
     }
 
     /// What waits is replaced by a later due time, and what runs is cancelled if the rule says so.
@@ -109,32 +111,6 @@ impl Jobs {
                 RunState::Retrying => self.give_up_repeating(turn, key, RunReason::Replaced),
                 _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
             }
-        }
-    }
-
-    /// A run waits again that was about to start, and a later due time came meanwhile: as if that
-    /// had met it in line.
-    pub(super) fn meet_in_line(&mut self, turn: &mut Turn, key: RunKey) {
-        let overlap = self
-            .jobs
-            .get(&key.job)
-            .map(|job| job.image.settings.overlap);
-        let waits = |run: &&RunImage| {
-            run.state == RunState::Waiting && run.key.due > key.due && !run.catches_up
-        };
-        let later = self.ordinary_runs(key.job).find(waits).map(|run| run.key);
-        let run = self.runs.get(&key).filter(|run| !is_caught_up(run));
-        let (Some(later), Some(run)) = (later, run) else {
-            return;
-        };
-        match overlap {
-            Some(Overlap::KeepNewest | Overlap::CancelRunning) => {
-                self.give_up(turn, key, RunState::Skipped, RunReason::Replaced);
-            }
-            Some(Overlap::QueueOne) if !run.catches_up => {
-                self.give_up(turn, later, RunState::Skipped, RunReason::QueueFull);
-            }
-            _ => {}
         }
     }
 

@@ -1,48 +1,55 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
 use super::{
-    Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, timers::RUN_BYTES, wake::Wake,
+    Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, room::NoRoom, timers::RUN_BYTES,
 };
 use crate::core::{
     Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
-    RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, model::limits::Limits,
+    RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, fairness::allowance::Allowance,
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use uuid::Uuid;
 
 impl Jobs {
-    /// A run starts: its scheduler is opened with this batch.
-    pub(super) fn start(&mut self, turn: &mut Turn, image: RunImage) {
+    /// A run starts if nothing keeps it waiting: another run, a batch that starts much already, or
+    /// the limits of its namespace.
+    pub(super) fn start_or_wait(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        image: RunImage,
+    ) {
         let key = image.key;
+        let is_full = self.is_full() && !self.is_claimed(key.job);
+        let may = !is_full && self.is_free_for(&image) && self.may_start(&image);
         self.runs.insert(key, image);
-        self.start_again(turn, key);
-    }
-
-    /// A run starts if nothing keeps it waiting: another run, or a batch that starts much already.
-    pub(super) fn start_or_wait(&mut self, turn: &mut Turn, image: RunImage) {
-        let is_full = self.is_full() && !self.is_claimed(image.key.job);
-        let has_room = !self.no_room_until.contains_key(&image.key.job);
-        match !is_full && has_room && self.is_free_for(&image) && self.may_start(&image) {
-            true => self.start(turn, image),
-            false => self.wait(turn, image),
+        if !may || self.start(turn, allowance, key).is_err() {
+            self.wait_in_line(turn, allowance, key);
         }
     }
 
-    /// The next attempt of a run starts.
-    pub(super) fn start_again(&mut self, turn: &mut Turn, key: RunKey) {
+    /// The next attempt of a run starts: its scheduler is opened with this batch.
+    pub(super) fn start(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) -> Result<(), NoRoom> {
         if self.is_claimed(key.job) {
             if self.runs.get(&key).is_some_and(|run| run.attempt == 0) {
                 self.count_delay(turn, key);
             }
-            return self.offer(turn, key);
+            self.offer(turn, key);
+            return Ok(());
         }
+        let promise = self.room_for(turn, allowance, key)?;
         if let Some(job) = self.jobs.get(&key.job) {
             self.started_bytes += RUN_BYTES + job.image.steps.bodies.bytes.len();
         }
         let attempt = self.runs.get(&key).map_or(0, |run| run.attempt + 1);
         let handle = self.handle_of(turn.now, key, attempt.into());
         let Some(run) = self.runs.get_mut(&key) else {
-            return;
+            return Ok(());
         };
         run.attempt = attempt;
         run.state = RunState::Running;
@@ -53,9 +60,10 @@ impl Jobs {
         run.next_attempt_at = None;
         (run.failed, run.cancelled) = (0, 0);
         self.by_handle.insert(handle, key);
-        self.steps.push_back(Step::Start(key));
+        self.steps.push_back(Step::Start(key, promise));
         self.set_run_timer(key);
         self.record_run(turn, key);
+        Ok(())
     }
 
     /// Its scheduler is opened.
@@ -69,49 +77,6 @@ impl Jobs {
         let is_scheduled = |run: &RunImage| run.cause == RunCause::Scheduled;
         if self.runs.get(&key).is_some_and(is_scheduled) {
             turn.out.tally.start_delays.push(turn.now.since(key.due));
-        }
-    }
-
-    /// The limits of its namespace leave no room for its tasks now: it waits for that.
-    pub(crate) fn put_off(&mut self, turn: &mut Turn, key: RunKey, wait: Duration, why: &str) {
-        let at = turn.now + wait;
-        if self.is_question(key) {
-            self.timers.insert((at, Wake::Ask(key)));
-            return;
-        }
-        let Some(run) = self.runs.get_mut(&key) else {
-            return;
-        };
-        if let Some(handle) = run.handle.take() {
-            self.by_handle.remove(&handle);
-        }
-        run.detail = why.into();
-        run.started_at = None;
-        run.attempt -= 1;
-        run.state = match run.attempt {
-            0 => RunState::Waiting,
-            _ => RunState::Retrying,
-        };
-        run.next_attempt_at = (run.attempt > 0).then_some(at);
-        let (is_first, reason) = (run.attempt == 0, run.reason.take());
-        self.record_run(turn, key);
-        self.set_run_timer(key);
-        if is_first && self.no_room_until.insert(key.job, at).is_none() {
-            self.timers.insert((at, Wake::Turn(key.job)));
-        }
-        match reason {
-            // Something became of it while it was about to start.
-            Some(RunReason::Replaced) if is_first => {
-                self.give_up(turn, key, RunState::Skipped, RunReason::Replaced);
-            }
-            Some(reason) => self.give_up(turn, key, RunState::Cancelled, reason),
-            None if is_first => self.meet_in_line(turn, key),
-            None => {}
-        }
-        let is_over = self.runs.get(&key).is_none_or(|run| run.state.is_over());
-        if is_over {
-            self.no_room_until.remove(&key.job);
-            self.take_turns(turn, key.job);
         }
     }
 
@@ -144,9 +109,15 @@ impl Jobs {
     }
 
     /// Its steps cannot be submitted.
-    pub(crate) fn refused(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey, why: String) {
+    pub(crate) fn refused(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+        why: String,
+    ) {
         if self.is_question(key) {
-            return self.target_not_asked(turn, limits, key, &why);
+            return self.target_not_asked(turn, allowance, key, &why);
         }
         if let Some(run) = self.runs.get_mut(&key) {
             run.reason = Some(RunReason::Refused);
@@ -154,26 +125,36 @@ impl Jobs {
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }
-            self.end_attempt(turn, limits, key, RunState::Failed);
+            self.end_attempt(turn, allowance, key, RunState::Failed);
         }
     }
 
     /// Its scheduler is not known any more.
-    pub(crate) fn scheduler_gone(&mut self, turn: &mut Turn, limits: &Limits, key: RunKey) {
+    pub(crate) fn scheduler_gone(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         if self.is_question(key) {
-            return self.target_not_asked(turn, limits, key, "its scheduler is gone");
+            return self.target_not_asked(turn, allowance, key, "its scheduler is gone");
         }
         if let Some(run) = self.runs.get_mut(&key) {
             run.reason = Some(RunReason::SchedulerGone);
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }
-            self.end_attempt(turn, limits, key, RunState::Lost);
+            self.end_attempt(turn, allowance, key, RunState::Lost);
         }
     }
 
     /// A scheduler has ended.
-    pub(crate) fn scheduler_ended(&mut self, turn: &mut Turn, limits: &Limits, handle: Handle) {
+    pub(crate) fn scheduler_ended(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        handle: Handle,
+    ) {
         if self.by_handle.is_empty() {
             return;
         }
@@ -181,7 +162,7 @@ impl Jobs {
             return;
         };
         if self.is_question(key) {
-            return self.target_answered(turn, limits, key);
+            return self.target_answered(turn, allowance, key);
         }
         let run = &self.runs[&key];
         let state = match run.reason {
@@ -191,13 +172,13 @@ impl Jobs {
             None if run.cancelled > 0 => RunState::Cancelled,
             None => RunState::Succeeded,
         };
-        self.end_attempt(turn, limits, key, state);
+        self.end_attempt(turn, allowance, key, state);
     }
 
     pub(super) fn end_attempt(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         key: RunKey,
         state: RunState,
     ) {
@@ -222,9 +203,9 @@ impl Jobs {
         }
         self.follow_failure(key, Failure::Ended(state));
         if state == RunState::Succeeded {
-            self.fire_followers(turn, limits, key.job);
+            self.fire_followers(turn, allowance, key.job);
         }
-        self.take_turns(turn, key.job);
+        self.take_turns(turn, allowance, key.job);
     }
 
     /// When a run that has failed is repeated.
@@ -272,7 +253,7 @@ impl Jobs {
     pub(super) fn run_now(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         (request, from_order): (Option<Uuid>, Option<i64>),
@@ -300,8 +281,10 @@ impl Jobs {
         if let Some(due) = busy.filter(|_| overlap == Overlap::Skip) {
             return Err(Reject::Job(JobReject::JobRuns(due)));
         }
-        if self.open_runs(no).count() >= limits.waiting_runs {
-            return Err(Reject::Job(JobReject::RunsWait(limits.waiting_runs)));
+        if self.open_runs(no).count() >= allowance.limits.waiting_runs {
+            return Err(Reject::Job(JobReject::RunsWait(
+                allowance.limits.waiting_runs,
+            )));
         }
         let due = self.unscheduled(turn, no);
         let key = RunKey { job: no, due };
@@ -311,12 +294,12 @@ impl Jobs {
             from_order,
             // It was asked for by somebody, so it has its turn.
             catches_up: true,
-            closes: self.offered_until(turn.now, limits, no, (due, RunCause::Asked)),
+            closes: self.offered_until(turn.now, allowance.limits, no, (due, RunCause::Asked)),
             ..Firing::new(due, RunCause::Asked).image(no)
         };
         match busy.is_none() || overlap == Overlap::Allow {
-            true => self.start_or_wait(turn, image),
-            false => self.wait(turn, image),
+            true => self.start_or_wait(turn, allowance, image),
+            false => self.wait(turn, allowance, image),
         }
         Ok(JobReply::Run(self.runs[&key].clone(), true))
     }
@@ -325,6 +308,7 @@ impl Jobs {
     pub(super) fn cancel_run(
         &mut self,
         turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         name: &Arc<str>,
         due: Time,
@@ -341,7 +325,7 @@ impl Jobs {
                 run.by = caller.name.clone();
             }
             self.give_up(turn, key, RunState::Cancelled, RunReason::Asked);
-            self.take_turns(turn, key.job);
+            self.take_turns(turn, allowance, key.job);
         }
         let run = self.run_as_recorded(turn, key);
         let run = run.ok_or(Reject::Job(JobReject::UnknownRun))?;

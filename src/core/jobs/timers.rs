@@ -6,6 +6,7 @@
 use super::{Jobs, Step, wake::Wake};
 use crate::core::{
     Handle, JobNo, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
     model::limits::{CALL_BYTES, Limits},
 };
 
@@ -14,26 +15,26 @@ pub(super) const RUN_BYTES: usize = 4 << 10;
 
 impl Jobs {
     /// Does what is due, as much as one batch bears.
-    pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits) {
+    pub(crate) fn settle(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>) {
         // Commands may have filled every batch: one run at least begins all the same.
         self.started_bytes = self.started_bytes.min(CALL_BYTES - 1);
-        for done in 0..limits.timers_per_batch {
+        for done in 0..allowance.limits.timers_per_batch {
             let first = self.timers.first().copied();
             let Some((at, wake)) = first.filter(|(at, _)| *at <= turn.now) else {
                 return;
             };
-            if done > 0 && (self.is_full() || has_many_rows(turn, limits)) {
+            if done > 0 && (self.is_full() || has_many_rows(turn, allowance.limits)) {
                 return;
             }
             self.timers.remove(&(at, wake));
             match wake {
                 // Due times of a pause have their fate at its end.
                 Wake::Job(no) if self.is_held(no) => {}
-                Wake::Job(no) => self.pass(turn, limits, no),
-                Wake::Run(key) => self.wake_run(turn, key),
-                Wake::Claim(key) => self.wake_claim(turn, limits, key),
-                Wake::Ask(key) => self.ask_again(key),
-                Wake::Turn(no) => self.take_turns(turn, no),
+                Wake::Job(no) => self.pass(turn, allowance, no),
+                Wake::Run(key) => self.wake_run(turn, allowance, key),
+                Wake::Claim(key) => self.wake_claim(turn, allowance, key),
+                Wake::Ask(key) => self.ask_again(turn.now, allowance, key),
+                Wake::Turn(no) => self.take_turns(turn, allowance, no),
             }
         }
     }
@@ -63,7 +64,7 @@ impl Jobs {
         self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    fn wake_run(&mut self, turn: &mut Turn, key: RunKey) {
+    fn wake_run(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, key: RunKey) {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
@@ -72,10 +73,13 @@ impl Jobs {
             RunState::Running if is_due => {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
-            RunState::Retrying if is_due && self.may_start(run) => self.repeat(turn, key),
+            RunState::Retrying if is_due && self.may_start(run) => {
+                self.repeat(turn, allowance, key)
+            }
             RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
-            // The longest time of its runs may have become longer.
+            // The longest time of its runs may have become longer, or it waits for room.
             RunState::Running => self.set_run_timer(key),
+            RunState::Retrying if !is_due => self.set_run_timer(key),
             _ => {}
         }
     }
@@ -88,7 +92,10 @@ impl Jobs {
                 let longest = self.definition(key.job)?.settings.max_runtime?;
                 Some(run.started_at? + longest)
             }
-            RunState::Retrying => run.next_attempt_at,
+            RunState::Retrying => {
+                let at = run.next_attempt_at?;
+                Some(at.max(self.no_room_until(key.job)))
+            }
             RunState::Waiting if self.is_claimed(key.job) => run.closes,
             _ => None,
         }
@@ -117,17 +124,17 @@ impl Jobs {
     }
 
     /// Nothing holds the job any more: what was due and what waited goes on.
-    pub(super) fn rearm(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+    pub(super) fn rearm(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
         if self.is_held(no) {
             return;
         }
-        self.pass(turn, limits, no);
+        self.pass(turn, allowance, no);
         self.set_timer(no);
         let open: Vec<RunKey> = self.open_runs(no).map(|run| run.key).collect();
         for key in open {
             self.set_run_timer(key);
         }
-        self.take_turns(turn, no);
+        self.take_turns(turn, allowance, no);
     }
 
     /// A run that was cancelled and still runs is cancelled once more.

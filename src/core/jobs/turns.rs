@@ -5,8 +5,11 @@
 //! or cancelled for one of the other. Where runs of the job may not go on side by side, those of
 //! both lines wait for each other, and a backfill comes last.
 
-use super::{Jobs, wake::Wake};
-use crate::core::{JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn};
+use super::Jobs;
+use crate::core::{
+    JobNo, Overlap, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
+};
 
 impl RunImage {
     fn is_backfilled(&self) -> bool {
@@ -27,17 +30,9 @@ impl Jobs {
 
     /// Lets the oldest run that waits begin, if it is its turn. One that is to be claimed waits for
     /// that.
-    pub(super) fn take_turns(&mut self, turn: &mut Turn, no: JobNo) {
+    pub(super) fn take_turns(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
         if self.is_claimed(no) {
             return;
-        }
-        if let Some(until) = self.no_room_until.get(&no).copied() {
-            if until > turn.now {
-                // One timer tries again, however many wait.
-                self.timers.insert((until, Wake::Turn(no)));
-                return;
-            }
-            self.no_room_until.remove(&no);
         }
         while let Some(key) = self.next_turn(no) {
             if self.is_full() {
@@ -47,25 +42,38 @@ impl Jobs {
                 Some(closes) if closes <= turn.now => {
                     self.give_up(turn, key, RunState::Missed, RunReason::WindowClosed);
                 }
-                _ => self.start_again(turn, key),
+                _ => {
+                    if self.start(turn, allowance, key).is_err() {
+                        return;
+                    }
+                }
             }
         }
     }
 
     /// A run waits for its turn, which may have come.
-    pub(super) fn wait(&mut self, turn: &mut Turn, image: RunImage) {
+    pub(super) fn wait(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, image: RunImage) {
         let key = image.key;
         self.runs.insert(key, image);
+        self.wait_in_line(turn, allowance, key);
+    }
+
+    pub(super) fn wait_in_line(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         self.record_run(turn, key);
         self.set_run_timer(key);
-        self.take_turns(turn, key.job);
+        self.take_turns(turn, allowance, key.job);
     }
 
     /// The next attempt of a run is due.
-    pub(super) fn repeat(&mut self, turn: &mut Turn, key: RunKey) {
+    pub(super) fn repeat(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, key: RunKey) {
         if self.is_past_its_window(turn.now, key) {
             self.give_up_repeating(turn, key, RunReason::WindowClosed);
-            return self.take_turns(turn, key.job);
+            return self.take_turns(turn, allowance, key.job);
         }
         let is_claimed = self.is_claimed(key.job);
         match self.runs.get_mut(&key) {
@@ -73,10 +81,15 @@ impl Jobs {
                 run.state = RunState::Waiting;
                 run.next_attempt_at = None;
             }
-            _ => return self.start_again(turn, key),
+            _ => {
+                if self.start(turn, allowance, key).is_err() {
+                    self.set_run_timer(key);
+                }
+                return;
+            }
         }
         self.record_run(turn, key);
-        self.take_turns(turn, key.job);
+        self.take_turns(turn, allowance, key.job);
     }
 
     /// Whether a run is repeated only while its window is open, and that has closed: nobody was

@@ -158,8 +158,8 @@ impl Shard {
         scheduler.image.state = SchedulerState::Released;
         scheduler.last_activity = turn.now;
         self.checkpoint(turn, handle);
-        let limits = self.limits;
-        self.jobs.scheduler_ended(turn, &limits, handle);
+        let (jobs, mut allowance) = self.jobs();
+        jobs.scheduler_ended(turn, &mut allowance, handle);
     }
 }
 

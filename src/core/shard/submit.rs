@@ -107,7 +107,7 @@ impl Shard {
         resolved: &[(Option<Order>, Arc<Spec>)],
     ) -> Result<(), Over> {
         self.quotas
-            .may_submit(now, scheduler.share.namespace, load(submit), limits)?;
+            .may_submit(now, scheduler.share.namespace, submit.load(), limits)?;
         if scheduler.queue.orders() + submit.runs.len() <= limits.unfinished_orders {
             // Each run brings one order at most.
             return Ok(());
@@ -123,14 +123,6 @@ impl Shard {
             value: limits.unfinished_orders as i64,
             wait,
         })
-    }
-
-    /// Whether the limits of a namespace admit one more scheduler with these tasks now.
-    pub(crate) fn has_room(&mut self, now: Time, of: &Caller, tasks: &Submit) -> Result<(), Over> {
-        let namespace = self.fair.namespace(&of.namespace);
-        let (quotas, limits) = (&self.quotas, &self.limits);
-        quotas.may_open(namespace, limits)?;
-        quotas.may_submit(now, namespace, load(tasks), limits)
     }
 
     /// Takes the tasks of a call in, whoever makes it, and records the call.
@@ -210,6 +202,15 @@ impl Submit {
             self.bodies.len(),
         )
     }
+
+    /// What they take of the limits of their namespace.
+    pub(crate) fn load(&self) -> Usage {
+        let (tasks, blocks) = (self.bodies.len() as u32, self.blocks());
+        Usage {
+            tasks: tasks.into(),
+            bytes: body_sizes::bytes(tasks, blocks),
+        }
+    }
 }
 
 impl Scheduler {
@@ -219,15 +220,6 @@ impl Scheduler {
             Some(at) if at > now => self.queue.add_delayed(at, span),
             _ => self.queue.add(span),
         }
-    }
-}
-
-/// What the tasks of a call take of the limits.
-fn load(submit: &Submit) -> Usage {
-    let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
-    Usage {
-        tasks: tasks.into(),
-        bytes: body_sizes::bytes(tasks, blocks),
     }
 }
 

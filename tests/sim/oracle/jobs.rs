@@ -8,6 +8,7 @@ mod effects;
 mod followers;
 mod following;
 mod overlaps;
+mod room;
 
 use super::{Oracle, rows::Rows};
 use calendar::{after, closes};
@@ -34,6 +35,8 @@ pub(crate) struct Jobs {
     claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// Schedulers of runs, and of what follows failures.
     opened: BTreeSet<Handle>,
+    /// Since when there is room for the run of a job that waits for it.
+    room_since: BTreeMap<JobNo, Time>,
     is_stopped: bool,
 }
 

@@ -235,6 +235,28 @@ fn another_schedule_after_the_clock_was_set_back_repeats_no_due_time() {
 }
 
 #[test]
+fn a_schedule_that_has_ended_repeats_no_due_time_when_the_clock_is_set_back() {
+    for other in [60, 30] {
+        let mut w = World::new(5);
+        let mut ending = settings(every(60));
+        ending.schedule.end = "2027-01-15T08:03:30Z".into();
+        w.create("a", of(ending.clone(), [order(1)]));
+        for _ in 0..3 {
+            w.seconds(60.0);
+            w.succeed_all();
+        }
+        let ran = w.ends();
+        assert!(ran.len() == 3, "{ran:?}");
+        w.crash_and_set_back(Duration::from_secs(150));
+        ending.overlap = Overlap::QueueOne;
+        ending.schedule.rule = every(other);
+        w.update("a", of(ending, [order(1)]));
+        w.seconds(600.0);
+        assert_eq!(w.ends()[..3], ran);
+    }
+}
+
+#[test]
 fn a_start_that_was_put_off_is_not_too_late_when_the_jitter_shrinks() {
     let mut w = World::new(5);
     let mut jittered = settings(every(3_600));

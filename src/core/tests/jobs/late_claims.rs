@@ -12,6 +12,18 @@ impl World {
         }
     }
 
+    fn read_claim(&self, key: RunKey, token: RunToken, since: Time) -> KnownClaim {
+        let claims = self.remembered.job_claims.range((key, RunToken(0))..);
+        let claims: Vec<RunClaim> = claims.map(|(_, claim)| claim.clone()).collect();
+        let claim = claims.iter().find(|claim| claim.token == token).cloned();
+        KnownClaim {
+            since,
+            claim: claim.expect("it was given"),
+            is_last: claims.last().is_some_and(|last| last.token == token),
+            run: self.remembered.job_runs[&key].clone(),
+        }
+    }
+
     /// The claim as the journal has it, if it is forgotten, as FinishRun asks.
     fn say_late(&mut self, token: RunToken, succeeded: bool) -> (RunClaim, Option<RunImage>, bool) {
         let due = at(3600);
@@ -28,16 +40,7 @@ impl World {
         };
         let mut answered = self.ask_jobs(verb(None));
         if let Err(Reject::Job(JobReject::NoClaim(since))) = answered {
-            let claims = self.remembered.job_claims.range((key, RunToken(0))..);
-            let claims: Vec<RunClaim> = claims.map(|(_, claim)| claim.clone()).collect();
-            let run = self.remembered.job_runs[&key].clone();
-            let claim = claims.iter().find(|claim| claim.token == token).cloned();
-            let known = KnownClaim {
-                since,
-                claim: claim.expect("it was given"),
-                is_last: claims.last().is_some_and(|last| last.token == token),
-                run,
-            };
+            let known = self.read_claim(key, token, since);
             answered = self.ask_jobs(verb(Some(Box::new(known))));
         }
         match answered {
@@ -179,9 +182,8 @@ fn a_late_end_counts_while_the_next_attempt_is_still_to_come() {
     }
 }
 
-#[test]
-fn each_that_comes_back_late_is_followed_by_the_tasks_for_that() {
-    let mut w = World::new(5);
+/// A job that is claimed, with tasks that follow a failure.
+fn followed_job(w: &mut World) {
     w.claimed_job(|_| {});
     let failing = NewJob {
         settings: w.remembered.jobs.jobs[0].0.settings.clone(),
@@ -192,6 +194,12 @@ fn each_that_comes_back_late_is_followed_by_the_tasks_for_that() {
     let job = Arc::new(failing);
     w.ask_jobs(JobVerb::Update { name, job, version })
         .expect("it is there");
+}
+
+#[test]
+fn each_that_comes_back_late_is_followed_by_the_tasks_for_that() {
+    let mut w = World::new(5);
+    followed_job(&mut w);
     w.seconds(3600.0);
     let first = w.claimed("one");
     w.seconds(20.0);
@@ -236,4 +244,41 @@ fn what_was_read_for_an_owner_that_is_gone_is_read_again() {
     let known = KnownClaim { since, ..known };
     w.ask_jobs(finish(Some(Box::new(known))))
         .expect("it is late");
+}
+
+#[test]
+fn a_report_that_was_read_before_another_one_was_decided_changes_nothing() {
+    let mut w = World::new(5);
+    followed_job(&mut w);
+    w.seconds(3600.0);
+    let token = w.claimed("one");
+    w.seconds(20.0);
+    // Longer than ended claims are remembered.
+    w.seconds(3600.0);
+    let due = at(3600);
+    let finish = |known| JobVerb::FinishRun {
+        name: "a".into(),
+        due,
+        report: RunReport {
+            token,
+            succeeded: true,
+            detail: "".into(),
+        },
+        known,
+    };
+    let answered = w.ask_jobs(finish(None));
+    let Err(Reject::Job(JobReject::NoClaim(since))) = answered else {
+        panic!("{answered:?}");
+    };
+    let known = w.read_claim(RunKey { job: JobNo(1), due }, token, since);
+    for is_first in [true, false] {
+        let answered = w.ask_jobs(finish(Some(Box::new(known.clone()))));
+        let Ok(JobReply::Finished(_, _, changed)) = answered else {
+            panic!("{answered:?}");
+        };
+        assert_eq!(changed, is_first);
+        w.seconds(1.0);
+    }
+    let late = w.remembered.labels("on_failure");
+    assert_eq!(late.iter().filter(|label| *label == "LATE").count(), 1);
 }

@@ -82,6 +82,8 @@ fn a_run_that_is_repeated_waits_for_room_with_its_attempts() {
     w.seconds(100.0);
     w.fail_all();
     assert_eq!(w.states(), [(100, Retrying)]);
+    let run = w.remembered.job_runs.values().next().expect("a run");
+    assert!(run.handle.is_some(), "that of the attempt that failed");
     w.seconds(1.0);
     assert_eq!(w.states(), [(100, Running)]);
     w.fail_all();
@@ -154,4 +156,58 @@ fn runs_side_by_side_that_wait_for_room_try_again_once_a_second() {
         w.succeed_all();
     }
     assert_eq!(states_of(&w, Succeeded), 4);
+}
+
+#[test]
+fn a_run_that_is_asked_for_without_room_is_answered_as_one_that_waits() {
+    let mut w = limited(Limits {
+        queued_tasks: 1,
+        ..Limits::default()
+    });
+    w.job("b", 100_000, |_| {});
+    w.job("a", 100_000, |_| {});
+    w.run_now("b").expect("nothing runs");
+    let run = w.run_now("a").expect("it waits");
+    assert_eq!((run.state, run.handle, run.attempt), (Waiting, None, 0));
+    let known = &w.remembered.job_runs[&run.key];
+    assert_eq!(*known, run);
+}
+
+#[test]
+fn of_runs_that_start_together_no_more_do_than_there_is_room_for() {
+    let mut w = limited(Limits {
+        open_schedulers: 100,
+        queued_tasks: 3,
+        ..Limits::default()
+    });
+    for name in ["a", "b", "c", "d", "e"] {
+        w.job(name, 100, |_| {});
+    }
+    w.seconds(100.0);
+    assert_eq!((states_of(&w, Running), states_of(&w, Waiting)), (3, 2));
+}
+
+#[test]
+fn a_target_that_there_was_no_room_to_ask_is_asked_by_the_next_owner() {
+    let mut w = limited(Limits {
+        queued_tasks: 2,
+        ..Limits::default()
+    });
+    let mut settings = settings(every(1000));
+    settings.claimed = true;
+    w.create("a", of(settings, [order(1), order(2)]));
+    w.job("b", 100_000, |_| {});
+    w.seconds(1000.0);
+    w.claimed("one");
+    let other = w.run_now("b").expect("nothing runs");
+    w.seconds(15.0);
+    assert_eq!(w.remembered.labels("job"), ["b"]);
+    w.rebuild();
+    w.seconds(5.0);
+    assert_eq!(w.states()[0], (1000, Running));
+    w.succeed(other.handle.expect("it runs"), [1]);
+    w.seconds(1.0);
+    let asks = w.runs()[0];
+    w.succeed(asks, [1, 2]);
+    assert_eq!(w.states()[0], (1000, Succeeded));
 }

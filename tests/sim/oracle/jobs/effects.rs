@@ -118,6 +118,8 @@ impl Oracle {
             namespace: rallypoint::core::Namespace("jobs".into()),
             name: "keeper".into(),
         };
+        // Who waits for room may have to wait for another turn.
+        self.jobs.room_since.clear();
         self.call((at, at), (&caller, handle), verb, rows);
     }
 }
@@ -137,7 +139,7 @@ pub(super) fn knowing(tasks: &Submit, due: Time) -> Arc<Submit> {
 }
 
 /// The steps from an order on.
-fn steps(all: &Arc<Submit>, from: Option<i64>) -> Arc<Submit> {
+pub(super) fn steps(all: &Arc<Submit>, from: Option<i64>) -> Arc<Submit> {
     let runs: Vec<Run> = all.runs.to_vec();
     let is_left = |run: &Run| from.is_none_or(|from| run.order.is_none_or(|order| order.0 >= from));
     let runs: Vec<Run> = runs.into_iter().filter(is_left).collect();

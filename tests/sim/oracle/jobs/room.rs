@@ -1,0 +1,72 @@
+//! Runs that wait for room among the tasks of their namespace begin soon after there is some.
+
+use super::{effects::steps, *};
+use rallypoint::core::{Namespace, SchedulerState};
+use std::time::Duration;
+
+/// They look for it once a second. Slices and journals take their time, too.
+const SOON: Duration = Duration::from_secs(3);
+
+impl Oracle {
+    /// Nothing is under way.
+    pub(crate) fn nothing_waits_beside_room(&mut self, now: Time) {
+        let waiting: Vec<RunImage> = self.jobs.wait_for_room().cloned().collect();
+        let mut since = std::mem::take(&mut self.jobs.room_since);
+        since.retain(|no, _| waiting.iter().any(|run| run.key.job == *no));
+        for run in waiting {
+            let no = run.key.job;
+            if !self.has_room(now, &run) {
+                since.remove(&no);
+                continue;
+            }
+            let since = *since.entry(no).or_insert(now);
+            assert!(
+                now <= since + SOON,
+                "job {}: there is room since {since:?}, and {run:?} waits",
+                no.0
+            );
+        }
+        self.jobs.room_since = since;
+    }
+
+    /// By every limit. The rate may let it pass at once from now on.
+    fn has_room(&self, now: Time, run: &RunImage) -> bool {
+        let namespace = Namespace("jobs".into());
+        let of = self
+            .schedulers
+            .iter()
+            .filter(|one| one.namespace == namespace);
+        let open = of.clone().filter(|one| one.state == SchedulerState::Open);
+        let held: i64 = of.map(|one| one.unfinished().count() as i64).sum();
+        let count = steps(&self.jobs.jobs[&run.key.job].steps, run.from_order);
+        let count = count.bodies.len() as i64;
+        let limits = &self.limits;
+        let second = Duration::from_secs(1);
+        let is_used = |rate: u32| {
+            let used = self.rate_used.get(&namespace).copied().unwrap_or(Time(0));
+            let share = Duration::from_micros(count as u64 * 1_000_000 / u64::from(rate.max(1)));
+            used.max(now - second) + share.min(second) > now
+        };
+        open.count() < limits.open_schedulers
+            && held + count <= limits.queued_tasks
+            && (held + count) << 10 <= limits.queued_bytes
+            && !limits.submit_rate.is_some_and(is_used)
+    }
+}
+
+impl Jobs {
+    /// The first run in the line of each job of which nothing goes on.
+    fn wait_for_room(&self) -> impl Iterator<Item = &RunImage> {
+        let may_fire = |no: &&JobNo| {
+            let is_paused = self.states[no].paused.is_some();
+            !self.is_stopped && !is_paused && !self.jobs[no].deleted
+        };
+        let jobs = self.next.keys().filter(may_fire);
+        let lines = jobs.filter(|no| !self.jobs[no].settings.claimed);
+        let idle = lines.filter(|no| !self.open(**no).any(goes_on));
+        idle.filter_map(|no| {
+            let mut waiting = self.open(*no).filter(|run| run.state == RunState::Waiting);
+            waiting.find(|run| run.detail.starts_with("the limit"))
+        })
+    }
+}
