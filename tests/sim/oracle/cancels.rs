@@ -92,7 +92,12 @@ impl Oracle {
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
             return Found::Stops;
         }
-        if cancel.waiting && !surely && !stopping && rows.cancels(handle, seq) {
+        // Where it may have run, another call later in the batch may have cancelled it.
+        let may_be_next = waits || {
+            let mut before = rows.before(handle, seq);
+            before.all(|done| self.unexplained(handle, done, decided).is_none())
+        };
+        if cancel.waiting && !surely && !stopping && may_be_next && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
         }
         assert!(
