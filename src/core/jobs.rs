@@ -101,7 +101,7 @@ pub(crate) struct Jobs {
 /// Something that the shard is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Open the scheduler of a run, with its tasks, for which there is room. `None`: there never is.
+    /// Open the scheduler of a run, with its tasks. There is room for them; `None`: never.
     Start(RunKey, Option<Promise>),
     /// Cancel what is left of a scheduler.
     Cancel(Handle),

@@ -1,5 +1,5 @@
-//! Room among the tasks of a namespace: a run that finds none waits for it, and is asked about again
-//! once a second at most.
+//! Room among the tasks of a namespace: a run that finds none waits for it, and asks again once a
+//! second at most.
 
 use super::{Jobs, wake::Wake};
 use crate::core::{
