@@ -92,8 +92,9 @@ impl Oracle {
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
             return Found::Stops;
         }
-        // Behind what a later report of the batch says, a later call has cancelled it.
-        let is_later = !waits && rows.before(handle, seq).any(is_reported);
+        // Behind what only a later command explains, a later call has cancelled it.
+        let explains = |done: &Done| self.unexplained(handle, done, decided).is_none();
+        let is_later = !waits && !rows.before(handle, seq).all(explains);
         if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
         }
@@ -144,10 +145,4 @@ impl Oracle {
             return Found::Ends(done.count);
         }
     }
-}
-
-/// It has run, and its executor has said how that went.
-fn is_reported(done: &Done) -> bool {
-    let code = done.error.as_ref().map(|error| error.code.as_str());
-    done.started.is_some() && code != Some("LOST")
 }

@@ -1,7 +1,7 @@
 //! What no command of its batch explains: outcomes that time brings, and attempts that were lost.
 
 use super::{Oracle, rows::Rows};
-use rallypoint::core::{AttemptEvent, AttemptRecord, Done, Handle, Outcome, Time};
+use rallypoint::core::{AttemptEvent, AttemptRecord, Done, Handle, Outcome, Seq, Time};
 
 impl Oracle {
     pub(super) fn uncaused(&mut self, handle: Handle, at: Time, rows: &mut Rows<'_>) {
@@ -10,34 +10,45 @@ impl Oracle {
         self.uncaused_done(handle, done, at);
     }
 
-    /// An outcome that follows from no command of its batch: a deadline, an incremental
-    /// cancellation, a host that was lost.
-    pub(super) fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
+    /// Whether an outcome may follow from no command of its batch: a deadline, an incremental
+    /// cancellation, a host that was lost. Returns the first task of which it does not.
+    pub(super) fn unexplained(&self, handle: Handle, done: &Done, now: Time) -> Option<Seq> {
         let at = self
             .at(handle)
             .unwrap_or_else(|| panic!("an event of {handle}, which was never opened"));
         let scheduler = &self.schedulers[at];
         let code = done.error.as_ref().map(|error| error.code.as_str());
-        for seq in (0..done.count).map(|at| done.first.plus(at)) {
-            let task = scheduler.task(seq).expect("ended and submitted");
+        let is_explained = |seq: &Seq| {
+            let Some(task) = scheduler.task(*seq) else {
+                return false;
+            };
             let (surely, lost) = (task.surely_runs(self.core), self.host_lost && self.in_doubt);
             let most = task.spec.options.retry.max_losses.unwrap_or(3);
-            let explained = match (done.outcome, code) {
+            match (done.outcome, code) {
                 (Outcome::TimedOut, Some("DEADLINE")) => !surely && task.deadline() <= now,
                 (Outcome::Cancelled, Some("CANCELLED")) => {
-                    !surely && scheduler.may_be_cancelled(seq) || task.stopping && self.in_doubt
+                    !surely && scheduler.may_be_cancelled(*seq) || task.stopping && self.in_doubt
                 }
                 (Outcome::Exhausted, Some("LOST")) => {
                     lost && (task.at_most_once() || task.losses + 1 >= most)
                 }
                 _ => false,
-            };
-            assert!(
-                explained,
+            }
+        };
+        let mut seqs = (0..done.count).map(|at| done.first.plus(at));
+        seqs.find(|seq| !is_explained(seq))
+    }
+
+    /// An outcome that follows from no command of its batch.
+    pub(super) fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
+        if let Some(seq) = self.unexplained(handle, done, now) {
+            let code = done.error.as_ref().map(|error| error.code.as_str());
+            panic!(
                 "{handle}/{} ends as {:?} {code:?}, and nothing says why",
                 seq.0, done.outcome
             );
         }
+        let at = self.at(handle).expect("found before");
         self.schedulers[at].end(done);
     }
 
