@@ -4,7 +4,7 @@
 
 use rallypoint::core::{
     ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, Namespace, Refill,
-    ResourceKey, ResourceRecords, ResourceSettings, Time, Token, Want,
+    ResourceImage, ResourceKey, ResourceRecords, ResourceSettings, Time, Token, Want,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -106,6 +106,7 @@ impl Resources {
                         self.definitions = after;
                         may
                     };
+                    let may = may || self.wants_what_changed_and_back(*no, &before, records);
                     assert!(may, "claim {} is granted out of turn", no.0);
                     let claim = self.claims.get_mut(no).expect("it is open");
                     claim.granted_at = Some(*at);
@@ -159,6 +160,26 @@ impl Resources {
             }
         }
         (permits, all)
+    }
+
+    /// Whether a resource that it wants has changed with the batch, and is as it was: which capacity
+    /// it had meanwhile is on no record.
+    fn wants_what_changed_and_back(
+        &self,
+        no: ClaimNo,
+        before: &BTreeMap<ResourceKey, ResourceSettings>,
+        records: &ResourceRecords,
+    ) -> bool {
+        let spec = &self.claims[&no].spec;
+        let is_as_before = |key: &ResourceKey, image: &ResourceImage| {
+            key.namespace == spec.namespace && before.get(key) == Some(&image.settings)
+        };
+        let mut changed = records.definitions.iter();
+        changed.any(|(key, image)| {
+            let stem = key.name.strip_suffix('*');
+            let is_it = |name: &str| stem.map_or(*name == *key.name, |stem| name.starts_with(stem));
+            is_as_before(key, image) && spec.wants.iter().any(|want| is_it(&want.name))
+        })
     }
 
     /// Whether no earlier claim would have to wait for it, nor anybody share with it who must not.
