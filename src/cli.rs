@@ -42,6 +42,7 @@ mod migrate;
 mod output;
 mod pause;
 mod peer_files;
+mod plural;
 mod postgres_url;
 mod prepare_target;
 mod progress;

@@ -6,6 +6,7 @@ use super::{
     connect::Server,
     error::CliError,
     output::{self, RED},
+    plural,
     table::Table,
     time_text,
 };
@@ -60,8 +61,7 @@ impl DeclareDead {
                     "the end of no session on {} is awaited: `rallypoint status` lists what waits",
                     self.target
                 ),
-                1 => "declared dead: 1 session".to_owned(),
-                _ => format!("declared dead: {sessions} sessions"),
+                _ => format!("declared dead: {}", plural::count(sessions, "session")),
             })
         });
         Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@ use super::{
     connect::Server,
     error::CliError,
     output::{self, BOLD, DIM},
+    plural,
     table::{Table, plain},
     task_name, time_text,
 };
@@ -111,7 +112,10 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
     }
     let more = answer.basis.len().saturating_sub(BASIS);
     if more > 0 {
-        output::line(output::paint(&format!("and from {more} more kinds"), DIM));
+        output::line(output::paint(
+            &format!("and from {}", plural::count(more, "more kind")),
+            DIM,
+        ));
     }
     for left_out in &answer.omissions {
         output::line(output::paint(&format!("note: {}", plain(left_out)), DIM));
@@ -134,7 +138,8 @@ fn orders(answer: &ForecastSchedulerResponse) {
     let more = answer.orders.len().saturating_sub(ORDERS);
     if more > 0 {
         output::line(format!(
-            "and {more} more orders: see one with --order, or --json"
+            "and {}: see one with --order, or --json",
+            plural::count(more, "more order")
         ));
     }
 }
@@ -182,8 +187,8 @@ fn seen(basis: &ForecastBasis) -> String {
     };
     let on = place(basis.kind.as_ref());
     plain(&format!(
-        "from {} tasks on {on}{labels}{statement}: {mean} on average{failed}",
-        basis.seen
+        "from {} on {on}{labels}{statement}: {mean} on average{failed}",
+        plural::count(basis.seen, "task")
     ))
 }
 

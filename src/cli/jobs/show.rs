@@ -1,7 +1,7 @@
 //! Jobs, their runs and the agent for people.
 
 use crate::cli::{
-    output,
+    output, plural,
     table::{self, Table},
     time_text,
 };
@@ -225,7 +225,7 @@ fn why(run: &JobRun) -> String {
     let reason = RunReason::try_from(run.reason).unwrap_or_default();
     let what = match reason {
         RunReason::Unspecified if run.failed_tasks > 0 => {
-            return format!("{} tasks failed", run.failed_tasks);
+            return format!("{} failed", plural::count(run.failed_tasks, "task"));
         }
         RunReason::Unspecified => "",
         RunReason::StillRunning => "previous run still running",
