@@ -155,7 +155,8 @@ impl Printer {
         if !good {
             self.failed.insert(done.seq);
         }
-        self.bars.done(done.effective_order, good);
+        let begun = done.attempt > 0;
+        self.bars.done(done.effective_order, good, begun);
         if good && self.quiet {
             return;
         }
