@@ -61,10 +61,11 @@ mod tasks;
 mod terminal;
 mod time_text;
 mod top;
+mod unreadable;
 mod update;
 mod wait;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use connect::Server;
 use error::CliError;
 use output::Output;
@@ -164,7 +165,7 @@ enum Subcommands {
 
 /// Parses the command line, runs the command and reports its error.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return refuse(error),
     };
@@ -179,6 +180,30 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(run(&cli.server, cli.command));
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     result.unwrap_or_else(|error| error.report())
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let matches = command_line().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
+}
+
+/// All verbs with their options.
+fn command_line() -> clap::Command {
+    with_negative_numbers(Cli::command())
+}
+
+/// A negative number is a value and no option: what takes none then says what it takes.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let taken = |argument: clap::Arg| {
+        let is_plain = !argument.is_allow_hyphen_values_set() && !argument.is_last_set();
+        match is_plain && argument.get_action().takes_values() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        }
+    };
+    command
+        .mut_args(taken)
+        .mut_subcommands(with_negative_numbers)
 }
 
 /// Shows help, or what is wrong with the command line: in the form that it asks for.
@@ -250,8 +275,8 @@ impl Subcommands {
             Subcommands::Jobs(command) => command.run(server).await,
             Subcommands::Doctor(command) => command.run().await,
             Subcommands::Health(command) => command.run(server).await,
-            Subcommands::Completions(command) => command.run(Cli::command()),
-            Subcommands::Man(command) => command.run(Cli::command()),
+            Subcommands::Completions(command) => command.run(command_line()),
+            Subcommands::Man(command) => command.run(command_line()),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{
     table::{Table, plain},
     task_name, time_text,
 };
+use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
 use jiff::SignedDuration;
 use prost_types::Timestamp;
@@ -31,7 +32,7 @@ pub(super) struct Forecast {
     #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
     named: Vec<String>,
     /// Only this order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
     order: Option<i64>,
     /// What if every target had so many slots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=100_000))]
