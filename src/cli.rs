@@ -65,7 +65,10 @@ mod unreadable;
 mod update;
 mod wait;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 use connect::Server;
 use error::CliError;
 use output::Output;
@@ -183,8 +186,21 @@ pub fn main() -> ExitCode {
 }
 
 fn parsed() -> Result<Cli, clap::Error> {
-    let matches = command_line().try_get_matches()?;
+    let matches = command_line().try_get_matches().map_err(without_tip)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
+}
+
+/// The error without the advice to write `-- -5s`, where that would be taken for something else
+/// than the value of the option before it.
+fn without_tip(mut error: clap::Error) -> clap::Error {
+    let is_negative = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(word)) if word.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+    );
+    if is_negative {
+        error.remove(ContextKind::Suggested);
+    }
+    error
 }
 
 /// All verbs with their options.

@@ -1,6 +1,6 @@
 //! What the command line as a whole must be.
 
-use super::command_line;
+use super::{command_line, without_tip};
 use clap::Command;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,6 +97,13 @@ fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
         assert!(said.contains("invalid value '-"), "{line}: {said}");
         assert!(!said.contains("tip:"), "{line}: {said}");
     }
+    let words = ["rallypoint", "exec", "--timeout", "-5s", "commit"];
+    let error = command_line().try_get_matches_from(words);
+    let said = without_tip(error.expect_err("refused")).to_string();
+    assert!(
+        said.contains("'-5' found") && !said.contains("tip:"),
+        "{said}"
+    );
     let words = ["rallypoint", "exec", "--param", "-1", "select $1"];
     assert!(command_line().try_get_matches_from(words).is_ok());
 }
