@@ -42,6 +42,7 @@ mod migrate;
 mod output;
 mod pause;
 mod peer_files;
+mod plural;
 mod postgres_url;
 mod prepare_target;
 mod progress;
@@ -60,10 +61,14 @@ mod tasks;
 mod terminal;
 mod time_text;
 mod top;
+mod unreadable;
 mod update;
 mod wait;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 use connect::Server;
 use error::CliError;
 use output::Output;
@@ -163,7 +168,7 @@ enum Subcommands {
 
 /// Parses the command line, runs the command and reports its error.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return refuse(error),
     };
@@ -178,6 +183,43 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(run(&cli.server, cli.command));
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     result.unwrap_or_else(|error| error.report())
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let matches = command_line().try_get_matches().map_err(without_tip)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
+}
+
+/// The error without the advice to write `-- -5s`, where that would be taken for something else
+/// than the value of the option before it.
+fn without_tip(mut error: clap::Error) -> clap::Error {
+    let is_negative = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(word)) if word.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+    );
+    if is_negative {
+        error.remove(ContextKind::Suggested);
+    }
+    error
+}
+
+/// All verbs with their options.
+fn command_line() -> clap::Command {
+    with_negative_numbers(Cli::command())
+}
+
+/// A negative number is a value and no option: what takes none then says what it takes.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let taken = |argument: clap::Arg| {
+        let is_plain = !argument.is_allow_hyphen_values_set() && !argument.is_last_set();
+        match is_plain && argument.get_action().takes_values() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        }
+    };
+    command
+        .mut_args(taken)
+        .mut_subcommands(with_negative_numbers)
 }
 
 /// Shows help, or what is wrong with the command line: in the form that it asks for.
@@ -249,8 +291,8 @@ impl Subcommands {
             Subcommands::Jobs(command) => command.run(server).await,
             Subcommands::Doctor(command) => command.run().await,
             Subcommands::Health(command) => command.run(server).await,
-            Subcommands::Completions(command) => command.run(Cli::command()),
-            Subcommands::Man(command) => command.run(Cli::command()),
+            Subcommands::Completions(command) => command.run(command_line()),
+            Subcommands::Man(command) => command.run(command_line()),
         }
     }
 }

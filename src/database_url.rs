@@ -1,9 +1,12 @@
 //! URLs of databases, as the coordination database and administrators' logins are reached: with TLS
 //! that is verified off this machine, unless a URL says otherwise.
 
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
-use std::{env, net::IpAddr};
-use url::Url;
+use sqlx::{
+    ConnectOptions,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use std::{borrow::Cow, env, net::IpAddr};
+use url::{ParseError, Url};
 
 /// Whether what is said to this host stays on this machine.
 pub(crate) fn is_here(host: &str) -> bool {
@@ -11,13 +14,31 @@ pub(crate) fn is_here(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
+/// The parts of a URL. It may have a user and no host, as libpq takes it, if a parameter names the
+/// host or the folder of a socket.
+pub(crate) fn parsed(text: &str) -> Result<Url, ParseError> {
+    match Url::parse(text) {
+        Err(ParseError::EmptyHost) => {
+            let url = Url::parse(&text.replacen("@/", "@localhost/", 1))?;
+            let names_host = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
+                matches!(&*name, "host" | "hostaddr") && !value.is_empty()
+            };
+            match url.query_pairs().any(names_host) {
+                true => Ok(url),
+                false => Err(ParseError::EmptyHost),
+            }
+        }
+        parsed => parsed,
+    }
+}
+
 /// How to connect to the database at `url`. Where neither the URL nor PGSSLMODE says how TLS is
 /// used, it is as [`is_here`] says: verified (`verify-full`), or on this machine used if it is
 /// there. Fails as the driver does when the URL is malformed, and repeats nothing of it.
 pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let options: PgConnectOptions = url.parse().map_err(without_values)?;
-    let parsed = Url::parse(url).ok();
-    let mut parameters = parsed.iter().flat_map(Url::query_pairs);
+    let url = parsed(url).map_err(|error| sqlx::Error::Configuration(error.into()))?;
+    let options = PgConnectOptions::from_url(&url).map_err(without_values)?;
+    let mut parameters = url.query_pairs();
     let is_said = parameters.any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"))
         || says_how(env::var("PGSSLMODE").ok().as_deref());
     let stays_here = options.get_socket().is_some() || is_here(options.get_host());
@@ -66,6 +87,20 @@ mod tests {
             shown.contains("port") && !shown.contains("s3cret"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_socket_may_stand_behind_a_user_without_a_host() {
+        let options = options_of("postgres://u:p@/d?host=/run/postgresql").expect("options");
+        let socket = options.get_socket().map(|socket| socket.as_path());
+        assert_eq!(socket, Some("/run/postgresql".as_ref()));
+        assert_eq!(
+            (options.get_username(), options.get_database()),
+            ("u", Some("d"))
+        );
+        for without in ["postgres://u@/d", "postgres://u@/d?host="] {
+            assert_eq!(parsed(without), Err(ParseError::EmptyHost));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
     enum_text,
     error::CliError,
     filter::{AsOfNow, AsSubmitted},
-    output,
+    output, plural,
     task_name::TaskWords,
 };
 use clap::Args;
@@ -166,7 +166,10 @@ fn failure(
         0 => error,
         _ if request.dry_run => error,
         done => error
-            .why(format!("{done} tasks were cancelled before"))
+            .why(plural::with_verb(
+                done,
+                ["task was cancelled before", "tasks were cancelled before"],
+            ))
             .repeatable(),
     }
 }
@@ -177,9 +180,9 @@ fn tasks(answer: &CancelTasksResponse) -> i64 {
 
 fn question(counted: &CancelTasksResponse, scheduler: &Scheduler) -> String {
     format!(
-        "This cancels {} waiting and stops {} running tasks of {}. Go on?",
-        counted.waiting,
-        counted.running,
+        "This cancels {} and stops {} of {}. Go on?",
+        plural::count(counted.waiting, "waiting task"),
+        plural::count(counted.running, "running task"),
         scheduler.handle()
     )
 }

@@ -1,6 +1,6 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
-use super::{error::CliError, output};
+use super::{error::CliError, output, unreadable};
 use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Described};
 use clap::Args;
 use serde_json::json;
@@ -39,6 +39,6 @@ impl CheckConfig {
 pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
         let what = format!("{} cannot be used", file.path.display());
-        CliError::new(what).why(faults)
+        unreadable::with_remedy(CliError::new(what).why(faults), &file.path)
     })
 }

@@ -4,7 +4,7 @@
 //! A token is in the environment or in a file, never an argument: arguments are shown to everybody
 //! on the machine.
 
-use super::error::CliError;
+use super::{error::CliError, unreadable};
 use clap::Args;
 use rallypoint_client::{Client, SecretString, Tls};
 use std::path::PathBuf;
@@ -80,6 +80,15 @@ pub(super) struct Credentials {
 impl Credentials {
     /// What connections by TLS need; `address` must be one of those if something is set.
     pub(super) fn tls(&self, address: &str) -> Result<Tls, CliError> {
+        let files = [
+            ("--tls-ca", &self.tls_ca),
+            ("--tls-cert", &self.tls_cert),
+            ("--tls-key", &self.tls_key),
+            ("--token-file", &self.token_file),
+        ];
+        for (option, file) in files {
+            unreadable::check(option, file.as_deref())?;
+        }
         let mut tls = Tls::new();
         if let Some(ca) = &self.tls_ca {
             tls = tls.with_ca(ca);

@@ -6,12 +6,14 @@ use super::{
     connect::Server,
     error::CliError,
     output::{self, RED},
+    plural,
     table::Table,
     time_text,
 };
 use clap::Args;
 use rallypoint_client::api::{
-    DeclareDeadRequest, DeclareDeadResponse, PendingFence, declare_dead_request::Scope,
+    DeclareDeadRequest, DeclareDeadResponse, GetStatusResponse, PendingFence,
+    declare_dead_request::Scope,
 };
 use std::process::ExitCode;
 
@@ -49,23 +51,59 @@ impl DeclareDead {
         self.confirm.ask(&question).await?;
         let request = DeclareDeadRequest {
             target: self.target.clone(),
-            scope: Some(self.replica.map_or(Scope::AllReplicas(()), Scope::Replica)),
+            scope: Some(
+                self.replica
+                    .clone()
+                    .map_or(Scope::AllReplicas(()), Scope::Replica),
+            ),
             reason: self.reason,
         };
-        let answer = server.client().await?.declare_dead(request).await;
+        let client = server.client().await?;
+        let answer = client.declare_dead(request).await;
         let sessions = answer.map_err(|error| CliError::call(what, &error))?;
+        if sessions == 0 {
+            // Besides: without the status nothing is said of names.
+            let status = client.status().await.unwrap_or_default();
+            if let Some(unknown) = unknown(&status, &self.target, self.replica.as_deref()) {
+                output::note(unknown);
+            }
+        }
         output::answer(&DeclareDeadResponse { sessions }, |_| {
             output::line(match sessions {
                 0 => format!(
                     "the end of no session on {} is awaited: `rallypoint status` lists what waits",
                     self.target
                 ),
-                1 => "declared dead: 1 session".to_owned(),
-                _ => format!("declared dead: {sessions} sessions"),
+                _ => format!("declared dead: {}", plural::count(sessions, "session")),
             })
         });
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Which of the names nobody has, if the status is whole. It is no error: a replica that was
+/// declared dead before may be forgotten.
+fn unknown(status: &GetStatusResponse, target: &str, replica: Option<&str>) -> Option<String> {
+    if status.replicas.is_empty() || !status.unreachable.is_empty() {
+        return None;
+    }
+    let fences = &status.pending_fences;
+    let has_target = status.targets.iter().any(|known| known.name == target)
+        || fences.iter().any(|fence| fence.target == target);
+    if !has_target {
+        return Some(format!(
+            "no target is called {target} now: `rallypoint status` lists those there are"
+        ));
+    }
+    let replica = replica?;
+    let has_replica = status.replicas.iter().any(|known| known.name == replica)
+        || fences.iter().any(|fence| fence.replica == replica);
+    (!has_replica).then(|| {
+        format!(
+            "no replica is called {replica} now: `rallypoint status` lists those there are, and \
+             below FENCE_PENDING those whose sessions are awaited"
+        )
+    })
 }
 
 /// The sessions whose end is awaited, as `status` shows them.
@@ -89,4 +127,39 @@ pub(super) fn print(fences: &[PendingFence]) {
         ]);
     }
     table.print();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rallypoint_client::api::{ReplicaStatus, TargetStatus};
+
+    #[test]
+    fn a_name_is_unknown_if_no_part_of_the_status_has_it() {
+        let mut status = GetStatusResponse {
+            replicas: vec![ReplicaStatus {
+                name: "r1".into(),
+                ..ReplicaStatus::default()
+            }],
+            targets: vec![TargetStatus {
+                name: "app".into(),
+                ..TargetStatus::default()
+            }],
+            pending_fences: vec![PendingFence {
+                target: "old".into(),
+                replica: "r0".into(),
+                ..PendingFence::default()
+            }],
+            ..GetStatusResponse::default()
+        };
+        for (target, replica) in [("app", None), ("app", Some("r1")), ("old", Some("r0"))] {
+            assert_eq!(unknown(&status, target, replica), None);
+        }
+        let said = unknown(&status, "app", Some("r9")).unwrap_or_default();
+        assert!(said.contains("r9"), "{said}");
+        let said = unknown(&status, "apq", None).unwrap_or_default();
+        assert!(said.contains("apq"), "{said}");
+        status.unreachable.push("r2".into());
+        assert_eq!(unknown(&status, "app", Some("r9")), None);
+    }
 }

@@ -6,6 +6,7 @@
 
 mod fault;
 mod file;
+mod file_name;
 mod follow;
 mod idle_note;
 mod lone_statement;
@@ -33,6 +34,7 @@ use super::{
     settings::Settings,
     signals::Signals,
 };
+use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
 use file::Format;
 use follow::{detach, follow};
@@ -110,7 +112,7 @@ pub(super) struct Exec {
     #[arg(short, long)]
     quiet: bool,
     /// Order of the statements given as arguments [default: none]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
     order: Option<i64>,
     #[command(flatten)]
     tasks: TaskArguments,
@@ -230,7 +232,9 @@ impl Exec {
                 file::read(path, &how, Format::Sql)?
             }
             None => {
-                self.refuse_file_name()?;
+                self.statements
+                    .iter()
+                    .try_for_each(|text| file_name::refuse(text))?;
                 let arguments = self.statements.iter().map(|text| Described {
                     order: self.order,
                     statement: text.clone(),
@@ -274,18 +278,6 @@ impl Exec {
         let what = format!("{} is a file of SQL, which stands alone", path.display());
         Err(CliError::usage(what)
             .next("give other statements to a command of their own, orders by `-- @order N`"))
-    }
-
-    /// The name of a file is no statement, and somebody may have taken it for one.
-    fn refuse_file_name(&self) -> Result<(), CliError> {
-        let [one] = &self.statements[..] else {
-            return Ok(());
-        };
-        match !one.contains(char::is_whitespace) && Path::new(one).is_file() {
-            true => Err(CliError::usage(format!("{one} is a file, and not SQL"))
-                .next(format!("read tasks from it: `rallypoint exec -f {one}`"))),
-            false => Ok(()),
-        }
     }
 
     /// The file of SQL that is named, as an argument or by --file.

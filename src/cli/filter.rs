@@ -1,6 +1,7 @@
 //! Which tasks or schedulers a command is about, as options.
 
 use super::time_text;
+use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rallypoint_client::api;
@@ -27,7 +28,7 @@ pub(super) struct TaskConditions {
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct AsSubmitted {
     /// Only tasks of this order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
     order: Option<i64>,
     /// Only tasks with this label (repeatable: with all of them)
     #[arg(long = "label", value_name = "KEY=VALUE")]

@@ -5,9 +5,11 @@ use super::{
     connect::Server,
     error::CliError,
     output::{self, BOLD, DIM},
+    plural,
     table::{Table, plain},
     task_name, time_text,
 };
+use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
 use jiff::SignedDuration;
 use prost_types::Timestamp;
@@ -30,7 +32,7 @@ pub(super) struct Forecast {
     #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
     named: Vec<String>,
     /// Only this order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
     order: Option<i64>,
     /// What if every target had so many slots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=100_000))]
@@ -111,7 +113,10 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
     }
     let more = answer.basis.len().saturating_sub(BASIS);
     if more > 0 {
-        output::line(output::paint(&format!("and from {more} more kinds"), DIM));
+        output::line(output::paint(
+            &format!("and from {}", plural::count(more, "more kind")),
+            DIM,
+        ));
     }
     for left_out in &answer.omissions {
         output::line(output::paint(&format!("note: {}", plain(left_out)), DIM));
@@ -134,7 +139,8 @@ fn orders(answer: &ForecastSchedulerResponse) {
     let more = answer.orders.len().saturating_sub(ORDERS);
     if more > 0 {
         output::line(format!(
-            "and {more} more orders: see one with --order, or --json"
+            "and {}: see one with --order, or --json",
+            plural::count(more, "more order")
         ));
     }
 }
@@ -182,8 +188,8 @@ fn seen(basis: &ForecastBasis) -> String {
     };
     let on = place(basis.kind.as_ref());
     plain(&format!(
-        "from {} tasks on {on}{labels}{statement}: {mean} on average{failed}",
-        basis.seen
+        "from {} on {on}{labels}{statement}: {mean} on average{failed}",
+        plural::count(basis.seen, "task")
     ))
 }
 

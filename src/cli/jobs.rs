@@ -21,7 +21,7 @@ mod show;
 
 pub(super) use import::Import;
 
-use super::{connect::Server, error::CliError, install::Install};
+use super::{connect::Server, error::CliError, install::Install, unreadable};
 use crate::server::target_setup::Installed;
 use clap::{Args, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
@@ -117,7 +117,7 @@ impl JobsFile {
     fn read(&self) -> Result<Vec<job::Job>, CliError> {
         file::read(&self.path).map_err(|faults| {
             let what = format!("{} cannot be used", self.path.display());
-            CliError::usage(what).why(faults)
+            unreadable::with_remedy(CliError::usage(what).why(faults), &self.path)
         })
     }
 }

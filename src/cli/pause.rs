@@ -1,6 +1,6 @@
 //! `pause HANDLE` and `resume HANDLE`: a scheduler starts no more tasks, and starts them again.
 
-use super::{connect::Server, error::CliError, output};
+use super::{connect::Server, error::CliError, output, plural};
 use clap::Args;
 use rallypoint_client::api::{PauseSchedulerResponse, ResumeSchedulerResponse};
 use std::process::ExitCode;
@@ -30,7 +30,9 @@ impl Pause {
         let text = match scheduler.running {
             0 => "paused: nothing starts until `resume`".to_owned(),
             running => {
-                format!("paused: nothing starts until `resume`; {running} running tasks go on")
+                let running =
+                    plural::with_verb(running, ["running task goes on", "running tasks go on"]);
+                format!("paused: nothing starts until `resume`; {running}")
             }
         };
         let scheduler = Some(scheduler);

@@ -2,18 +2,28 @@
 //! what is wrong, and never shows the URL.
 
 use super::error::CliError;
+use crate::database_url::parsed;
+use url::ParseError;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Checks that `option` names a database that can be one; the driver reads the rest.
 pub(super) fn check(option: &str, url: &str) -> Result<(), CliError> {
-    if SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
-        return Ok(());
-    }
     let what = format!("{option} is not the URL of a Postgres database");
-    Err(CliError::usage(what)
-        .why("it must begin with postgres:// or postgresql://")
-        .next("write it like postgres://user@host/database"))
+    if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(CliError::usage(what)
+            .why("it must begin with postgres:// or postgresql://")
+            .next("write it like postgres://user@host/database"));
+    }
+    match parsed(url) {
+        Err(ParseError::EmptyHost) => Err(CliError::usage(what)
+            .why("it has a user and names no host")
+            .next(
+                "write it like postgres://user@host/database, and with a Unix socket like \
+                 postgres://user@/database?host=/run/postgresql",
+            )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -24,7 +34,12 @@ mod tests {
     fn only_postgres_is_taken_and_no_password_is_shown() {
         assert!(check("--database", "postgres://u:secret@h/d?sslmode=disable").is_ok());
         assert!(check("--database", "postgresql://h").is_ok());
-        for wrong in ["mysql://u:secret@h/d", "h/d?password=secret"] {
+        assert!(check("--database", "postgres://u:secret@/d?host=/run/postgresql").is_ok());
+        for wrong in [
+            "mysql://u:secret@h/d",
+            "h/d?password=secret",
+            "postgres://u:secret@/d",
+        ] {
             let error = check("--database", wrong).expect_err(wrong);
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }

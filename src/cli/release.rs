@@ -1,6 +1,6 @@
 //! `release HANDLE`: releases a scheduler.
 
-use super::{confirm::Confirm, connect::Server, error::CliError, output};
+use super::{confirm::Confirm, connect::Server, error::CliError, output, plural};
 use clap::Args;
 use rallypoint_client::{Scheduler, api::ReleaseMode};
 use std::process::ExitCode;
@@ -53,9 +53,14 @@ impl Release {
                 answer.pending
             ));
             if blocked > 0 && !answer.already_released {
-                output::line(format!(
-                    "it was halted by failures: {blocked} of them, which waited for retries, are cancelled"
-                ));
+                let cancelled = plural::with_verb(
+                    blocked,
+                    [
+                        "of them, which waited for a retry, is cancelled",
+                        "of them, which waited for retries, are cancelled",
+                    ],
+                );
+                output::line(format!("it was halted by failures: {cancelled}"));
             }
         });
         Ok(ExitCode::SUCCESS)
@@ -77,9 +82,9 @@ async fn unfinished(scheduler: &Scheduler) -> Result<String, CliError> {
         CliError::call(format!("cannot look at {}", scheduler.handle()), &error)
     })?;
     Ok(format!(
-        "This cancels {} waiting and stops {} running tasks of {}. Go on?",
-        it.blocked + it.queued + it.retrying,
-        it.running,
+        "This cancels {} and stops {} of {}. Go on?",
+        plural::count(it.blocked + it.queued + it.retrying, "waiting task"),
+        plural::count(it.running, "running task"),
         scheduler.handle()
     ))
 }

@@ -49,7 +49,12 @@ enum Verb {
         /// What it is called
         name: String,
         /// Most holds, and most waiting claims, to show
-        #[arg(long, default_value_t = 100, value_name = "N")]
+        #[arg(
+            long,
+            default_value_t = 100,
+            value_name = "N",
+            value_parser = clap::value_parser!(i32).range(0..)
+        )]
         limit: i32,
     },
     /// Follow a resource: who holds it and who waits, whenever that changes, until it is deleted
@@ -77,7 +82,7 @@ enum Verb {
 #[derive(Args, Debug)]
 struct Settings {
     /// Permits: so many readers, or users, at a time [default of create: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     capacity: Option<i32>,
     /// How long nobody else gets what a holder has lost [default: 0]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]

@@ -6,7 +6,7 @@ use super::{
     error::CliError,
     exec::sql_value,
     filter::{AsEnded, AsSubmitted},
-    output,
+    output, plural,
     submit_calls::SUBMIT_TIMEOUT,
     task_name,
 };
@@ -122,8 +122,8 @@ impl Retry {
 
     /// The error where some tasks were left out, the first of which is this one.
     fn without_target(&self, first: i64, count: usize) -> CliError {
-        let tasks = if count == 1 { "task" } else { "tasks" };
-        let what = format!("{count} {tasks} of {} not retried", self.handle);
+        let tasks = plural::count(count, "task");
+        let what = format!("{tasks} of {} not retried", self.handle);
         let next = format!(
             "add the target, or run each on another one: `rallypoint retry {} {first} \
              --statement SQL --target NAME`",
@@ -171,8 +171,7 @@ impl Retry {
             }
         }
         if !output::is_json() {
-            let tasks = if count == 1 { "task" } else { "tasks" };
-            output::note(format!("{count} {tasks} retried"));
+            output::note(format!("{} retried", plural::count(count, "task")));
         }
         match &no_target[..] {
             [] => Ok(()),
@@ -186,15 +185,11 @@ fn done_before(error: CliError, count: usize) -> CliError {
     match count {
         0 => error,
         _ => error
-            .why(format!("{} retried before", were(count)))
+            .why(plural::with_verb(
+                count,
+                ["task was retried before", "tasks were retried before"],
+            ))
             .repeatable(),
-    }
-}
-
-fn were(count: usize) -> String {
-    match count {
-        1 => "1 task was".to_owned(),
-        _ => format!("{count} tasks were"),
     }
 }
 

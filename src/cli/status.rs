@@ -8,6 +8,7 @@ use super::{
     declare_dead, enum_text,
     error::CliError,
     output::{self, BOLD, RED},
+    plural,
     table::Table,
     target_pause, time_text,
 };
@@ -221,10 +222,7 @@ fn backlog(status: &GetStatusResponse) -> String {
     } else {
         format!(", the oldest submitted {}", time_text::ago(oldest))
     };
-    let schedulers = match backlog.schedulers {
-        1 => "1 scheduler".to_owned(),
-        several => format!("{several} schedulers"),
-    };
+    let schedulers = plural::count(backlog.schedulers, "scheduler");
     format!(
         "backlog  {schedulers}; {} blocked, {} queued, {} running, {} retrying{oldest}",
         backlog.blocked, backlog.queued, backlog.running, backlog.retrying
@@ -240,8 +238,8 @@ fn journal(status: &GetStatusResponse) -> String {
         (_, "") => String::new(),
         (None, day) => format!(", oldest day {day}"),
         (Some(pin), day) => format!(
-            ", oldest day {day} (retention {} days: {})",
-            journal.retention_days,
+            ", oldest day {day} (retention {}: {})",
+            plural::count(journal.retention_days, "day"),
             pinned(pin)
         ),
     };

@@ -5,6 +5,7 @@ use super::{
     connect::Server,
     error::CliError,
     output::{self, BOLD},
+    plural,
     table::Table,
     time_text,
 };
@@ -111,7 +112,10 @@ impl Resume {
 }
 
 fn still_running(paused: &PausedTarget, tasks: &[TaskId]) {
-    output::line(format!("{} tasks still run", paused.running));
+    output::line(plural::with_verb(
+        paused.running,
+        ["task still runs", "tasks still run"],
+    ));
     for task in tasks {
         output::line(format!("  {} {}", task.handle, task.seq));
     }

@@ -6,7 +6,7 @@ use super::{
     enum_text,
     error::CliError,
     filter::TaskConditions,
-    output,
+    output, plural,
     table::{Table, plain},
     time_text,
 };
@@ -161,8 +161,7 @@ fn ending(task: &TaskView) -> String {
     }
     let result = task.done.as_ref().and_then(|done| done.result.as_ref());
     match (result, time_text::micros(task.next_attempt_at.as_ref())) {
-        (Some(result), _) if result.rows_affected == 1 => "1 row".to_owned(),
-        (Some(result), _) => format!("{} rows", result.rows_affected),
+        (Some(result), _) => plural::count(result.rows_affected, "row"),
         (None, 0) => String::new(),
         (None, next) => format!("next at {}", time_text::time(next)),
     }

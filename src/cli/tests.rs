@@ -1,7 +1,7 @@
 //! What the command line as a whole must be.
 
-use super::Cli;
-use clap::{Command, CommandFactory};
+use super::{command_line, without_tip};
+use clap::Command;
 use std::collections::{BTreeMap, BTreeSet};
 
 const DOCUMENT: &str = include_str!("../../docs/cli.md");
@@ -14,7 +14,7 @@ fn verbs() -> BTreeMap<String, Command> {
         verbs.cloned().collect()
     };
     let mut verbs = BTreeMap::new();
-    for verb in below(&Cli::command()) {
+    for verb in below(&command_line()) {
         let own = below(&verb);
         let name = verb.get_name().to_owned();
         let whole = |one: Command| (format!("{name} {}", one.get_name()), one);
@@ -28,7 +28,7 @@ fn verbs() -> BTreeMap<String, Command> {
 
 #[test]
 fn the_command_line_is_consistent() {
-    Cli::command().debug_assert();
+    command_line().debug_assert();
 }
 
 #[test]
@@ -76,4 +76,34 @@ fn every_argument_says_what_it_is_for() {
             assert!(argument.get_help().is_some(), "{verb} {name}");
         }
     }
+}
+
+#[test]
+fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
+    for line in [
+        "exec --order -5 commit",
+        "exec --result-rows -1 commit",
+        "exec --max-parallelism -1 commit",
+        "exec --timeout -5 commit",
+        "wait x --order -1",
+        "tasks x --limit -2",
+        "jobs run x --from-order -1",
+        "lock run x --permits -1 -- true",
+        "resource create x --capacity -1",
+    ] {
+        let words = ["rallypoint"].into_iter().chain(line.split(' '));
+        let error = command_line().try_get_matches_from(words).expect_err(line);
+        let said = error.to_string();
+        assert!(said.contains("invalid value '-"), "{line}: {said}");
+        assert!(!said.contains("tip:"), "{line}: {said}");
+    }
+    let words = ["rallypoint", "exec", "--timeout", "-5s", "commit"];
+    let error = command_line().try_get_matches_from(words);
+    let said = without_tip(error.expect_err("refused")).to_string();
+    assert!(
+        said.contains("'-5' found") && !said.contains("tip:"),
+        "{said}"
+    );
+    let words = ["rallypoint", "exec", "--param", "-1", "select $1"];
+    assert!(command_line().try_get_matches_from(words).is_ok());
 }

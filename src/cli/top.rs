@@ -33,6 +33,10 @@ use command::Command;
 use draw::Theme;
 use model::Model;
 use place::Place;
+use rallypoint_client::{
+    Client,
+    api::{GetJobRequest, GetResourceRequest},
+};
 use screen::Screen;
 use std::{
     io::{IsTerminal, stdin, stdout},
@@ -56,6 +60,7 @@ impl Top {
         check_terminal()?;
         // Before the screen is taken: who has mistyped the address sees why.
         let client = server.client().await?;
+        check_place(server, &client, &first).await?;
         let theme = match output::is_coloured() {
             true => Theme::Coloured,
             false => Theme::Plain,
@@ -80,6 +85,39 @@ impl Top {
             Err(text) => Err(text),
         }
         .map_err(|text| CliError::usage("cannot begin there").why(text))
+    }
+}
+
+/// Refuses a name that nobody has, before the screen is taken. A server that is away is waited for
+/// there.
+async fn check_place(server: &Server, client: &Client, place: &Place) -> Result<(), CliError> {
+    let (what, found) = match place {
+        Place::Scheduler(word) => (
+            format!("cannot show scheduler {word}"),
+            server.scheduler(word).await?.describe().await.map(drop),
+        ),
+        Place::Task(word, seq) => (
+            format!("cannot show task {word}/{seq}"),
+            server.scheduler(word).await?.task(*seq).await.map(drop),
+        ),
+        Place::Job(name) => {
+            let request = GetJobRequest { name: name.clone() };
+            let found = client.get_job(request).await;
+            (format!("cannot show job {name}"), found.map(drop))
+        }
+        Place::Resource(name) => {
+            let request = GetResourceRequest {
+                name: name.clone(),
+                page_size: 1,
+            };
+            let found = client.get_resource(request).await;
+            (format!("cannot show resource {name}"), found.map(drop))
+        }
+        _ => return Ok(()),
+    };
+    match found {
+        Err(error) if !fault::is_away(&error) => Err(CliError::call(what, &error)),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `update HANDLE`: changes settings of a scheduler.
 
-use super::{connect::Server, error::CliError, output, settings::Settings};
+use super::{connect::Server, error::CliError, output, plural, settings::Settings};
 use clap::Args;
 use rallypoint_client::api::UpdateSchedulerResponse;
 use std::process::ExitCode;
@@ -29,7 +29,13 @@ impl Update {
         let scheduler = updated.map_err(|error| CliError::call(what, &error))?;
         let surplus = match scheduler.surplus {
             0 => String::new(),
-            surplus => format!("; {surplus} running tasks above the new limit go on"),
+            surplus => {
+                let above = [
+                    "running task above the new limit goes on",
+                    "running tasks above the new limit go on",
+                ];
+                format!("; {}", plural::with_verb(surplus, above))
+            }
         };
         let text = format!("updated: {}{surplus}", mask.join(", "));
         let scheduler = Some(scheduler);

@@ -6,6 +6,7 @@ use super::{
     connect::Server, error::CliError, exec::printer::Printer, exit::Exit, output, progress::Bars,
     signals::Signals, tasks,
 };
+use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
 use rallypoint_client::{
     Scheduler,
@@ -22,13 +23,23 @@ pub(super) struct Wait {
     /// The scheduler: its handle or its name
     handle: String,
     /// Only until this order and all lower ones have ended
-    #[arg(long, value_name = "N", conflicts_with = "first_failure")]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "first_failure",
+        value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER)
+    )]
     order: Option<i64>,
     /// Only until a task has failed, be it long ago: --after leaves out what has ended before
     #[arg(long)]
     first_failure: bool,
     /// Events up to this number are neither printed nor counted
-    #[arg(long, default_value_t = 0, value_name = "DONE_NO")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "DONE_NO",
+        value_parser = clap::value_parser!(i64).range(0..)
+    )]
     after: i64,
     /// Print only the events of tasks that did not succeed
     #[arg(short, long)]

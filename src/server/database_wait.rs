@@ -62,7 +62,8 @@ where
         }
         Some(opened) => return Ok(Some(opened?)),
         None => {
-            tracing::warn!("the coordination database has not answered yet; not ready until then");
+            // Of a new database the tables are created.
+            tracing::info!("opening the coordination database; not ready until it is open");
             true
         }
     };
@@ -83,12 +84,21 @@ where
     F: Future<Output = Result<T, JournalError>>,
 {
     match first {
-        Some(first) => match first.await {
+        Some(first) => match patiently(first).await {
             Err(error) if error.is_outage() => repeat(attempt).await,
             opened => opened,
         },
         None => repeat(attempt).await,
     }
+}
+
+/// Waits for an attempt, and warns when it takes longer than what a first start takes.
+async fn patiently<F: Future>(mut attempt: Pin<&mut F>) -> F::Output {
+    if let Ok(ended) = tokio::time::timeout(LOG_INTERVAL, attempt.as_mut()).await {
+        return ended;
+    }
+    tracing::warn!("the coordination database has not answered yet; not ready until then");
+    attempt.await
 }
 
 async fn repeat<T, F>(attempt: impl Fn() -> F) -> Result<T, JournalError>

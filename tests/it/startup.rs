@@ -139,7 +139,7 @@ async fn a_server_whose_database_says_nothing_answers_and_can_be_stopped() {
     let port = silent.local_addr().expect("an address").port();
     let url = format!("postgres://rallypoint@127.0.0.1:{port}/rallypoint");
     let mut server = Started::on(&url, "r0");
-    server.says("has not answered yet").await;
+    server.says("opening the coordination database").await;
     let refused = server.call().await.expect_err("not yet");
     assert_eq!(refused.code, Code::Unavailable, "{refused}");
     server.process.signal(Signal::SIGTERM);
@@ -222,4 +222,10 @@ fn a_target_whose_url_cannot_be_obeyed_ends_the_start_and_shows_no_password() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_first_start_warns_of_nothing() {
+    let log = Standalone::start().log();
+    assert!(!log.contains(" WARN "), "{log}");
 }

@@ -264,7 +264,7 @@ async fn the_command_line_pauses_shows_and_resumes() {
     let paused = run(url, &["pause-target", "app", "--reason", REASON]).await;
     let text = said(&paused);
     assert!(
-        paused.status.success() && text.contains("1 tasks still run"),
+        paused.status.success() && text.contains("1 task still runs"),
         "{text}"
     );
     assert!(text.contains(scheduler.handle()), "{text}");

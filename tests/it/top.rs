@@ -244,3 +244,19 @@ fn without_a_terminal_it_says_so_and_what_there_is_for_programs() {
     away.wait_for("cannot reach the server at 127.0.0.1:1");
     assert!(!away.written().contains("\x1b["), "{}", away.written());
 }
+
+#[test]
+fn a_name_that_nobody_has_is_refused_before_the_screen_is_taken() {
+    let server = Standalone::start();
+    for (view, next) in [
+        (["job", "nosuch"], "rallypoint jobs list"),
+        (["scheduler", "nosuch"], "rallypoint list"),
+        (["resource", "nosuch"], "rallypoint resource list"),
+        (["task", "nosuch/1"], "rallypoint list"),
+    ] {
+        let mut screen = top(&server, SMALL, &view);
+        screen.wait_for("nosuch");
+        screen.wait_for(next);
+        assert_eq!(screen.wait().code(), Some(1), "{view:?}");
+    }
+}

@@ -6,7 +6,7 @@ use crate::cli::{
     async_done,
     gantt::{self, Span},
     output::{self, BOLD, DIM, GREEN, RED},
-    tasks, time_text,
+    plural, tasks, time_text,
 };
 use rallypoint_client::api::{Outcome, TaskView};
 use serde_json::{Value, json};
@@ -115,7 +115,10 @@ impl Verdict {
     fn sentence(&self) -> String {
         let orders = match self.overlaps() {
             0 => "no two orders overlap".to_owned(),
-            pairs => format!("{pairs} pairs of tasks of different orders OVERLAP"),
+            pairs => {
+                let pairs = plural::with_verb(pairs, ["pair", "pairs"]);
+                format!("{pairs} of tasks of different orders OVERLAP")
+            }
         };
         let tasks = match self.failed() {
             0 => format!("all {} tasks succeeded", self.tasks.len()),

@@ -10,7 +10,7 @@ use super::{
     task_resource,
     unique_json::Unique,
 };
-use crate::cli::error::CliError;
+use crate::cli::{error::CliError, unreadable};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::{io::Read, path::Path};
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
         }
         _ => std::fs::read(path),
     };
-    let bytes = bytes.map_err(|error| CliError::new(format!("cannot read {name}")).why(error))?;
+    let bytes = bytes.map_err(|error| unreadable::error(&name, &error))?;
     let tasks = text(&bytes).and_then(|text| match format {
         Format::Sql => sql_file::parse(text, how),
         Format::Lines => parse(text, how),

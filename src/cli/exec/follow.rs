@@ -7,7 +7,7 @@ use super::{
     printer::Printer,
     run::{Ending, Run},
 };
-use crate::cli::{error::CliError, output, signals::Signals};
+use crate::cli::{error::CliError, output, plural, signals::Signals};
 use rallypoint_client::api::{DescribeSchedulerResponse, ReleaseMode, end::Reason};
 use std::pin::pin;
 
@@ -76,10 +76,12 @@ async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
         return Ok(());
     }
     if halted {
-        console.say(format!(
-            "halted by a failure: {} blocked tasks are cancelled (--keep leaves them waiting)",
-            end.blocked
-        ));
+        let cancelled = [
+            "blocked task is cancelled (--keep leaves it waiting)",
+            "blocked tasks are cancelled (--keep leaves them waiting)",
+        ];
+        let cancelled = plural::with_verb(end.blocked, cancelled);
+        console.say(format!("halted by a failure: {cancelled}"));
     }
     run.release(ReleaseMode::Finish, true).await?;
     let seen = printer.seen();

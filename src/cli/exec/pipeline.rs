@@ -7,7 +7,7 @@ use super::{
     task_option::{self, Described},
     task_resource,
 };
-use crate::cli::{enum_text::FailurePolicy, output, table::plain};
+use crate::cli::{enum_text::FailurePolicy, output, plural::count, table::plain};
 use rallypoint_client::api::ResourceUse;
 use serde_json::{Map, Value, json};
 
@@ -114,13 +114,6 @@ fn described(task: &Described, number: usize) -> String {
 
 /// Characters of a statement that are shown.
 const TITLE: usize = 60;
-
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
-}
 
 #[cfg(test)]
 mod tests {

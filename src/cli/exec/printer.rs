@@ -11,7 +11,7 @@ use crate::cli::{
     async_done,
     error::CliError,
     exit::Exit,
-    json, output,
+    json, output, plural,
     progress::{Bars, Console},
 };
 use rallypoint_client::{
@@ -128,8 +128,9 @@ impl Printer {
 
     /// Says that tasks wait behind a failure, and what can be done.
     pub(in crate::cli) fn say_halted(&self, handle: &str, blocked: i64) {
+        let blocked = plural::with_verb(blocked, ["blocked task waits", "blocked tasks wait"]);
         self.console().say(format!(
-            "halted by a failure: {blocked} blocked tasks wait, until \
+            "halted by a failure: {blocked}, until \
              `rallypoint retry {handle} --failed` has succeeded, or \
              `rallypoint resume {handle} --ignore-failures`"
         ));
@@ -154,7 +155,8 @@ impl Printer {
         if !good {
             self.failed.insert(done.seq);
         }
-        self.bars.done(done.effective_order, good);
+        let begun = done.attempt > 0;
+        self.bars.done(done.effective_order, good, begun);
         if good && self.quiet {
             return;
         }

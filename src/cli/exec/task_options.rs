@@ -39,7 +39,12 @@ pub(super) struct TaskArguments {
     #[arg(long, value_name = "WORD")]
     delivery: Option<String>,
     /// Rows of each result to store and print
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        value_parser = clap::value_parser!(i32).range(0..)
+    )]
     result_rows: i32,
     /// Any other option by the name that a comment of a .sql file has for it, like read_only or
     /// isolation=serializable (may be repeated)

@@ -7,7 +7,7 @@ use super::{
     job::Job,
 };
 use crate::{
-    cli::{connect::Server, error::CliError, output},
+    cli::{connect::Server, error::CliError, output, plural},
     core::schedule::TimeZones,
 };
 use clap::Args;
@@ -69,11 +69,10 @@ impl Check {
                 for finding in findings {
                     output::line(line(&path, finding));
                 }
-                let (jobs, findings) = (jobs.len(), findings.len());
+                let jobs = plural::count(jobs.len(), "job");
+                let findings = plural::count(findings.len(), "finding");
                 let zones = format!("time zones of release {release}");
-                output::line(format!(
-                    "{path}: {jobs} jobs, {findings} findings ({zones})"
-                ));
+                output::line(format!("{path}: {jobs}, {findings} ({zones})"));
             }
         }
     }

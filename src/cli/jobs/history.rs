@@ -7,7 +7,7 @@ use super::{
     rules::Overlap,
 };
 use crate::{
-    cli::{connect::Server, error::CliError, output, time_text},
+    cli::{connect::Server, error::CliError, output, plural, time_text},
     core::schedule::DueTime,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -105,9 +105,9 @@ pub(super) fn judge(job: &Job, lengths: &Lengths, from: Timestamp, factor: u32) 
         return Vec::new();
     };
     let took = format!(
-        "99 of 100 runs take up to {} ({} runs in the log)",
+        "99 of 100 runs take up to {} ({} in the log)",
         said(p99),
-        lengths.0.len()
+        plural::count(lengths.0.len(), "run")
     );
     let narrow = narrow_window(job, p99, from, &took);
     let slow = slow_run(job, p99, from, &took);

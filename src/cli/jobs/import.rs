@@ -14,7 +14,8 @@ mod wall_clock;
 
 use super::file;
 use crate::{
-    cli::{error::CliError, output, table::Table},
+    cli::{error::CliError, output, table::Table, unreadable},
+    core::schedule::TimeZones,
     toml_file::Faults,
 };
 use clap::{Args, Subcommand};
@@ -52,7 +53,7 @@ struct FromCrontab {
     #[arg(long)]
     system: bool,
     /// IANA name of the time zone of the machine
-    #[arg(long, default_value = "UTC", value_name = "ZONE")]
+    #[arg(long, default_value = "UTC", value_name = "ZONE", value_parser = time_zone)]
     time_zone: String,
     #[command(flatten)]
     to: To,
@@ -64,7 +65,7 @@ struct FromDatabase {
     #[arg(long, value_name = "URL")]
     url: String,
     /// IANA name of the time zone of its schedules [default: that of the login, or of pg_cron]
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", value_parser = time_zone)]
     time_zone: Option<String>,
     /// The target that the jobs are to run on
     #[arg(long, default_value = "app", value_name = "NAME")]
@@ -102,9 +103,14 @@ impl Import {
             return Err(CliError::usage(what).next("name another file with -f, or say --force"));
         }
         let (jobs, left_out) = readable(jobs, left_out);
+        if jobs.is_empty() {
+            return Err(nothing(&to, &left_out));
+        }
         let text: String = jobs.iter().map(Imported::text).collect();
         fs::write(&to.written, text).map_err(|error| {
-            CliError::new(format!("cannot write {}", to.written.display())).why(error)
+            CliError::new(format!("cannot write {}", to.written.display()))
+                .why(error)
+                .next("name a file with -f in a folder where this account may write")
         })?;
         let now = Timestamp::now();
         let compared: Vec<_> = jobs.iter().map(|job| (job, job.compare(now))).collect();
@@ -121,14 +127,55 @@ impl Import {
     }
 }
 
+/// The name of a time zone that an option gives.
+fn time_zone(name: &str) -> Result<String, String> {
+    TimeZones::bundled().zone(name).map(|_| name.to_owned())
+}
+
+/// The zone that an option names, else the one that the database says, which it may name in a way
+/// of its own.
+fn zone_of(option: Option<String>, of_database: String) -> Result<String, CliError> {
+    let zone = option.unwrap_or(of_database);
+    match time_zone(&zone) {
+        Ok(zone) => Ok(zone),
+        Err(_) => Err(unknown_zone(
+            "the time zone of the database",
+            &zone,
+            "give --time-zone an IANA name, such as Europe/Berlin; nothing is written",
+        )),
+    }
+}
+
+/// The error about a zone that nobody knows. `what`: where it is named.
+fn unknown_zone(what: impl std::fmt::Display, zone: &str, next: &str) -> CliError {
+    let why = time_zone(zone).err().unwrap_or_default();
+    CliError::new(format!("{what} cannot be used"))
+        .why(why)
+        .next(next)
+}
+
+/// The error where no job is left.
+fn nothing(to: &To, left_out: &[(String, String)]) -> CliError {
+    let what = "there is no job to write";
+    let error = CliError::new(what).next(format!("{} is left as it is", to.written.display()));
+    let reasons = left_out
+        .iter()
+        .map(|(source, why)| format!("{source}: left out: {why}"));
+    reasons.fold(error, CliError::why)
+}
+
 type Read = (Vec<Imported>, Vec<(String, String)>, To);
 
 impl FromCrontab {
     fn read(self) -> Result<Read, CliError> {
-        let text = fs::read_to_string(&self.file).map_err(|error| {
-            CliError::usage(format!("cannot read {}", self.file.display())).why(error)
-        })?;
+        let text = fs::read_to_string(&self.file)
+            .map_err(|error| unreadable::error(self.file.display(), &error))?;
         let crontab = crontab::read(&text, self.system);
+        if let Some((line, zone)) = &crontab.unknown_zone {
+            let what = format!("{}, line {line}: CRON_TZ={zone}", self.file.display());
+            let next = "correct the line: an IANA name, such as Europe/Berlin; nothing is written";
+            return Err(unknown_zone(what, zone, next));
+        }
         let mut names = Names::default();
         let job = |entry: crontab::Entry| {
             let name = names.of(&program(&entry.command));

@@ -1,10 +1,19 @@
 //! Verbs about jobs of the service.
 
 use super::show;
-use crate::cli::{connect::Server, error::CliError, output};
+use crate::{
+    cli::{connect::Server, error::CliError, output},
+    core::{
+        model::limits::MAX_ORDER,
+        schedule::{Moment, TimeZones},
+    },
+};
 use clap::Args;
 use jiff::Timestamp;
-use rallypoint_client::api;
+use rallypoint_client::{Client, api};
+
+/// What to do where the zone of a job is not known here.
+const IN_UTC: &str = "write the times in UTC, like 2026-11-01T00:00:00Z";
 
 /// Which job.
 #[derive(Args, Debug)]
@@ -19,7 +28,11 @@ pub(super) struct RunNow {
     /// Its name
     name: String,
     /// Leave out steps of lower orders
-    #[arg(long, value_name = "ORDER")]
+    #[arg(
+        long,
+        value_name = "ORDER",
+        value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER)
+    )]
     from_order: Option<i64>,
 }
 
@@ -44,7 +57,12 @@ pub(super) struct Runs {
     /// Its name
     name: String,
     /// Most due times to show
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 20,
+        value_name = "N",
+        value_parser = clap::value_parser!(i32).range(0..)
+    )]
     limit: i32,
 }
 
@@ -62,12 +80,13 @@ pub(super) struct NamedRun {
 pub(super) struct Backfill {
     /// Its name
     name: String,
-    /// Due times from then on
+    /// Due times from then on: 2026-11-01, 2026-11-01T08:00 (both by the clock of the job's time
+    /// zone) or 2026-11-01T08:00:00Z
     #[arg(long, value_name = "TIME")]
-    from: Timestamp,
+    from: Moment,
     /// Due times before then [default: now]
     #[arg(long, value_name = "TIME")]
-    until: Option<Timestamp>,
+    until: Option<Moment>,
     /// Only say which due times would have a run
     #[arg(long)]
     dry_run: bool,
@@ -167,16 +186,43 @@ impl Runs {
 impl Backfill {
     pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot backfill job {}", self.name);
+        let failed = |error| CliError::call(&what, &error);
+        let client = server.client().await?;
+        let zone = self.zone(&client).await?;
+        let zone = TimeZones::bundled().zone(&zone);
+        let zone = zone.map_err(|why| CliError::new(&what).why(why).next(IN_UTC))?;
+        let from = self.from.resolve(&zone);
+        let is_ahead = from > Timestamp::now();
         let request = api::BackfillJobRequest {
             name: self.name,
-            from: Some(message(self.from)),
-            until: self.until.map(message),
+            from: Some(message(from)),
+            until: self.until.map(|until| message(until.resolve(&zone))),
             dry_run: self.dry_run,
         };
-        let answer = server.client().await?.backfill_job(request).await;
-        let answer = answer.map_err(|error| CliError::call(what, &error))?;
-        output::answer(&answer, show::backfilled);
+        let answer = client.backfill_job(request).await.map_err(failed)?;
+        output::answer(&answer, |answer| {
+            show::backfilled(answer, self.dry_run, is_ahead);
+        });
         Ok(())
+    }
+
+    /// The name of the zone by whose clock the times are; the job is asked if it matters.
+    async fn zone(&self, client: &Client) -> Result<String, CliError> {
+        let mut times = [self.from].into_iter().chain(self.until);
+        if !times.any(|time| matches!(time, Moment::Local(_))) {
+            return Ok("UTC".to_owned());
+        }
+        let what = format!("cannot backfill job {}", self.name);
+        let request = api::GetJobRequest {
+            name: self.name.clone(),
+        };
+        let known = client.get_job(request).await;
+        let known = known.map_err(|error| CliError::call(what, &error))?;
+        let settings = known.job.and_then(|job| job.settings);
+        let zone = settings.and_then(|settings| settings.schedule);
+        let zone = zone.map(|schedule| schedule.time_zone);
+        let zone = zone.filter(|zone| !zone.is_empty());
+        Ok(zone.unwrap_or_else(|| "UTC".to_owned()))
     }
 }
 

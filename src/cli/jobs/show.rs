@@ -1,7 +1,7 @@
 //! Jobs, their runs and the agent for people.
 
 use crate::cli::{
-    output,
+    output, plural,
     table::{self, Table},
     time_text,
 };
@@ -96,16 +96,40 @@ pub(super) fn claims(claims: &[RunClaim]) {
     }
 }
 
-/// Due times in the past that have runs now.
-pub(super) fn backfilled(answer: &BackfillJobResponse) {
+/// Due times in the past that have runs now, or would have.
+pub(super) fn backfilled(answer: &BackfillJobResponse, is_dry: bool, is_ahead: bool) {
     for due in &answer.due {
         output::line(timestamp(due));
     }
-    output::note(format!(
-        "due times: {} with a run now, {} that had one",
-        answer.due.len(),
-        answer.left_out
-    ));
+    let (now, had) = (answer.due.len(), answer.left_out);
+    output::note(backfill_in_words(now, had, is_dry, is_ahead));
+}
+
+/// How many due times of a range have a run now, and how many had one before.
+fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> String {
+    let given = match is_dry {
+        true => "would have a run",
+        false => "with a run now",
+    };
+    match (now, had) {
+        (0, 0) if is_ahead => {
+            "nothing to do: the range is in the future, where due times have their runs by \
+             themselves"
+                .to_owned()
+        }
+        (0, 0) => "nothing to do: the job was never due in that range".to_owned(),
+        (0, had) => format!(
+            "nothing to do: {}",
+            plural::with_verb(
+                had,
+                [
+                    "due time in that range, which had a run",
+                    "due times in that range, which had a run each",
+                ]
+            )
+        ),
+        (now, had) => format!("due times: {now} {given}, {had} that had one"),
+    }
 }
 
 fn timestamp(time: &prost_types::Timestamp) -> String {
@@ -225,7 +249,7 @@ fn why(run: &JobRun) -> String {
     let reason = RunReason::try_from(run.reason).unwrap_or_default();
     let what = match reason {
         RunReason::Unspecified if run.failed_tasks > 0 => {
-            return format!("{} tasks failed", run.failed_tasks);
+            return format!("{} failed", plural::count(run.failed_tasks, "task"));
         }
         RunReason::Unspecified => "",
         RunReason::StillRunning => "previous run still running",
@@ -263,4 +287,23 @@ fn why(run: &JobRun) -> String {
 
 fn time(time: Option<&prost_types::Timestamp>) -> String {
     time_text::time(time_text::micros(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backfill_without_runs_says_why() {
+        let said = |now, had, is_ahead| backfill_in_words(now, had, false, is_ahead);
+        assert!(said(0, 0, true).contains("in the future"));
+        assert!(said(0, 0, false).contains("never due in that range"));
+        assert!(said(0, 1, false).contains("1 due time in that range, which had a run"));
+        assert_eq!(
+            said(3, 1, false),
+            "due times: 3 with a run now, 1 that had one"
+        );
+        let planned = backfill_in_words(3, 1, true, false);
+        assert_eq!(planned, "due times: 3 would have a run, 1 that had one");
+    }
 }

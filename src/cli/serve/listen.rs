@@ -108,6 +108,7 @@ impl Listen {
         let read = CallerTls::read(&files).map_err(|error| {
             CliError::new("the certificates of the port for callers cannot be used")
                 .why(format!("{error:#}"))
+                .next("name files of PEM that the account of the server may read")
         });
         read.map(Some)
     }

@@ -93,7 +93,9 @@ fn lease(text: &str) -> Result<f64, String> {
 }
 
 fn unreadable(error: anyhow::Error) -> CliError {
-    CliError::new("the certificates of the replicas cannot be used").why(format!("{error:#}"))
+    CliError::new("the certificates of the replicas cannot be used")
+        .why(format!("{error:#}"))
+        .next("name files of PEM that the account of the server may read")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! password files add nothing, since they would reach every target; and what cannot be obeyed is an
 //! error, never ignored. Neither an error nor a log shows a password.
 
-use crate::database_url::is_here;
+use crate::database_url::{is_here, parsed};
 use anyhow::{Context, anyhow, bail, ensure};
 use percent_encoding::percent_decode_str;
 use std::{
@@ -13,7 +13,6 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
-use url::Url;
 
 const DEFAULT_PORT: u16 = 5432;
 
@@ -154,7 +153,7 @@ impl FromStr for Login {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let url = Url::parse(text).map_err(|error| anyhow!("not a URL: {error}"))?;
+        let url = parsed(text).map_err(|error| anyhow!("not a URL: {error}"))?;
         ensure!(
             url.fragment().is_none(),
             "a `#` ends a URL; in a password it is written %23"

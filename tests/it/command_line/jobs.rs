@@ -120,8 +120,13 @@ fn the_log_of_a_job_shows_its_tasks_and_says_how_long_its_runs_may_take() {
         (text(&output.stdout), text(&output.stderr))
     };
     run(&["jobs", "apply", "-f", &file]);
-    let (from, until) = ("2026-01-01T00:00:00Z", "2026-01-26T00:00:00Z");
-    run(&["jobs", "backfill", "a", "--from", from, "--until", until]);
+    let (_, ahead) = run(&["jobs", "backfill", "a", "--from", "2999-01-01"]);
+    assert!(
+        ahead.contains("nothing to do: the range is in the future"),
+        "{ahead}"
+    );
+    let range = ["--from", "2026-01-01", "--until", "2026-01-26T00:00:00Z"];
+    run(&[&["jobs", "backfill", "a"], &range[..]].concat());
     let succeeded = || {
         let (runs, _) = run(&["jobs", "runs", "a", "--limit", "100"]);
         runs.matches(" SUCCEEDED ").count()

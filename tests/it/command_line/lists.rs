@@ -74,7 +74,7 @@ fn conditions_that_make_no_sense_are_refused() {
         (&["list", "--label", "team"], 2, "KEY=VALUE"),
         (&["list", "--since", "yesterday"], 2, "--since"),
         (&["tasks", handle, "--outcome", "well"], 2, "--outcome"),
-        (&["tasks", handle, "--order=-1"], 1, "effective_order"),
+        (&["tasks", handle, "--order=-1"], 2, "--order"),
         (&["tasks", handle], 1, "HANDLE_NOT_FOUND"),
         (&["attempts", handle], 2, "SEQ"),
         (&["attempts", handle, "0"], 1, "id.seq"),

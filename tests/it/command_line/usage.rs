@@ -51,3 +51,64 @@ fn an_error_of_the_database_is_said_once_and_in_its_own_words() {
         assert!(!said.contains(" at line "), "{said}");
     }
 }
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_what_to_do() {
+    for line in [
+        "exec -f /nowhere/night.txt",
+        "exec /nowhere/night.sql",
+        "jobs check -f /nowhere/jobs.toml",
+        "jobs apply -f /nowhere/jobs.toml",
+        "import crontab /nowhere/crontab",
+        "check-config /nowhere/rallypoint.toml",
+        "serve --config /nowhere/rallypoint.toml",
+        "list --token-file /nowhere/token",
+        "list --server https://127.0.0.1:1 --tls-ca /nowhere/ca.pem",
+    ] {
+        let output = run(&line.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{line}");
+        assert!(
+            said.contains("/nowhere/") && said.contains("  next: check the name"),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn the_mistyped_name_of_a_file_is_not_sent_to_postgres() {
+    let output = run(&["exec", "night.sq"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 2, "{said}");
+    assert!(
+        said.contains("night.sq looks like the name of a file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_import_that_cannot_be_used_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (crontab, jobs) = (path("crontab"), path("jobs.toml"));
+    let import = |lines: &str, options: &[&str]| {
+        std::fs::write(&crontab, lines).expect("written");
+        let import = ["import", "crontab", &crontab, "-f", &jobs];
+        let output = run(&[&import, options].concat());
+        assert!(!output.status.success(), "{lines}");
+        assert!(!std::path::Path::new(&jobs).exists(), "{lines}");
+        text(&output.stderr)
+    };
+    let said = import("0 1 * * * a\n", &["--time-zone", "Berlin"]);
+    assert!(
+        said.contains("--time-zone") && said.contains("Europe/Berlin"),
+        "{said}"
+    );
+    let said = import("CRON_TZ=Mars/Base\n0 1 * * * a\n", &[]);
+    assert!(said.contains("line 1: CRON_TZ=Mars/Base"), "{said}");
+    let said = import("@reboot a\n", &[]);
+    assert!(
+        said.contains("no job to write") && said.contains("@reboot"),
+        "{said}"
+    );
+}

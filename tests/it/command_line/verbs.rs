@@ -235,3 +235,22 @@ fn colours_are_for_terminals_unless_they_are_asked_for() {
     assert!(is_coloured(&["--color", "always"]));
     assert!(!is_coloured(&["--color", "never"]) && !is_coloured(&[]));
 }
+
+#[test]
+fn a_replica_that_nobody_knows_is_named_where_none_is_declared_dead() {
+    let server = Standalone::start();
+    let declare = |target: &str, replica: &str| {
+        let reason = ["--reason", "gone"];
+        let dead = ["declare-dead", target, "--replica", replica];
+        let output = server.run(&[&dead, &reason[..]].concat());
+        assert_eq!(code(&output), 0, "{output:?}");
+        text(&output.stderr)
+    };
+    let said = declare("app", "r-nobody");
+    assert!(
+        said.contains("no replica is called r-nobody") && said.contains("`rallypoint status`"),
+        "{said}"
+    );
+    let said = declare("apq", "r-nobody");
+    assert!(said.contains("no target is called apq"), "{said}");
+}

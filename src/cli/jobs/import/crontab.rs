@@ -1,5 +1,7 @@
 //! Reads a crontab: what its lines say, and what has no place in a file of jobs.
 
+use crate::core::schedule::TimeZones;
+
 /// A line that runs a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -21,6 +23,8 @@ pub(super) struct Crontab {
     pub entries: Vec<Entry>,
     /// Lines that have no place in a file of jobs, and why.
     pub left_out: Vec<(usize, String)>,
+    /// The first line that names a time zone which nobody knows, and the zone.
+    pub unknown_zone: Option<(usize, String)>,
 }
 
 /// Reads a crontab; with `has_users` as those below `/etc`, which name a user in each line.
@@ -33,7 +37,14 @@ pub(super) fn read(text: &str, has_users: bool) -> Crontab {
         }
         if let Some((name, value)) = variable(text) {
             match name {
-                "CRON_TZ" => time_zone = value.to_owned(),
+                "CRON_TZ" => {
+                    time_zone = value.to_owned();
+                    if !value.is_empty() && TimeZones::bundled().zone(value).is_err() {
+                        crontab
+                            .unknown_zone
+                            .get_or_insert((line, time_zone.clone()));
+                    }
+                }
                 _ => crontab.left_out.push((
                     line,
                     format!("{name}: set it for `rallypoint jobs claim`, where the command runs"),

@@ -4,6 +4,7 @@ use super::{
     FromDatabase, Read,
     imported::{Imported, Names, quoted},
     wall_clock::Theirs,
+    zone_of,
 };
 use crate::{
     cli::{error::CliError, postgres_url},
@@ -15,7 +16,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     let read = pg_cron::read(&from.url).await;
     let mut table =
         read.map_err(|error| CliError::new("cannot read cron.job").why(format!("{error:#}")))?;
-    table.time_zone = from.time_zone.unwrap_or(table.time_zone);
+    table.time_zone = zone_of(from.time_zone, table.time_zone)?;
     let (mut names, mut left_out) = (Names::default(), Vec::new());
     let mut jobs = Vec::new();
     for row in table.jobs {

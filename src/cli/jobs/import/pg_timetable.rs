@@ -5,6 +5,7 @@ use super::{
     imported::{Imported, Names, quoted},
     vixie::Fields,
     wall_clock::Theirs,
+    zone_of,
 };
 use crate::{
     cli::{error::CliError, postgres_url},
@@ -19,7 +20,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     let mut table = read.map_err(|error| {
         CliError::new("cannot read the tables of pg_timetable").why(format!("{error:#}"))
     })?;
-    table.time_zone = from.time_zone.unwrap_or(table.time_zone);
+    table.time_zone = zone_of(from.time_zone, table.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for chain in &table.chains {
         let source = format!("chain {}", chain.id);

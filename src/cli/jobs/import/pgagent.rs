@@ -5,6 +5,7 @@ use super::{
     imported::{Imported, Names, quoted},
     vixie::Fields,
     wall_clock::Theirs,
+    zone_of,
 };
 use crate::{
     cli::{error::CliError, postgres_url},
@@ -22,7 +23,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     let mut tables = read.map_err(|error| {
         CliError::new("cannot read the tables of pgAgent").why(format!("{error:#}"))
     })?;
-    tables.time_zone = from.time_zone.unwrap_or(tables.time_zone);
+    tables.time_zone = zone_of(from.time_zone, tables.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for job in &tables.jobs {
         let source = format!("job {}", job.id);

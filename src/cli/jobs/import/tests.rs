@@ -66,6 +66,30 @@ fn lines_become_claimed_jobs_and_the_rest_is_said() {
 }
 
 #[test]
+fn a_time_zone_that_nobody_knows_is_named_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("crontab");
+    fs::write(&file, "0 1 * * * a\nCRON_TZ=Berlin\n0 2 * * * b\n").expect("written");
+    let from = FromCrontab {
+        file,
+        system: false,
+        time_zone: "UTC".to_owned(),
+        to: To {
+            written: PathBuf::new(),
+            force: false,
+        },
+    };
+    let error = from.read().err().expect("refused").in_words();
+    assert!(error.contains("line 2: CRON_TZ=Berlin"), "{error}");
+    let error = zone_of(None, "localtime".to_owned()).expect_err("refused");
+    assert!(format!("{error:?}").contains("--time-zone"), "{error:?}");
+    assert_eq!(
+        zone_of(Some("UTC".into()), "x".into()).ok(),
+        Some("UTC".into())
+    );
+}
+
+#[test]
 fn users_of_a_system_crontab_are_named() {
     let (jobs, _) = imported("0 4 * * * root /usr/sbin/rotate\n", true);
     assert_eq!(jobs[0].name, "rotate");

@@ -8,7 +8,7 @@ use crate::cli::top::{
     seen::Jobs,
     subject::Subject,
     text::{Kind, Piece, Row, Tone},
-    units::{ago, lasting, number},
+    units::{ago, counted, lasting},
 };
 use rallypoint_client::api::{Agent, JobCounts, JobRun, RunState, Schedule, schedule::Rule};
 
@@ -94,7 +94,7 @@ fn head(counts: &JobCounts, agent: &Agent, look: &Look) -> Vec<Row> {
         ("late", counts.late, Tone::Bad),
         ("paused", counts.paused, Tone::Waiting),
     ];
-    let mut pieces = vec![plain(format!("{} jobs  ", number(counts.jobs)))];
+    let mut pieces = vec![plain(format!("{}  ", counted(counts.jobs, "job")))];
     for (name, value, tone) in numbers {
         pieces.push(quiet(format!("{name} ")));
         pieces.push(super::parts::count(value, tone));

@@ -157,8 +157,8 @@ fn parts(status: &GetStatusResponse, look: &Look) -> Vec<Need> {
     }
     if status.unreadable > 0 {
         let what = format!(
-            "{} schedulers cannot be read by this version",
-            number(status.unreadable)
+            "{} cannot be read by this version",
+            counted(status.unreadable, "scheduler")
         );
         add("lost", what, "their rows are kept as they are".to_owned());
     }

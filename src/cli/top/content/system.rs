@@ -9,7 +9,7 @@ use crate::cli::top::{
     seen::System,
     subject::Subject,
     text::{Piece, Row, Tone},
-    units::{ago, lasting, number, short},
+    units::{ago, counted, lasting, number, short},
 };
 use rallypoint_client::api::{DayPin, Execution, GetStatusResponse, TargetPause, day_pin::Reason};
 use std::collections::BTreeMap;
@@ -228,7 +228,7 @@ fn journal(status: &GetStatusResponse) -> Vec<Row> {
     rows.extend(facts([
         ("error", one.error.clone()),
         ("last batch", format!("{}, {age} ago", number(one.batch_no))),
-        ("kept for", format!("{} days", one.retention_days)),
+        ("kept for", counted(one.retention_days.into(), "day")),
         ("oldest day", one.oldest_day.clone()),
     ]));
     if !pin.is_empty() {

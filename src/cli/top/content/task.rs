@@ -13,7 +13,7 @@ use crate::cli::{
         seen::OneTask,
         subject::Subject,
         text::{Kind, Piece, Row, Tone, lines},
-        units::{ago, at, first_line, labels, lasting, number, span},
+        units::{ago, at, counted, first_line, labels, lasting, number, span},
     },
 };
 use rallypoint_client::api::{
@@ -148,10 +148,7 @@ fn result(task: &TaskView, look: &Look) -> Vec<Row> {
     else {
         return Vec::new();
     };
-    let affected = match result.rows_affected {
-        1 => "1 row".to_owned(),
-        many => format!("{} rows", number(many)),
-    };
+    let affected = counted(result.rows_affected, "row");
     let more = if result.truncated {
         ", not all are stored"
     } else {
