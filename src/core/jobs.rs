@@ -34,7 +34,7 @@ mod wake;
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
     JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
-    fairness::allowance::{Allowance, Promise},
+    fairness::{allowance::Allowance, quota::Promise},
     model::{
         limits::Limits,
         steady::{Pace, Steady},

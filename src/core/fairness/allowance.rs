@@ -5,8 +5,7 @@
 
 use super::{
     fair_share::Fair,
-    quota::{Over, Quotas, Usage},
-    slot_kinds::NamespaceId,
+    quota::{Over, Promise, Quotas, Usage},
 };
 use crate::core::{Namespace, Time, model::limits::Limits};
 
@@ -15,13 +14,6 @@ pub(crate) struct Allowance<'a> {
     pub limits: &'a Limits,
     pub quotas: &'a mut Quotas,
     pub fair: &'a mut Fair,
-}
-
-/// Room for one more scheduler and its tasks, which nothing else has meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Promise {
-    pub namespace: NamespaceId,
-    pub load: Usage,
 }
 
 impl Allowance<'_> {

@@ -4,7 +4,7 @@
 //! granted. Counts are a function of the unfinished set and the open streams, hence the same after
 //! recovery; only the submit rate begins afresh.
 
-use super::{allowance::Promise, slot_kinds::NamespaceId};
+use super::slot_kinds::NamespaceId;
 use crate::core::{
     Time,
     model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},
@@ -32,6 +32,13 @@ impl AddAssign for Usage {
         self.tasks += other.tasks;
         self.bytes += other.bytes;
     }
+}
+
+/// Room for one more scheduler and its tasks, which nothing else has meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Promise {
+    pub namespace: NamespaceId,
+    pub load: Usage,
 }
 
 /// By namespace.

@@ -5,8 +5,8 @@ use super::{Jobs, wake::Wake};
 use crate::core::{
     JobNo, RunKey, Time, Turn,
     fairness::{
-        allowance::{Allowance, Promise},
-        quota::Over,
+        allowance::Allowance,
+        quota::{Over, Promise},
     },
     model::limits::Limit,
 };
@@ -44,6 +44,13 @@ impl Jobs {
             self.record_run(turn, key);
         }
         Err(NoRoom)
+    }
+
+    /// There may be room now for the runs of a job.
+    pub(super) fn look_for_room(&mut self, now: Time, no: JobNo) {
+        if self.no_room_until(no) <= now {
+            self.no_room.remove(&no);
+        }
     }
 
     /// The same, and how long to wait and for what.

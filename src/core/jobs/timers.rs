@@ -34,7 +34,10 @@ impl Jobs {
                 Wake::Run(key) => self.wake_run(turn, allowance, key),
                 Wake::Claim(key) => self.wake_claim(turn, allowance, key),
                 Wake::Ask(key) => self.ask_again(turn.now, allowance, key),
-                Wake::Turn(no) => self.take_turns(turn, allowance, no),
+                Wake::Turn(no) => {
+                    self.look_for_room(turn.now, no);
+                    self.take_turns(turn, allowance, no);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::core::{
     Caller, Handle, JobImage, Open, Reject, ReleaseMode, Reply, ResourceReject, RunKey,
     SchedulerState, Settings, Shard, Submit, Turn,
-    fairness::allowance::{Allowance, Promise},
+    fairness::{allowance::Allowance, quota::Promise},
     jobs::{Failure, Jobs, Step, at_due_time, limit_reached},
     model::limits::Limits,
     shard::lifecycle::Releaser,
