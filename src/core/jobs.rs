@@ -86,8 +86,8 @@ pub(crate) struct Jobs {
     timers: BTreeSet<(Time, Wake)>,
     /// Those of runs.
     run_timers: FxHashMap<RunKey, Time>,
-    /// Jobs whose runs wait until there may be room among the tasks of their namespace.
-    no_room_until: FxHashMap<JobNo, Time>,
+    /// Jobs whose runs wait until there may be room among the tasks of their namespace, and why.
+    no_room: FxHashMap<JobNo, (Time, Arc<str>)>,
     /// What the shard is to do.
     steps: VecDeque<Step>,
     /// Bytes of the tasks of runs that this batch starts.
@@ -137,7 +137,7 @@ impl Default for Jobs {
             asked: Asked::default(),
             timers: BTreeSet::new(),
             run_timers: FxHashMap::default(),
-            no_room_until: FxHashMap::default(),
+            no_room: FxHashMap::default(),
             steps: VecDeque::new(),
             started_bytes: 0,
             agent: AgentImage::default(),

@@ -86,12 +86,13 @@ impl Jobs {
             &key_of(caller, name),
             &job.settings.schedule,
         )?;
-        self.pass(turn, allowance, no);
         let is_due_alike = is_due_alike(&self.jobs[&no].image.settings, &job.settings);
         // Whose start was put off for longer than the jitter allows now would come too late.
         let sooner = job.settings.schedule.jitter < known_jitter(&self.jobs[&no]);
-        if !is_due_alike || sooner {
-            self.pass_early(turn, allowance, no);
+        // At once, since what is missed together is one failure.
+        match is_due_alike && !sooner {
+            true => self.pass(turn, allowance, no),
+            false => self.pass_early(turn, allowance, no),
         }
         let known = &self.jobs[&no];
         let image = JobImage {

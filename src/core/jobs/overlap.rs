@@ -58,7 +58,7 @@ impl Jobs {
         let waits = |run: &&RunImage| run.state == RunState::Waiting;
         let is_crowd = overlap == Overlap::Allow
             && !firing.catches_up
-            && self.no_room_until.contains_key(&no)
+            && self.no_room.contains_key(&no)
             && self.open_runs(no).filter(waits).count() >= allowance.limits.waiting_runs;
         if is_crowd {
             return self.note(turn, no, firing, RunState::Skipped, RunReason::QueueFull);
@@ -114,14 +114,13 @@ impl Jobs {
         }
     }
 
-    /// Whether a later due time waits for the end of a run, which was being stopped already as that
-    /// came: it is not repeated in front of it.
+    /// Whether a due time waits for the end of a run, which was being stopped already as that came:
+    /// it is not repeated in front of it. By jitter it may be an earlier one.
     pub(super) fn gives_way(&self, key: RunKey) -> bool {
         let job = self.jobs.get(&key.job);
         let cancels = job.is_some_and(|job| job.image.settings.overlap == Overlap::CancelRunning);
-        let waits_for_it = |run: &RunImage| {
-            run.state == RunState::Waiting && run.key.due > key.due && !run.catches_up
-        };
+        let waits_for_it =
+            |run: &RunImage| run.state == RunState::Waiting && run.key != key && !run.catches_up;
         let is_caught_up = self.runs.get(&key).is_some_and(is_caught_up);
         cancels && !is_caught_up && self.ordinary_runs(key.job).any(waits_for_it)
     }

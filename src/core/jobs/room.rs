@@ -24,21 +24,23 @@ impl Jobs {
         allowance: &mut Allowance<'_>,
         key: RunKey,
     ) -> Result<Option<Promise>, NoRoom> {
-        if self.no_room_until(key.job) > turn.now {
-            return Err(NoRoom);
+        if self.no_room_until(key.job) <= turn.now {
+            let (wait, why) = match self.promise(turn.now, allowance, key) {
+                Ok(promise) => {
+                    self.no_room.remove(&key.job);
+                    return Ok(promise);
+                }
+                Err(no_room) => no_room,
+            };
+            let until = turn.now + wait;
+            self.no_room.insert(key.job, (until, why.into()));
+            self.timers.insert((until, Wake::Turn(key.job)));
         }
-        self.no_room_until.remove(&key.job);
-        let (wait, why) = match self.promise(turn.now, allowance, key) {
-            Ok(promise) => return Ok(promise),
-            Err(no_room) => no_room,
-        };
-        let until = turn.now + wait;
-        self.no_room_until.insert(key.job, until);
-        self.timers.insert((until, Wake::Turn(key.job)));
-        if let Some(run) = self.runs.get_mut(&key)
-            && *run.detail != why
+        if let Some((_, why)) = self.no_room.get(&key.job)
+            && let Some(run) = self.runs.get_mut(&key)
+            && run.detail != *why
         {
-            run.detail = why.into();
+            run.detail = why.clone();
             self.record_run(turn, key);
         }
         Err(NoRoom)
@@ -68,7 +70,7 @@ impl Jobs {
 
     /// Until when it is known that there is no room for the runs of a job.
     pub(super) fn no_room_until(&self, no: JobNo) -> Time {
-        self.no_room_until.get(&no).copied().unwrap_or(Time(0))
+        self.no_room.get(&no).map_or(Time(0), |(until, _)| *until)
     }
 }
 

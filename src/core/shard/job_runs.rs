@@ -90,7 +90,11 @@ impl Shard {
     fn run_to_start(&self, key: RunKey) -> Option<(Caller, Open, Arc<Submit>, Handle)> {
         let handle = self.jobs.run(key)?.handle?;
         let image = self.jobs.definition(key.job)?;
-        let steps = at_due_time(&*self.jobs.tasks_of(key)?, key.due);
+        let tasks = self.jobs.tasks_of(key)?;
+        let steps = match image.settings.claimed {
+            true => tasks,
+            false => at_due_time(&tasks, key.due),
+        };
         Some((caller_of(image), opens(image, key, None), steps, handle))
     }
 

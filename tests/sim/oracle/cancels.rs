@@ -2,7 +2,7 @@
 //! asked to stop, as far as they are meant, and no other task is touched.
 
 use super::{Oracle, expected::Expected, rows::Rows};
-use rallypoint::core::{Cancel, Handle, Outcome, Reject, Seq, TaskRange, Time, Work};
+use rallypoint::core::{Cancel, Done, Handle, Outcome, Reject, Seq, TaskRange, Time, Work};
 
 /// What a cancel is seen to have done to a task.
 enum Found {
@@ -92,7 +92,9 @@ impl Oracle {
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
             return Found::Stops;
         }
-        if cancel.waiting && !surely && !stopping && rows.cancels(handle, seq) {
+        // Behind what a later report of the batch says, a later call has cancelled it.
+        let is_later = !waits && rows.before(handle, seq).any(is_reported);
+        if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
         }
         assert!(
@@ -142,4 +144,10 @@ impl Oracle {
             return Found::Ends(done.count);
         }
     }
+}
+
+/// It has run, and its executor has said how that went.
+fn is_reported(done: &Done) -> bool {
+    let code = done.error.as_ref().map(|error| error.code.as_str());
+    done.started.is_some() && code != Some("LOST")
 }

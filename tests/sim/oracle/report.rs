@@ -92,7 +92,11 @@ impl Oracle {
             );
             next = done.first.plus(done.count);
             self.schedulers[at].end(done);
-            if together.is_none() || running(self, next) != together {
+            let runs_next = running(self, next);
+            if together.is_some() && runs_next.is_some() && runs_next != together {
+                return;
+            }
+            if together.is_none() || runs_next != together {
                 // Copies that are not known to have run as one, and did.
                 match rows.next_copy(handle, done) {
                     Some(other) => done = other,

@@ -72,6 +72,13 @@ impl<'a> Rows<'a> {
         labelled.cloned().collect()
     }
 
+    /// Outcomes of a scheduler that come before that of a task.
+    pub(crate) fn before(&self, handle: Handle, seq: Seq) -> impl Iterator<Item = &Done> {
+        let of = self.done.iter().filter(move |(of, _)| *of == handle);
+        let of = of.map(|(_, done)| *done);
+        of.take_while(move |done| done.first != seq)
+    }
+
     /// The next outcome of a scheduler.
     pub(crate) fn next_done(&mut self, handle: Handle) -> Option<&'a Done> {
         let at = self.done.iter().position(|(of, _)| *of == handle)?;
