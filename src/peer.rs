@@ -14,6 +14,7 @@ mod incoming;
 mod renewed;
 mod strangers;
 mod tls;
+mod usefulness;
 
 pub use caller_tls::{CallerTls, CallerTlsFiles};
 pub use certified::{Certified, validity};
@@ -24,6 +25,7 @@ pub use incoming::{Accept, connections};
 pub(crate) use strangers::network;
 pub use strangers::{Stranger, Strangers};
 pub use tls::{Tls, TlsFiles};
+pub use usefulness::{Use, Usefulness};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -111,7 +113,7 @@ impl Port {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_routes(routes)
-            .serve_with_incoming(connections(self.listener, permits, accept, None));
+            .serve_with_incoming(connections(self.listener, permits, accept, None, None));
         let renewed = async {
             match self.tls {
                 Some(tls) => tls.keep_reading().await,

@@ -2,6 +2,7 @@
 //! response. It never decides anything and keeps no state of its own; every limit of the transport
 //! is set in `server`.
 
+mod answers;
 mod audit;
 mod auth;
 mod authorization;

@@ -4,6 +4,7 @@
 use super::{
     certified::Certified,
     strangers::{FIRST_CALL_TIMEOUT, Stranger},
+    usefulness::Use,
 };
 use bytes::{Buf, Bytes};
 use std::{
@@ -15,7 +16,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep},
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
@@ -48,6 +49,10 @@ pub struct ConnectionInfo {
     pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages of all its calls hold.
     pub message_bytes: Arc<AtomicUsize>,
+    /// One for each call that may be under way, streams aside.
+    pub turns: Arc<Semaphore>,
+    /// Whether an answer was fetched.
+    pub used: Arc<Use>,
 }
 
 impl Connection {
@@ -163,10 +168,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::{super::strangers::Strangers, *};
-    use tokio::{
-        io::{AsyncReadExt, duplex},
-        sync::Semaphore,
-    };
+    use tokio::io::{AsyncReadExt, duplex};
 
     async fn connection(stranger: Arc<Stranger>) -> (Connection, tokio::io::DuplexStream) {
         let (ours, theirs) = duplex(64);
@@ -178,6 +180,8 @@ mod tests {
             certified: None,
             stranger: Some(stranger),
             message_bytes: Arc::default(),
+            turns: Arc::new(Semaphore::new(1)),
+            used: Arc::default(),
         };
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await;
         let permit = permit.expect("a place");

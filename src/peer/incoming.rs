@@ -9,6 +9,7 @@ use super::{
     connection::{Connection, ConnectionInfo, Stream},
     strangers::Strangers,
     tls::{Tls, has_name},
+    usefulness::{Use, Usefulness},
 };
 use crate::socket;
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
@@ -75,19 +76,26 @@ impl Accept {
     }
 }
 
+/// Calls of a connection that may be under way, streams aside. Their answers count until they are
+/// fetched.
+const CALLS_UNDER_WAY: usize = 128;
+
 /// The connections of `listener`, each with one of `permits`, that have begun as they must.
-/// `strangers`: those on which nobody shows who calls are few, and do not last.
+/// `strangers`: those on which nobody shows who calls are few, and do not last. `usefulness`:
+/// addresses whose connections are of no use wait for new ones.
 pub fn connections(
     listener: TcpListener,
     permits: Arc<Semaphore>,
     accept: Accept,
     strangers: Option<Strangers>,
+    usefulness: Option<Usefulness>,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (opened, connections) = mpsc::channel(1);
     let opening = Opening {
         accept,
         permits,
         strangers,
+        usefulness,
         opened,
     };
     tokio::spawn(accept_all(listener, opening));
@@ -132,6 +140,7 @@ struct Opening {
     accept: Accept,
     permits: Arc<Semaphore>,
     strangers: Option<Strangers>,
+    usefulness: Option<Usefulness>,
     opened: mpsc::Sender<io::Result<Connection>>,
 }
 
@@ -177,6 +186,13 @@ impl Opening {
             }
             _ => None,
         };
+        let used = match (&self.usefulness, tcp.remote_addr()) {
+            (Some(usefulness), Some(from)) => {
+                sleep(usefulness.wait(from.ip())).await;
+                usefulness.begin(from.ip())
+            }
+            _ => Use::default(),
+        };
         let permits = self.permits.clone();
         let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
         let info = ConnectionInfo {
@@ -184,6 +200,8 @@ impl Opening {
             certified,
             stranger,
             message_bytes: Arc::default(),
+            turns: Arc::new(Semaphore::new(CALLS_UNDER_WAY)),
+            used: Arc::new(used),
         };
         Ok(Connection::new(
             stream,

@@ -3,6 +3,7 @@
 //! sent and nobody has read (a window each) and by the room for messages (`message_budget`).
 
 use super::{
+    answers::Answers,
     audit::{Audit, Auditing},
     auth::Auth,
     authorization::Authorization,
@@ -29,7 +30,7 @@ use crate::{
     core::model::limits,
     identity::Authenticator,
     metrics::Metrics,
-    peer::{Accept, CallerTls, Connection, Peers, Strangers, connections},
+    peer::{Accept, CallerTls, Connection, Peers, Strangers, Usefulness, connections},
 };
 use rallypoint_client::api::{
     self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
@@ -204,6 +205,7 @@ pub(crate) async fn serve(
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let router = transport()
         .accept_http1(true)
+        .layer(layer_fn(Answers))
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(MapResponseLayer::new(move |response| {
             observed::count(&of_errors, response)
@@ -245,7 +247,13 @@ fn accepted(listener: TcpListener, config: &Config) -> ReceiverStream<io::Result
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
     // Where nobody is known everybody is welcome.
     let strangers = config.authenticator.as_ref().map(|_| Strangers::default());
-    connections(listener, config.connections.clone(), accept, strangers)
+    connections(
+        listener,
+        config.connections.clone(),
+        accept,
+        strangers,
+        Some(Usefulness::default()),
+    )
 }
 
 fn gateway(config: &Config, room: &Room) -> Settings {

@@ -60,7 +60,7 @@ pub(crate) async fn serve_unready(
         }))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(
-            connections(listener, permits, accept, None),
+            connections(listener, permits, accept, None, None),
             over.clone().cancelled_owned(),
         );
     let drained = async {
