@@ -34,7 +34,7 @@ mod wake;
 use super::{
     AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
     JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
-    fairness::{allowance::Allowance, quota::Promise},
+    fairness::allowance::Allowance,
     model::{
         limits::Limits,
         steady::{Pace, Steady},
@@ -46,7 +46,7 @@ use ended_claims::EndedClaims;
 pub(crate) use failure::Failure;
 use job::Job;
 use open_claim::OpenClaim;
-pub(crate) use room::limit_reached;
+pub(crate) use room::{Room, limit_reached};
 use rustc_hash::FxHashMap;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -101,8 +101,8 @@ pub(crate) struct Jobs {
 /// Something that the shard is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Open the scheduler of a run, with its tasks. There is room for them; `None`: never.
-    Start(RunKey, Option<Promise>),
+    /// Open the scheduler of a run, with its tasks.
+    Start(RunKey, Room),
     /// Cancel what is left of a scheduler.
     Cancel(Handle),
     /// Find out whether this scheduler of a run is still there.

@@ -34,7 +34,8 @@ impl AddAssign for Usage {
     }
 }
 
-/// Room for one more scheduler and its tasks, which nothing else has meanwhile.
+/// Room for tasks, which nothing else has meanwhile. The scheduler they come with is open for the
+/// moment of its start alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promise {
     pub namespace: NamespaceId,
@@ -50,26 +51,18 @@ struct Held {
     open: usize,
     queued: Usage,
     /// Of runs of jobs that this batch is still to open.
-    promised: Promised,
+    promised: Usage,
     streams: u32,
     /// Submits so far have used the rate up to this time.
     rate_used: Time,
 }
 
-/// Schedulers, each with its tasks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Promised {
-    schedulers: usize,
-    load: Usage,
-}
-
 impl Quotas {
     /// Whether one more scheduler may be opened.
     pub(crate) fn may_open(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
-        let held = self.held(id);
         within(
             Limit::OpenSchedulers,
-            (held.open + held.promised.schedulers) as i64,
+            self.held(id).open as i64,
             1,
             limits.open_schedulers as i64,
         )
@@ -98,13 +91,13 @@ impl Quotas {
         let held = self.held(id);
         within(
             Limit::QueuedTasks,
-            held.queued.tasks + held.promised.load.tasks,
+            held.queued.tasks + held.promised.tasks,
             load.tasks,
             limits.queued_tasks,
         )?;
         within(
             Limit::QueuedBytes,
-            held.queued.bytes + held.promised.load.bytes,
+            held.queued.bytes + held.promised.bytes,
             load.bytes,
             limits.queued_bytes,
         )?;
@@ -112,7 +105,7 @@ impl Quotas {
             return Ok(());
         };
         let needed = worth(load.tasks, rate).min(RATE_BURST);
-        let used = held.rate_from(now) + worth(held.promised.load.tasks, rate);
+        let used = held.rate_from(now) + worth(held.promised.tasks, rate);
         let saved_up_at = used + needed;
         if saved_up_at <= now {
             return Ok(());
@@ -124,19 +117,16 @@ impl Quotas {
         })
     }
 
-    /// A scheduler with its tasks is to be opened with this batch.
+    /// Tasks are to be submitted with this batch.
     pub(super) fn promise(&mut self, promise: Promise) {
-        let promised = &mut self.held_mut(promise.namespace).promised;
-        promised.schedulers += 1;
-        promised.load += promise.load;
+        self.held_mut(promise.namespace).promised += promise.load;
     }
 
-    /// It is opened now.
+    /// They are submitted now.
     pub(crate) fn redeem(&mut self, promise: Promise) {
         let promised = &mut self.held_mut(promise.namespace).promised;
-        promised.schedulers -= 1;
-        promised.load.tasks -= promise.load.tasks;
-        promised.load.bytes -= promise.load.bytes;
+        promised.tasks -= promise.load.tasks;
+        promised.bytes -= promise.load.bytes;
     }
 
     /// A scheduler is open.
@@ -201,10 +191,7 @@ impl Quotas {
         static NOTHING: Held = Held {
             open: 0,
             queued: Usage { tasks: 0, bytes: 0 },
-            promised: Promised {
-                schedulers: 0,
-                load: Usage { tasks: 0, bytes: 0 },
-            },
+            promised: Usage { tasks: 0, bytes: 0 },
             streams: 0,
             rate_used: Time(0),
         };

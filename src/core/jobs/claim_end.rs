@@ -9,7 +9,7 @@ use super::{
 use crate::core::{
     Caller, JobNo, JobReject, JobReply, KnownClaim, LateReport, Reject, RunClaim, RunClaimEnd,
     RunClaimOutcome, RunImage, RunKey, RunReason, RunReport, RunState, Time, Turn,
-    fairness::allowance::Allowance,
+    fairness::allowance::Allowance, model::limits::LIMIT_WAIT,
 };
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ impl Jobs {
             (run.failed, run.cancelled) = (0, 0);
             self.by_handle.insert(handle, key);
             self.record_run(turn, key);
-            self.ask_again(turn.now, allowance, key);
+            self.ask_if_room(turn, allowance, key);
         }
     }
 
@@ -185,16 +185,26 @@ impl Jobs {
         self.ask_target(turn, allowance, key, token);
     }
 
-    /// Has the target of a claimed run asked as soon as there is room for that.
-    pub(super) fn ask_again(&mut self, now: Time, allowance: &mut Allowance<'_>, key: RunKey) {
+    /// Has the target of a claimed run asked, now or as soon as there is room for that.
+    pub(super) fn ask_if_room(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
         let asks = |run: &RunImage| run.state == RunState::Running && run.handle.is_some();
         if !self.runs.get(&key).is_some_and(asks) {
             return;
         }
-        match self.promise(now, allowance, key) {
-            Ok(promise) => self.steps.push_back(Step::Start(key, promise)),
-            Err((wait, _)) => {
-                self.timers.insert((now + wait, Wake::Ask(key)));
+        let image = self.definition(key.job);
+        if image.is_none_or(|image| image.steps.runs.is_empty()) {
+            return self.target_not_asked(turn, allowance, key, "its job names none any more");
+        }
+        match self.ask_for_room(turn.now, allowance, key) {
+            Ok(room) => self.steps.push_back(Step::Start(key, room)),
+            Err(_) => {
+                let at = turn.now + LIMIT_WAIT;
+                self.timers.insert((at, Wake::Ask(key)));
             }
         }
     }

@@ -56,8 +56,11 @@ impl Job {
         let Some(schedule) = &self.schedule else {
             return now;
         };
-        let next = self.state.next_due;
-        let before = next.map_or(Time::NEVER, |next| Time(next.0 - 1));
+        let before = match self.state.next_due {
+            Some(next) => Time(next.0 - 1),
+            None if self.image.settings.schedule.end.is_empty() => now,
+            None => Time::NEVER,
+        };
         if before <= now {
             return now;
         }

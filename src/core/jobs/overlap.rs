@@ -59,7 +59,7 @@ impl Jobs {
         let is_crowd = overlap == Overlap::Allow
             && !firing.catches_up
             && self.no_room.contains_key(&no)
-            && self.open_runs(no).filter(waits).count() >= allowance.limits.waiting_runs;
+            && self.ordinary_runs(no).filter(waits).count() >= allowance.limits.waiting_runs;
         if is_crowd {
             return self.note(turn, no, firing, RunState::Skipped, RunReason::QueueFull);
         }
@@ -67,8 +67,7 @@ impl Jobs {
             let image = firing.image(no);
             return self.start_or_wait(turn, allowance, image);
         }
-        let is_waiting = |run: &&RunImage| run.state == RunState::Waiting;
-        let waiting = self.ordinary_runs(no).filter(is_waiting).count();
+        let waiting = self.ordinary_runs(no).filter(waits).count();
         let skip = match overlap {
             _ if firing.catches_up => None,
             Overlap::Skip => Some(RunReason::StillRunning),

@@ -8,31 +8,38 @@ use crate::core::{
         allowance::Allowance,
         quota::{Over, Promise},
     },
-    model::limits::Limit,
+    model::limits::{LIMIT_WAIT, Limit},
 };
-use std::time::Duration;
 
 /// The limits of a namespace leave no room now.
 pub(super) struct NoRoom;
 
+/// What a run that starts gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Promised(Promise),
+    /// There never is any, so it is refused.
+    Never,
+}
+
 impl Jobs {
-    /// Room for a run that starts. If there is none, its job tries again when there may be, and its
-    /// row says why it waits. `None`: it is to be refused, for there never is.
+    /// Room for a run that starts. If there is none, its job tries again soon, and its row says why
+    /// it waits.
     pub(super) fn room_for(
         &mut self,
         turn: &mut Turn,
         allowance: &mut Allowance<'_>,
         key: RunKey,
-    ) -> Result<Option<Promise>, NoRoom> {
+    ) -> Result<Room, NoRoom> {
         if self.no_room_until(key.job) <= turn.now {
-            let (wait, why) = match self.promise(turn.now, allowance, key) {
-                Ok(promise) => {
+            let why = match self.ask_for_room(turn.now, allowance, key) {
+                Ok(room) => {
                     self.no_room.remove(&key.job);
-                    return Ok(promise);
+                    return Ok(room);
                 }
-                Err(no_room) => no_room,
+                Err(why) => why,
             };
-            let until = turn.now + wait;
+            let until = turn.now + LIMIT_WAIT;
             self.no_room.insert(key.job, (until, why.into()));
             self.timers.insert((until, Wake::Turn(key.job)));
         }
@@ -46,32 +53,28 @@ impl Jobs {
         Err(NoRoom)
     }
 
-    /// There may be room now for the runs of a job.
-    pub(super) fn look_for_room(&mut self, now: Time, no: JobNo) {
-        if self.no_room_until(no) <= now {
-            self.no_room.remove(&no);
-        }
-    }
-
-    /// The same, and how long to wait and for what.
-    pub(super) fn promise(
+    /// Room for the tasks of a run, or what they have to wait for.
+    pub(super) fn ask_for_room(
         &mut self,
         now: Time,
         allowance: &mut Allowance<'_>,
         key: RunKey,
-    ) -> Result<Option<Promise>, (Duration, String)> {
+    ) -> Result<Room, String> {
         let tasks = self.tasks_of(key);
         let (Some(tasks), Some(image)) = (tasks, self.definition(key.job)) else {
-            return Ok(None);
+            return Ok(Room::Never);
         };
         match allowance.promise(now, &image.key.namespace, tasks.load()) {
-            Ok(promise) => Ok(Some(promise)),
-            Err(Over { wait: None, .. }) => Ok(None),
-            Err(Over {
-                limit,
-                value,
-                wait: Some(wait),
-            }) => Err((wait, limit_reached(limit, value))),
+            Ok(promise) => Ok(Room::Promised(promise)),
+            Err(Over { wait: None, .. }) => Ok(Room::Never),
+            Err(Over { limit, value, .. }) => Err(limit_reached(limit, value)),
+        }
+    }
+
+    /// There may be room by now for the runs of a job.
+    pub(super) fn forget_no_room(&mut self, now: Time, no: JobNo) {
+        if self.no_room_until(no) <= now {
+            self.no_room.remove(&no);
         }
     }
 

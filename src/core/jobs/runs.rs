@@ -21,7 +21,9 @@ impl Jobs {
     ) {
         let key = image.key;
         let is_full = self.is_full() && !self.is_claimed(key.job);
-        let may = !is_full && self.is_free_for(&image) && self.may_start(&image);
+        // Others of its job may wait for room already.
+        let is_first = !self.no_room.contains_key(&key.job);
+        let may = !is_full && is_first && self.is_free_for(&image) && self.may_start(&image);
         self.runs.insert(key, image);
         if !may || self.start(turn, allowance, key).is_err() {
             self.wait_in_line(turn, allowance, key);
@@ -42,7 +44,7 @@ impl Jobs {
             self.offer(turn, key);
             return Ok(());
         }
-        let promise = self.room_for(turn, allowance, key)?;
+        let room = self.room_for(turn, allowance, key)?;
         if let Some(job) = self.jobs.get(&key.job) {
             self.started_bytes += RUN_BYTES + job.image.steps.bodies.bytes.len();
         }
@@ -60,7 +62,7 @@ impl Jobs {
         run.next_attempt_at = None;
         (run.failed, run.cancelled) = (0, 0);
         self.by_handle.insert(handle, key);
-        self.steps.push_back(Step::Start(key, promise));
+        self.steps.push_back(Step::Start(key, room));
         self.set_run_timer(key);
         self.record_run(turn, key);
         Ok(())

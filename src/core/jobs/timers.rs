@@ -33,9 +33,9 @@ impl Jobs {
                 Wake::Job(no) => self.pass(turn, allowance, no),
                 Wake::Run(key) => self.wake_run(turn, allowance, key),
                 Wake::Claim(key) => self.wake_claim(turn, allowance, key),
-                Wake::Ask(key) => self.ask_again(turn.now, allowance, key),
+                Wake::Ask(key) => self.ask_if_room(turn, allowance, key),
                 Wake::Turn(no) => {
-                    self.look_for_room(turn.now, no);
+                    self.forget_no_room(turn.now, no);
                     self.take_turns(turn, allowance, no);
                 }
             }
@@ -80,8 +80,9 @@ impl Jobs {
                 self.repeat(turn, allowance, key)
             }
             RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
-            // The longest time of its runs may have become longer, or it waits for room.
+            // The longest time of its runs may have become longer.
             RunState::Running => self.set_run_timer(key),
+            // It waits for room.
             RunState::Retrying if !is_due => self.set_run_timer(key),
             _ => {}
         }

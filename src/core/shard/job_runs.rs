@@ -2,10 +2,10 @@
 //! which their due time is put on record.
 
 use crate::core::{
-    Caller, Handle, JobImage, Open, Reject, ReleaseMode, Reply, ResourceReject, RunKey,
-    SchedulerState, Settings, Shard, Submit, Turn,
-    fairness::{allowance::Allowance, quota::Promise},
-    jobs::{Failure, Jobs, Step, at_due_time, limit_reached},
+    Caller, Handle, JobImage, Open, Reject, ReleaseMode, Reply, ResourceReject, RunImage, RunKey,
+    RunState, SchedulerState, Settings, Shard, Submit, Turn,
+    fairness::allowance::Allowance,
+    jobs::{Failure, Jobs, Room, Step, at_due_time, limit_reached},
     model::limits::Limits,
     shard::lifecycle::Releaser,
 };
@@ -28,7 +28,7 @@ impl Shard {
     pub(crate) fn carry_out(&mut self, turn: &mut Turn) {
         while let Some(step) = self.jobs.next_step() {
             match step {
-                Step::Start(key, promise) => self.start_run(turn, key, promise),
+                Step::Start(key, room) => self.start_run(turn, key, room),
                 Step::Check(key, handle) => self.check_run(turn, key, handle),
                 Step::Follow(key, failure) => self.follow_failure(turn, key, failure),
                 Step::FindClaim(key) => {
@@ -58,18 +58,25 @@ impl Shard {
         (&mut self.jobs, allowance)
     }
 
-    fn start_run(&mut self, turn: &mut Turn, key: RunKey, promise: Option<Promise>) {
-        let mut limits = self.limits;
-        if let Some(promise) = promise {
-            self.quotas.redeem(promise);
-            limits = Limits {
-                queued_bytes: i64::MAX,
-                ..passed(&limits)
-            };
-        }
+    fn start_run(&mut self, turn: &mut Turn, key: RunKey, room: Room) {
+        let promised = match room {
+            Room::Promised(promise) => {
+                self.quotas.redeem(promise);
+                Some(promise.load)
+            }
+            Room::Never => None,
+        };
         let Some((caller, open, steps, handle)) = self.run_to_start(key) else {
             let (jobs, mut allowance) = self.jobs();
             return jobs.scheduler_gone(turn, &mut allowance, key);
+        };
+        // The steps may have changed since they were promised room.
+        let limits = match promised == Some(steps.load()) {
+            true => Limits {
+                queued_bytes: i64::MAX,
+                ..lifted(&self.limits)
+            },
+            false => self.limits,
         };
         if let Reply::Rejected(reject) = self.open(turn, &limits, &caller, handle, &open) {
             let (jobs, mut allowance) = self.jobs();
@@ -108,7 +115,7 @@ impl Shard {
         let caller = caller_of(image);
         let open = opens(image, key, Some(failure));
         let handle = self.jobs.handle_after(turn.now, key, failure);
-        let limits = passed(&self.limits);
+        let limits = lifted(&self.limits);
         if let Reply::Rejected(reject) = self.open(turn, &limits, &caller, handle, &open) {
             return self.jobs.not_followed(turn, key, failure, &why(&reject));
         }
@@ -126,7 +133,9 @@ impl Shard {
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
     /// or have been set aside.
     fn check_run(&mut self, turn: &mut Turn, key: RunKey, handle: Handle) {
-        if self.jobs.run(key).and_then(|run| run.handle) != Some(handle) {
+        let goes_on =
+            |run: &&RunImage| run.state == RunState::Running && run.handle == Some(handle);
+        if self.jobs.run(key).filter(goes_on).is_none() {
             // That attempt has ended meanwhile, and perhaps the next one starts with this batch.
             return;
         }
@@ -146,8 +155,8 @@ impl Shard {
     }
 }
 
-/// The limits with those of a namespace passed, but for that of the bytes in memory.
-fn passed(limits: &Limits) -> Limits {
+/// The limits, with those of a namespace lifted but for that of the bytes in memory.
+fn lifted(limits: &Limits) -> Limits {
     Limits {
         open_schedulers: i64::MAX as usize,
         queued_tasks: i64::MAX,

@@ -90,7 +90,11 @@ impl Oracle {
         if cancel.running && !rows.stopped(handle, Some(seq)).is_empty() {
             assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
-            return Found::Stops;
+            // It may have begun after this call, and another one has stopped it.
+            return match surely {
+                true => Found::Stops,
+                false => Found::Unknown,
+            };
         }
         // Behind what only a later command explains, a later call has cancelled it.
         let explains = |done: &Done| self.unexplained(handle, done, decided).is_none();

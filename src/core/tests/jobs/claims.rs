@@ -298,3 +298,25 @@ fn the_target_has_the_last_word_on_a_lost_claim() {
         }
     }
 }
+
+#[test]
+fn a_target_that_answers_a_new_owner_at_once_is_not_asked_again() {
+    let mut w = World::new(5);
+    let mut settings = settings(every(3600));
+    settings.claimed = true;
+    settings.rerun = Some(crate::core::Rerun {
+        within_window: false,
+        max: Some(3),
+        delay: Duration::from_secs(60),
+    });
+    w.create("a", of(settings, [order(1)]));
+    w.seconds(3600.0);
+    let token = w.claimed("one");
+    w.finish(token, false).expect("it is known");
+    let handle = w.runs()[0];
+    w.rebuild();
+    w.fail(handle, 1);
+    assert_eq!(w.states(), [(3600, Retrying)]);
+    assert_eq!(w.remembered.labels("job").len(), 1, "asked once");
+    assert_eq!((w.status().jobs.running, w.status().jobs.waiting), (0, 1));
+}

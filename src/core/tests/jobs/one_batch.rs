@@ -1,7 +1,7 @@
 //! Calls that one batch decides, one after the other, before anything of them is carried out.
 
 use super::{claims::at, *};
-use crate::core::{Rerun, RunReport, RunToken};
+use crate::core::{Rerun, RunReport, RunToken, model::limits::Limits};
 
 fn say(verb: JobVerb) -> Command {
     let caller = Caller {
@@ -69,4 +69,29 @@ fn a_target_is_asked_though_the_job_is_deleted_before() {
         w.succeed(handle, [2]);
         assert_eq!(w.states(), [(1000, Succeeded)], "{crash}");
     }
+}
+
+#[test]
+fn steps_that_change_after_they_were_promised_room_are_held_to_the_limits() {
+    let mut w = World::limited(
+        5,
+        Limits {
+            queued_tasks: 2,
+            ..Limits::default()
+        },
+    );
+    w.job("a", 100_000, |_| {});
+    let run = JobVerb::Run {
+        name: "a".into(),
+        request: None,
+        from_order: None,
+    };
+    let larger = JobVerb::Update {
+        name: "a".into(),
+        job: of(settings(every(100_000)), (1..=3).map(order)),
+        version: None,
+    };
+    w.commands([say(run), say(larger)]);
+    let run = w.remembered.job_runs.values().next().expect("a run");
+    assert_eq!((run.state, run.reason), (Failed, Some(RunReason::Refused)));
 }

@@ -211,3 +211,54 @@ fn a_target_that_there_was_no_room_to_ask_is_asked_by_the_next_owner() {
     w.succeed(asks, [1, 2]);
     assert_eq!(w.states()[0], (1000, Succeeded));
 }
+
+#[test]
+fn a_limit_of_open_schedulers_lets_runs_start_together() {
+    let mut w = limited(Limits {
+        open_schedulers: 1,
+        ..Limits::default()
+    });
+    for name in ["a", "b", "c"] {
+        w.job(name, 100, |_| {});
+    }
+    w.seconds(100.0);
+    assert_eq!(states_of(&w, Running), 3, "each is open for a moment");
+}
+
+#[test]
+fn runs_side_by_side_that_wait_for_room_begin_in_their_order() {
+    let mut w = limited(Limits {
+        queued_tasks: 1,
+        ..Limits::default()
+    });
+    w.job("b", 100_000, |_| {});
+    w.job("a", 100_000, |settings| settings.overlap = Overlap::Allow);
+    w.run_now("b").expect("nothing runs");
+    let first = w.run_now("a").expect("it waits");
+    w.succeed_all();
+    let second = w.run_now("a").expect("it waits");
+    assert_eq!(second.state, Waiting);
+    w.seconds(1.0);
+    let states = [first, second].map(|run| w.remembered.job_runs[&run.key].state);
+    assert_eq!(states, [Running, Waiting]);
+}
+
+#[test]
+fn a_target_that_its_job_names_no_more_is_not_asked_and_says_nothing() {
+    let mut w = limited(Limits {
+        queued_tasks: 2,
+        ..Limits::default()
+    });
+    let mut claimed = settings(every(1000));
+    claimed.claimed = true;
+    w.create("a", of(claimed.clone(), [order(1), order(2)]));
+    w.job("b", 100_000, |_| {});
+    w.seconds(1000.0);
+    w.claimed("one");
+    w.run_now("b").expect("nothing runs");
+    w.seconds(15.0);
+    w.update("a", of(claimed, []));
+    w.seconds(1.0);
+    let again = (1000, Waiting, Some(RunReason::ClaimantLost));
+    assert_eq!(w.ends()[0], again);
+}

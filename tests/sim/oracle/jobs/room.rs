@@ -10,7 +10,7 @@ const SOON: Duration = Duration::from_secs(3);
 impl Oracle {
     /// Nothing is under way.
     pub(crate) fn nothing_waits_beside_room(&mut self, now: Time) {
-        let waiting: Vec<RunImage> = self.jobs.wait_for_room().cloned().collect();
+        let waiting: Vec<RunImage> = self.jobs.wait_for_room(now).cloned().collect();
         let mut since = std::mem::take(&mut self.jobs.room_since);
         since.retain(|no, _| waiting.iter().any(|run| run.key.job == *no));
         for run in waiting {
@@ -55,18 +55,24 @@ impl Oracle {
 }
 
 impl Jobs {
-    /// The first run in the line of each job of which nothing goes on.
-    fn wait_for_room(&self) -> impl Iterator<Item = &RunImage> {
+    /// The run of each job that is the next to begin, of those that say that they wait for room.
+    fn wait_for_room(&self, now: Time) -> impl Iterator<Item = &RunImage> {
         let may_fire = |no: &&JobNo| {
             let is_paused = self.states[no].paused.is_some();
             !self.is_stopped && !is_paused && !self.jobs[no].deleted
         };
         let jobs = self.next.keys().filter(may_fire);
         let lines = jobs.filter(|no| !self.jobs[no].settings.claimed);
-        let idle = lines.filter(|no| !self.open(**no).any(goes_on));
-        idle.filter_map(|no| {
-            let mut waiting = self.open(*no).filter(|run| run.state == RunState::Waiting);
-            waiting.find(|run| run.detail.starts_with("the limit"))
+        let says_so = |run: &&RunImage| run.detail.starts_with("the limit");
+        lines.filter_map(move |no| {
+            let mut begun = self.open(*no).filter(|run| goes_on(run)).peekable();
+            match begun.peek() {
+                None => self.open(*no).find(says_so),
+                Some(_) => begun.find(|run| {
+                    let is_due = run.next_attempt_at.is_some_and(|at| at <= now);
+                    run.state == RunState::Retrying && is_due && says_so(run)
+                }),
+            }
         })
     }
 }
