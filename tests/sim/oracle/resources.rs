@@ -162,8 +162,8 @@ impl Resources {
         (permits, all)
     }
 
-    /// Whether a resource that it wants has changed with the batch and is as it was. Which capacity it
-    /// had meanwhile is on no record.
+    /// Whether a resource that it wants has changed with the batch and is as it was. Which
+    /// capacity it had meanwhile is on no record.
     fn wants_what_changed_and_back(
         &self,
         no: ClaimNo,
