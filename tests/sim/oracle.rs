@@ -37,7 +37,7 @@ use rallypoint::{
 use resources::Resources;
 use rows::Rows;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use submit::Accepted;
 
 /// A scheduler that was opened by a request with an id.
@@ -79,6 +79,8 @@ pub(crate) struct Oracle {
     pub jobs: Jobs,
     /// Started before any batch that was decided later was sent.
     early: Vec<(Handle, Seq)>,
+    /// Whose ends executors report with the batch that is judged: the first tasks of attempts.
+    reported: BTreeSet<(Handle, Seq)>,
     /// Everything that time had brought was done.
     settled_at: Time,
 }
@@ -121,6 +123,7 @@ impl Oracle {
             resources: Resources::default(),
             jobs: Jobs::default(),
             early: Vec::new(),
+            reported: BTreeSet::new(),
             settled_at: Time(0),
         }
     }
@@ -221,6 +224,7 @@ impl Oracle {
         let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
         let early = std::mem::take(&mut decided.early);
         self.resources.durable(&batch.records.resources);
+        self.reported = commands.iter().flat_map(reported).collect();
         let mut rows = Rows::new(&batch.records);
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);
@@ -378,5 +382,13 @@ impl Oracle {
             let at = decided.map_or(now, |decided| decided.at);
             self.dispatched(at, batch.is_none(), assignment);
         }
+    }
+}
+
+/// The first tasks of the attempts that a command says have ended.
+fn reported(envelope: &Envelope) -> Vec<(Handle, Seq)> {
+    match &envelope.command {
+        Command::Completed(all) => all.iter().map(|one| (one.handle, one.first)).collect(),
+        _ => Vec::new(),
     }
 }
