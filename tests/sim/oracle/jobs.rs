@@ -37,6 +37,8 @@ pub(crate) struct Jobs {
     opened: BTreeSet<Handle>,
     /// Since when there is room for the run of a job that waits for it.
     room_since: BTreeMap<JobNo, Time>,
+    /// Until when tasks that have passed the submit rate use it up.
+    passed_until: Time,
     is_stopped: bool,
 }
 

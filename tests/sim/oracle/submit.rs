@@ -182,15 +182,20 @@ impl Oracle {
         let Some(rate) = self.limits.submit_rate else {
             return;
         };
-        let used = self.rate_used.entry(namespace.clone()).or_default();
         let second = Duration::from_secs(1);
         let share = Duration::from_micros(u64::from(count) * 1_000_000 / u64::from(rate.max(1)));
-        let from = (*used).max(now - second);
+        let from = self.rate_from(namespace, now);
         assert!(
             from + share.min(second) <= now,
             "a call is accepted above the submit rate"
         );
-        *used = from + share;
+        self.rate_used.insert(namespace.clone(), from + share);
+    }
+
+    /// From when on the rate of a namespace is unused: a second's worth at most is saved up.
+    pub(super) fn rate_from(&self, namespace: &rallypoint::core::Namespace, now: Time) -> Time {
+        let used = self.rate_used.get(namespace).copied().unwrap_or(Time(0));
+        used.max(now - Duration::from_secs(1))
     }
 
     fn limit_in_the_way(

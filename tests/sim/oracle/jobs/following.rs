@@ -3,6 +3,7 @@
 
 use super::{effects::knowing, *};
 use rallypoint::core::{Open, ReleaseMode, Settings, Submit, Verb};
+use std::time::Duration;
 
 const LABEL: &str = "on_failure";
 
@@ -148,6 +149,9 @@ impl Oracle {
         let mode = match accepted {
             Some(tasks) => {
                 let tasks = tasks.clone();
+                let rate = limits.submit_rate.map_or(u64::MAX, u64::from);
+                let share = Duration::from_micros(tasks.bodies.len() as u64 * 1_000_000 / rate);
+                self.jobs.passed_until = self.jobs.passed_until.max(at) + share;
                 self.asks(at, handle, &Verb::Submit(tasks), rows);
                 ReleaseMode::Finish
             }

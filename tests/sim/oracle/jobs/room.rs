@@ -43,9 +43,10 @@ impl Oracle {
         let limits = &self.limits;
         let second = Duration::from_secs(1);
         let is_used = |rate: u32| {
-            let used = self.rate_used.get(&namespace).copied().unwrap_or(Time(0));
-            let share = Duration::from_micros(count as u64 * 1_000_000 / u64::from(rate.max(1)));
-            used.max(now - second) + share.min(second) > now
+            let share = Duration::from_micros(count as u64 * 1_000_000 / u64::from(rate));
+            // Both count, one after the other. It is a second until that can be saved up.
+            let passed = (self.jobs.passed_until + second).since(now);
+            self.rate_from(&namespace, now) + passed + share.min(second) > now
         };
         open.count() < limits.open_schedulers
             && held + count <= limits.queued_tasks
