@@ -13,7 +13,7 @@ use super::{
 use clap::Args;
 use rallypoint_client::{
     Scheduler,
-    api::{CancelTasksRequest, CancelTasksResponse, TaskFilter, TaskState},
+    api::{CancelTasksRequest, CancelTasksResponse, Outcome, TaskFilter, TaskState},
 };
 use std::{
     process::ExitCode,
@@ -75,7 +75,11 @@ impl Cancel {
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::answer(&answer, |answer| {
             output::line(match answer.state() {
-                TaskState::Done => format!("ended: {}", enum_text::outcome(answer.outcome())),
+                TaskState::Done if answer.outcome() != Outcome::Cancelled => {
+                    let outcome = enum_text::outcome(answer.outcome());
+                    format!("nothing to cancel: task {task} had ended before, {outcome}")
+                }
+                TaskState::Done => format!("task {task} is cancelled"),
                 _ => "running, and being stopped".to_owned(),
             })
         });

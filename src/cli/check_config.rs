@@ -29,7 +29,10 @@ impl CheckConfig {
         let Described { targets, .. } = read(&file)?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
         let path = file.path.display().to_string();
-        let text = format!("{path} is good: {}", names.join(", "));
+        let text = match names.is_empty() {
+            true => format!("{path} is good: it names no targets"),
+            false => format!("{path} is good: {}", names.join(", ")),
+        };
         output::document(json!({ "file": path, "targets": names }), text);
         Ok(ExitCode::SUCCESS)
     }

@@ -202,7 +202,9 @@ impl Exec {
             self.on_failure(),
             FailurePolicy::from(settings.on_failure()),
         );
-        if wanted != present {
+        // Nobody who has not asked for it minds that fewer tasks run.
+        let is_stricter = self.settings.on_failure.is_none() && wanted == FailurePolicy::Continue;
+        if wanted != present && !is_stricter {
             let (wanted, present) = (wanted.name(), present.name());
             let what = format!("scheduler {name} is open, with --on-failure {present}");
             let next = format!(
@@ -213,7 +215,8 @@ impl Exec {
                 .next(next));
         }
         let (_, named) = self.settings.clone().into_api();
-        if !named.is_empty() {
+        // That is as it is said here.
+        if named.iter().any(|named| *named != "on_failure") {
             output::note(format!(
                 "scheduler {name} was open: what is said here of its settings does not count; \
                  `rallypoint update {name}` changes them"

@@ -71,6 +71,15 @@ impl Install {
         let Some(name) = &self.target else {
             return Ok(None);
         };
+        if !self.config.exists() {
+            let what = format!(
+                "{} is not there, and names no target",
+                self.config.display()
+            );
+            return Err(CliError::usage(what).next(
+                "name the file of the server with --config; without one say --url and --login",
+            ));
+        }
         let Described { targets, .. } = check_config::read(&ConfigFile {
             path: self.config.clone(),
             slots: 1,

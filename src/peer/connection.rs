@@ -49,7 +49,7 @@ pub struct ConnectionInfo {
     pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages of all its calls hold.
     pub message_bytes: Arc<AtomicUsize>,
-    /// One for each call that may be under way, streams aside.
+    /// One for each answer that may be unfetched, streams aside.
     pub turns: Arc<Semaphore>,
     /// Whether an answer was fetched.
     pub used: Arc<Use>,

@@ -76,9 +76,8 @@ impl Accept {
     }
 }
 
-/// Calls of a connection that may be under way, streams aside. Their answers count until they are
-/// fetched.
-const CALLS_UNDER_WAY: usize = 128;
+/// Answers that a connection may leave unfetched before its calls wait, streams aside.
+const UNFETCHED_ANSWERS: usize = 128;
 
 /// The connections of `listener`, each with one of `permits`, that have begun as they must.
 /// `strangers`: those on which nobody shows who calls are few, and do not last. `usefulness`:
@@ -200,7 +199,7 @@ impl Opening {
             certified,
             stranger,
             message_bytes: Arc::default(),
-            turns: Arc::new(Semaphore::new(CALLS_UNDER_WAY)),
+            turns: Arc::new(Semaphore::new(UNFETCHED_ANSWERS)),
             used: Arc::new(used),
         };
         Ok(Connection::new(

@@ -1,6 +1,6 @@
-//! Answers that a connection has not fetched: so many calls of one may be under way, streams aside,
-//! and the next ones wait their turn. A caller who gives no room to answers has no more work done,
-//! nor kept in memory, than these. And a connection on which an answer was fetched was of use.
+//! Answers that a connection has not fetched, streams aside: while there are so many, its next calls
+//! wait. A caller who gives no room to answers has little more work done, and kept in memory, than
+//! these. And a connection on which an answer was fetched was of use.
 
 use crate::{
     identity::STREAMS,
@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{
     Status,
     body::Body,
@@ -24,7 +24,7 @@ use tonic::{
 };
 use tower::Service;
 
-/// Has calls wait for those before them on their connection.
+/// Has calls wait for answers before them on their connection to be fetched.
 #[derive(Clone)]
 pub(super) struct Answers<S>(pub S);
 
@@ -50,33 +50,46 @@ where
         };
         let is_stream = STREAMS.contains(&request.uri().path());
         let (turns, used) = (info.turns.clone(), info.used.clone());
+        if is_stream || turns.available_permits() > 0 {
+            // At once: the time that the call has begins with it.
+            let answer = self.0.call(request);
+            return async move { Ok(counted(answer.await?, turns, used, is_stream)) }.boxed();
+        }
         let next = self.0.clone();
         // The one that is ready.
         let mut inner = mem::replace(&mut self.0, next);
         async move {
-            let turn = match is_stream {
-                true => None,
-                // It is never closed.
-                false => turns.acquire_owned().await.ok(),
-            };
-            let response = inner.call(request).await?;
-            Ok(response.map(|body| {
-                if body.is_end_stream() {
-                    used.answered();
-                    return body;
-                }
-                Body::new(Answer {
-                    body,
-                    used,
-                    _turn: turn,
-                })
-            }))
+            // It is never closed.
+            drop(turns.acquire().await);
+            Ok(counted(inner.call(request).await?, turns, used, false))
         }
         .boxed()
     }
 }
 
-/// The body of an answer: under way until it is fetched, or dropped with its call.
+/// Has an answer count until it is fetched. It does so from now on: what has not arrived of other
+/// messages keeps no answer from being fetched.
+fn counted(
+    response: Response<Body>,
+    turns: Arc<Semaphore>,
+    used: Arc<Use>,
+    is_stream: bool,
+) -> Response<Body> {
+    response.map(|body| {
+        if body.is_end_stream() {
+            used.answered();
+            return body;
+        }
+        let turn = (!is_stream).then(|| turns.try_acquire_owned().ok());
+        Body::new(Answer {
+            body,
+            used,
+            _turn: turn.flatten(),
+        })
+    })
+}
+
+/// The body of an answer, which counts until it is fetched, or dropped with its call.
 struct Answer {
     body: Body,
     used: Arc<Use>,
@@ -115,7 +128,6 @@ mod tests {
         future::{Ready, ready},
         sync::atomic::{AtomicUsize, Ordering},
     };
-    use tokio::sync::Semaphore;
     use tonic::transport::server::TcpConnectInfo;
 
     /// Answers at once, and counts.

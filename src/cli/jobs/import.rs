@@ -52,9 +52,9 @@ struct FromCrontab {
     /// Its lines name a user, as those of /etc/crontab do
     #[arg(long)]
     system: bool,
-    /// IANA name of the time zone of the machine
-    #[arg(long, default_value = "UTC", value_name = "ZONE", value_parser = time_zone)]
-    time_zone: String,
+    /// IANA name of the time zone of the machine [default: UTC]
+    #[arg(long, value_name = "ZONE", value_parser = time_zone)]
+    time_zone: Option<String>,
     #[command(flatten)]
     to: To,
 }
@@ -176,11 +176,17 @@ impl FromCrontab {
             let next = "correct the line: an IANA name, such as Europe/Berlin; nothing is written";
             return Err(unknown_zone(what, zone, next));
         }
+        if self.time_zone.is_none() && crontab.entries.iter().any(|one| one.time_zone.is_empty()) {
+            output::note(
+                "lines without CRON_TZ count in UTC: say --time-zone where cron has another",
+            );
+        }
+        let of_machine = self.time_zone.as_deref().unwrap_or("UTC");
         let mut names = Names::default();
         let job = |entry: crontab::Entry| {
             let name = names.of(&program(&entry.command));
             let time_zone = match &*entry.time_zone {
-                "" => self.time_zone.clone(),
+                "" => of_machine.to_owned(),
                 zone => zone.to_owned(),
             };
             let mut notes = Vec::new();

@@ -54,7 +54,7 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
         ),
         ResourceInUse { holds, waiting } => {
             let message = format!(
-                "{holds} claims hold it and {waiting} wait: set its capacity to 0 to grant no \
+                "claims that hold it: {holds}, that wait: {waiting}; set its capacity to 0 to grant no \
                  more, and delete it when all have ended"
             );
             let counts = [

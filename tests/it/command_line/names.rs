@@ -114,7 +114,16 @@ fn what_a_failure_does_is_not_left_to_chance() {
     let server = Standalone::start();
     let opens = ["exec", "--name", "n", "--on-failure", "halt", "select 1"];
     said(&server, &opens, 0);
-    let refused = server.run(&["exec", "--name", "n", "select 2"]);
+    said(&server, &["exec", "--name", "n", "select 2"], 0);
+    let otherwise = [
+        "exec",
+        "--name",
+        "n",
+        "--on-failure",
+        "continue",
+        "select 2",
+    ];
+    let refused = server.run(&otherwise);
     assert_eq!(code(&refused), 1);
     let why = text(&refused.stderr);
     assert!(why.contains("--on-failure halt"), "{why}");

@@ -9,7 +9,7 @@ fn imported(text: &str, system: bool) -> (Vec<Imported>, Vec<(String, String)>) 
     let from = FromCrontab {
         file,
         system,
-        time_zone: "Europe/Berlin".to_owned(),
+        time_zone: Some("Europe/Berlin".to_owned()),
         to: To {
             written: PathBuf::new(),
             force: false,
@@ -73,7 +73,7 @@ fn a_time_zone_that_nobody_knows_is_named_with_its_line() {
     let from = FromCrontab {
         file,
         system: false,
-        time_zone: "UTC".to_owned(),
+        time_zone: Some("UTC".to_owned()),
         to: To {
             written: PathBuf::new(),
             force: false,
