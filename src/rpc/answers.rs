@@ -1,6 +1,6 @@
-//! Answers that a connection has not fetched, streams aside: while there are so many, its next calls
-//! wait. A caller who gives no room to answers has little more work done, and kept in memory, than
-//! these. And a connection on which an answer was fetched was of use.
+//! Answers that a connection has not fetched, streams aside: while there are so many, its next
+//! calls wait. A caller who gives no room to answers has little more work done, and kept in memory,
+//! than these. And a connection on which an answer was fetched was of use.
 
 use crate::{
     identity::STREAMS,

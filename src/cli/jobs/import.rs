@@ -167,6 +167,15 @@ fn nothing(to: &To, left_out: &[(String, String)]) -> CliError {
 type Read = (Vec<Imported>, Vec<(String, String)>, To);
 
 impl FromCrontab {
+    /// A zone that nobody has named may be the wrong one.
+    fn say_which_zone(&self, crontab: &crontab::Crontab) {
+        if self.time_zone.is_none() && crontab.entries.iter().any(|one| one.time_zone.is_empty()) {
+            output::note(
+                "lines without CRON_TZ count in UTC: say --time-zone where cron has another",
+            );
+        }
+    }
+
     fn read(self) -> Result<Read, CliError> {
         let text = fs::read_to_string(&self.file)
             .map_err(|error| unreadable::error(self.file.display(), &error))?;
@@ -176,11 +185,7 @@ impl FromCrontab {
             let next = "correct the line: an IANA name, such as Europe/Berlin; nothing is written";
             return Err(unknown_zone(what, zone, next));
         }
-        if self.time_zone.is_none() && crontab.entries.iter().any(|one| one.time_zone.is_empty()) {
-            output::note(
-                "lines without CRON_TZ count in UTC: say --time-zone where cron has another",
-            );
-        }
+        self.say_which_zone(&crontab);
         let of_machine = self.time_zone.as_deref().unwrap_or("UTC");
         let mut names = Names::default();
         let job = |entry: crontab::Entry| {
