@@ -202,7 +202,7 @@ impl Exec {
             self.on_failure(),
             FailurePolicy::from(settings.on_failure()),
         );
-        // Nobody who has not asked for it minds that fewer tasks run.
+        // A scheduler that stops at a failure suits a run that has not asked for the contrary.
         let is_stricter = self.settings.on_failure.is_none() && wanted == FailurePolicy::Continue;
         if wanted != present && !is_stricter {
             let (wanted, present) = (wanted.name(), present.name());
@@ -215,7 +215,7 @@ impl Exec {
                 .next(next));
         }
         let (_, named) = self.settings.clone().into_api();
-        // That is as it is said here.
+        // The failure policy is the same here and there.
         if named.iter().any(|named| *named != "on_failure") {
             output::note(format!(
                 "scheduler {name} was open: what is said here of its settings does not count; \

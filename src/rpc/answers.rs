@@ -67,8 +67,8 @@ where
     }
 }
 
-/// Has an answer count until it is fetched. It does so from now on: what has not arrived of other
-/// messages keeps no answer from being fetched.
+/// Has an answer count until it is fetched. Its call did not count while it was under way: were
+/// calls to wait for those, their messages would fill the window of the connection.
 fn counted(
     response: Response<Body>,
     turns: Arc<Semaphore>,
