@@ -1,7 +1,9 @@
 //! What is remembered of jobs: definitions, where each stands, what became of each due time, and
 //! whether the agent fires: all as whole images.
 
-use super::{AgentImage, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, ShardId};
+use super::{
+    AgentImage, Epoch, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, ShardId,
+};
 use std::collections::BTreeMap;
 
 /// The records of one batch about jobs, the last image of each.
@@ -24,6 +26,8 @@ pub struct JobRecords {
 pub struct RecoveredJobs {
     /// Whose jobs they are.
     pub shard: ShardId,
+    /// The owner of the shard that takes them over.
+    pub owner: Epoch,
     /// Jobs that are not deleted, with where they stand.
     pub jobs: Vec<(JobImage, JobState)>,
     /// Runs that are not over, and those of late that somebody asked for.

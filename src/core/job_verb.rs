@@ -1,8 +1,8 @@
 //! What may be asked about jobs, and what is answered.
 
 use super::{
-    AgentImage, JobImage, JobKey, JobNo, JobSettings, JobState, RunClaim, RunImage, RunState,
-    RunToken, StopMode, Submit, Time,
+    AgentImage, Epoch, JobImage, JobKey, JobNo, JobSettings, JobState, RunClaim, RunImage,
+    RunState, RunToken, StopMode, Submit, Time,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -152,9 +152,9 @@ pub struct RunReport {
 /// A claim as the journal was read.
 #[derive(Clone, Debug)]
 pub struct KnownClaim {
-    /// Since when the core had known claims that asked for this ([`JobReject::NoClaim`]): what
-    /// was read for one is no word for the next, which may have been told more.
-    pub since: Time,
+    /// The owner of the shard that asked for this ([`JobReject::NoClaim`]): what was read for one
+    /// is no word for the next, which may have been told more.
+    pub owner: Epoch,
     /// The claim.
     pub claim: RunClaim,
     /// Nobody has claimed the run since.
@@ -280,8 +280,8 @@ pub enum JobReject {
     TooManyRuns(usize),
     /// Others have asked for runs since the journal was read.
     RunsChanged,
-    /// There is no open claim with this token, nor one that ended since then.
-    NoClaim(Time),
+    /// This owner knows no open claim with this token, nor one that has ended lately.
+    NoClaim(Epoch),
     /// Another identity has made the claim.
     ClaimOfAnother,
 }

@@ -32,8 +32,8 @@ mod turns;
 mod wake;
 
 use super::{
-    AgentImage, Caller, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply, JobState,
-    JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
+    AgentImage, Caller, Epoch, Handle, JobCounts, JobImage, JobKey, JobNo, JobReject, JobReply,
+    JobState, JobVerb, Reject, Reply, RunImage, RunKey, RunToken, ShardId, Time, Turn,
     fairness::allowance::Allowance,
     model::{
         limits::Limits,
@@ -96,6 +96,8 @@ pub(crate) struct Jobs {
     last: JobNo,
     /// Nobody served due times before.
     served_since: Time,
+    /// Which owner of the shard this is.
+    owner: Epoch,
 }
 
 /// Something that the shard is to do.
@@ -143,6 +145,7 @@ impl Default for Jobs {
             agent: AgentImage::default(),
             last: JobNo::default(),
             served_since: Time(0),
+            owner: Epoch(0),
         }
     }
 }

@@ -240,8 +240,8 @@ impl JobKeepers {
         };
         let reply = match reply {
             Reply::Job(reply) => &**reply,
-            Reply::Rejected(Reject::Job(JobReject::NoClaim(since))) => {
-                return self.claims.unknown(verb, *since);
+            Reply::Rejected(Reject::Job(JobReject::NoClaim(owner))) => {
+                return self.claims.unknown(verb, *owner);
             }
             Reply::Rejected(_) => return,
             other => panic!("{verb:?} is answered with {other:?}"),

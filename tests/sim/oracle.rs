@@ -223,7 +223,7 @@ impl Oracle {
         let decided = decided.expect("a batch that the machine has sent");
         let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
         let early = std::mem::take(&mut decided.early);
-        self.resources.durable(&batch.records.resources);
+        self.resources.durable(&batch.records.resources, &commands);
         self.reported = commands.iter().flat_map(reported).collect();
         let mut rows = Rows::new(&batch.records);
         for envelope in &commands {

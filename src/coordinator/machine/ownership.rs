@@ -59,13 +59,15 @@ impl Machine {
         ),
         (epoch, last_batch): (Epoch, BatchNo),
     ) {
+        let (resources, mut jobs) = others;
+        jobs.owner = epoch;
         let mut core = Shard::restore(
             self.limits,
             now,
             memory,
             schedulers,
             pauses,
-            others,
+            (resources, jobs),
             self.executors.window(),
         );
         for command in self.executors.replay() {

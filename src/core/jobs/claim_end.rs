@@ -42,7 +42,7 @@ impl Jobs {
             return Ok(JobReply::Finished(claim, run, true));
         }
         let ended = self.ended_claims.get(key, report.token).cloned();
-        let known = known.filter(|known| known.since == self.served_since);
+        let known = known.filter(|known| known.owner == self.owner);
         let Some(ended) = ended.or_else(|| known.map(EndedClaim::of)) else {
             return Err(self.no_claim());
         };
@@ -57,7 +57,7 @@ impl Jobs {
     }
 
     pub(super) fn no_claim(&self) -> Reject {
-        Reject::Job(JobReject::NoClaim(self.served_since))
+        Reject::Job(JobReject::NoClaim(self.owner))
     }
 
     /// A claim was lost before, and its owner says how the work went. What is over stays as it is:

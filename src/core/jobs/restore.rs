@@ -16,6 +16,7 @@ impl Jobs {
             last: recovered.last,
             token: recovered.last_token,
             served_since: now,
+            owner: recovered.owner,
             leases_since: Pace::default().steady(now),
             ..Jobs::default()
         };

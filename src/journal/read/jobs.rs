@@ -1,8 +1,8 @@
 //! Reads jobs, their runs, and whether the agent fires.
 
 use crate::core::{
-    AgentImage, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunClaim, RunImage, RunKey,
-    RunToken, ShardId, Time,
+    AgentImage, Epoch, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunClaim, RunImage,
+    RunKey, RunToken, ShardId, Time,
 };
 use crate::journal::{
     JournalError, Reader,
@@ -43,6 +43,8 @@ pub(super) async fn jobs(
     let agent = agent(connection, shard).await?;
     Ok(RecoveredJobs {
         shard,
+        // Whoever takes them over says so.
+        owner: Epoch(0),
         claims,
         last_token,
         jobs: jobs

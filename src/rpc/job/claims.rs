@@ -4,8 +4,8 @@ use super::{Jobs, convert, errors, mismatched, validate};
 use crate::{
     coordinator::CallError,
     core::{
-        Caller, JobReject, JobReply, JobVerb, KnownClaim, Reject, RunClaimed, RunImage, RunKey,
-        RunToken, Time,
+        Caller, Epoch, JobReject, JobReply, JobVerb, KnownClaim, Reject, RunClaimed, RunImage,
+        RunKey, RunToken, Time,
     },
 };
 use rallypoint_client::api;
@@ -78,12 +78,12 @@ impl Jobs {
             let answered = self.coordinator.job(caller.clone(), verb(known)).await;
             match answered {
                 // The core has forgotten the claim, or there never was one.
-                Err(CallError::Rejected(Reject::Job(JobReject::NoClaim(since))))
+                Err(CallError::Rejected(Reject::Job(JobReject::NoClaim(owner))))
                     if readings < READINGS =>
                 {
                     let job = self.numbered(&caller, &name).await?;
                     let key = RunKey { job, due };
-                    known = Some(Box::new(self.known(key, report.token, since).await?));
+                    known = Some(Box::new(self.known(key, report.token, owner).await?));
                     readings += 1;
                 }
                 answered => break answered.map_err(errors::job::call)?,
@@ -97,7 +97,7 @@ impl Jobs {
             // It is over, and the core remembers only the claim. The report counts, also when the
             // run cannot be read.
             None => {
-                let known = self.known(claim.run, claim.token, Time(0)).await;
+                let known = self.known(claim.run, claim.token, Epoch(0)).await;
                 known.ok().map(|known| known.run)
             }
         };
@@ -109,8 +109,13 @@ impl Jobs {
         })
     }
 
-    /// A claim and its run as the journal has them, for an owner that has known claims since then.
-    async fn known(&self, key: RunKey, token: RunToken, since: Time) -> Result<KnownClaim, Status> {
+    /// A claim and its run as the journal has them, for this owner.
+    async fn known(
+        &self,
+        key: RunKey,
+        token: RunToken,
+        owner: Epoch,
+    ) -> Result<KnownClaim, Status> {
         let claims = self.reader.run_claims(key).await;
         let claims = claims.map_err(errors::journal)?;
         let is_last = claims.last().is_some_and(|last| last.token == token);
@@ -119,7 +124,7 @@ impl Jobs {
         let run = runs.map_err(errors::journal)?.pop();
         let run = run.filter(|run| run.key == key);
         let known = claim.zip(run).map(|(claim, run)| KnownClaim {
-            since,
+            owner,
             claim,
             is_last,
             run,

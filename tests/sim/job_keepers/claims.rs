@@ -3,7 +3,9 @@
 //! the service does.
 
 use crate::{oracle::jobs::Jobs, rng::Rng};
-use rallypoint::core::{Claimant, JobVerb, KnownClaim, RunClaimed, RunReport, RunToken, Time};
+use rallypoint::core::{
+    Claimant, Epoch, JobVerb, KnownClaim, RunClaimed, RunReport, RunToken, Time,
+};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
@@ -11,14 +13,14 @@ use uuid::Uuid;
 pub(super) struct Claims {
     /// Claims that were given.
     given: Vec<(Time, RunToken)>,
-    /// What is to be said of claims that the core does not know, and since when it knows them.
-    forgotten: Vec<(Time, RunReport, Time)>,
+    /// What is to be said of claims that the core does not know, and who owned the shard then.
+    forgotten: Vec<(Time, RunReport, Epoch)>,
 }
 
 impl Claims {
     pub(super) fn verb(&mut self, rng: &mut Rng, name: Arc<str>, jobs: &Jobs) -> JobVerb {
-        if let Some((due, report, since)) = self.forgotten.pop()
-            && let Some(known) = jobs.known_claim(&name, due, (report.token, since))
+        if let Some((due, report, owner)) = self.forgotten.pop()
+            && let Some(known) = jobs.known_claim(&name, due, (report.token, owner))
         {
             return finish(name, due, report, Some(known));
         }
@@ -59,9 +61,9 @@ impl Claims {
     }
 
     /// The core knows no such claim.
-    pub(super) fn unknown(&mut self, verb: JobVerb, since: Time) {
+    pub(super) fn unknown(&mut self, verb: JobVerb, owner: Epoch) {
         if let JobVerb::FinishRun { due, report, .. } = verb {
-            self.forgotten.push((due, report, since));
+            self.forgotten.push((due, report, owner));
         }
     }
 }

@@ -54,7 +54,8 @@ impl Jobs {
         self.due_times_meet(records);
         let mut begun = Vec::new();
         for (key, run) in &records.runs {
-            if let Some(job) = records.jobs.get(&key.job) {
+            let is_due = run.cause == RunCause::Scheduled;
+            if let Some(job) = records.jobs.get(&key.job).filter(|_| is_due) {
                 self.follow(job, key.due);
             }
             self.judge(*key, run);

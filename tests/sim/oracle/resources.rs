@@ -2,9 +2,13 @@
 //! waiting; tokens rise; nothing ends before its time, and nobody waits for the dead longer than
 //! their lease and the delay of the resource.
 
-use rallypoint::core::{
-    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, Namespace, Refill,
-    ResourceImage, ResourceKey, ResourceRecords, ResourceSettings, Time, Token, Want,
+use rallypoint::{
+    coordinator::machine::Envelope,
+    core::{
+        ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Command, Mode,
+        Namespace, Refill, ResourceImage, ResourceKey, ResourceRecords, ResourceSettings,
+        ResourceVerb, Time, Token, Want,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,6 +17,9 @@ const OUTAGE: Duration = Duration::from_secs(1);
 
 /// What is taken is counted in millionths of permits, so that permits may be back a little late.
 pub(super) const ROUNDING: Duration = Duration::from_millis(1);
+
+/// What resources may have been while a batch was decided.
+type Meanwhile = BTreeMap<ResourceKey, Vec<ResourceSettings>>;
 
 /// What the journal holds of resources.
 #[derive(Default)]
@@ -83,9 +90,9 @@ impl Resources {
         }
     }
 
-    /// A batch is written.
-    pub(crate) fn durable(&mut self, records: &ResourceRecords) {
-        let before = self.definitions.clone();
+    /// A batch is written, which these commands have led to.
+    pub(crate) fn durable(&mut self, records: &ResourceRecords, commands: &[Envelope]) {
+        let meanwhile = self.meanwhile(records, commands);
         for (key, image) in &records.definitions {
             self.definitions.insert(key.clone(), image.settings);
         }
@@ -99,14 +106,7 @@ impl Resources {
                     assert!(*token > self.token, "token {} is given again", token.0);
                     self.token = *token;
                     self.grants += 1;
-                    // Of a batch that changes it either capacity may have been in force.
-                    let may = self.may_be_granted(*no, *at, *at) || {
-                        let after = std::mem::replace(&mut self.definitions, before.clone());
-                        let may = self.may_be_granted(*no, *at, *at);
-                        self.definitions = after;
-                        may
-                    };
-                    let may = may || self.wants_what_changed_and_back(*no, &before, records);
+                    let may = self.may_be_granted(*no, *at, *at, &meanwhile);
                     assert!(may, "claim {} is granted out of turn", no.0);
                     let claim = self.claims.get_mut(no).expect("it is open");
                     claim.granted_at = Some(*at);
@@ -134,13 +134,20 @@ impl Resources {
     }
 
     fn settings(&self, namespace: &Namespace, name: &str) -> ResourceSettings {
+        self.definitions[&self.defined_by(namespace, name)]
+    }
+
+    /// What defines a resource: its own definition, or a pattern.
+    fn defined_by(&self, namespace: &Namespace, name: &str) -> ResourceKey {
         let key = |name: &str| ResourceKey {
             namespace: namespace.clone(),
             name: name.into(),
         };
         let pattern = name.split_once('/').map(|(stem, _)| format!("{stem}/*"));
-        let own = self.definitions.get(&key(name));
-        *own.or_else(|| self.definitions.get(&key(pattern?.as_str())))
+        let all = [Some(key(name)), pattern.as_deref().map(key)];
+        let mut defined = all.into_iter().flatten();
+        defined
+            .find(|key| self.definitions.contains_key(key))
             .expect("it is defined")
     }
 
@@ -162,29 +169,25 @@ impl Resources {
         (permits, all)
     }
 
-    /// Whether a resource that it wants has changed with the batch and is as it was. Which
-    /// capacity it had meanwhile is on no record.
-    fn wants_what_changed_and_back(
-        &self,
-        no: ClaimNo,
-        before: &BTreeMap<ResourceKey, ResourceSettings>,
-        records: &ResourceRecords,
-    ) -> bool {
-        let spec = &self.claims[&no].spec;
-        let is_as_before = |key: &ResourceKey, image: &ResourceImage| {
-            key.namespace == spec.namespace && before.get(key) == Some(&image.settings)
+    /// What each resource that a batch changes may have been between its commands.
+    fn meanwhile(&self, records: &ResourceRecords, commands: &[Envelope]) -> Meanwhile {
+        let changed = |(key, image): (&ResourceKey, &ResourceImage)| {
+            let before = self.definitions.get(key);
+            let asked = commands.iter().filter_map(|asked| capacity(asked, key));
+            let capacities = asked.chain(before.map(|before| before.capacity));
+            let drafts = capacities.map(|capacity| ResourceSettings {
+                capacity,
+                ..image.settings
+            });
+            let all = drafts.chain(before.copied()).chain([image.settings]);
+            (key.clone(), all.collect())
         };
-        let mut changed = records.definitions.iter();
-        changed.any(|(key, image)| {
-            let stem = key.name.strip_suffix('*');
-            let is_it = |name: &str| stem.map_or(*name == *key.name, |stem| name.starts_with(stem));
-            is_as_before(key, image) && spec.wants.iter().any(|want| is_it(&want.name))
-        })
+        records.definitions.iter().map(changed).collect()
     }
 
     /// Whether no earlier claim would have to wait for it, nor anybody share with it who must not.
     /// `back_at`: of what comes back by time counts what is back then.
-    fn may_be_granted(&self, no: ClaimNo, at: Time, back_at: Time) -> bool {
+    fn may_be_granted(&self, no: ClaimNo, at: Time, back_at: Time, meanwhile: &Meanwhile) -> bool {
         let claim = self
             .claims
             .get(&no)
@@ -195,7 +198,14 @@ impl Resources {
             Some(_) => ClaimNo(0),
             None => no,
         };
-        self.is_free(&claim.spec.namespace, &claim.spec.wants, first, at, back_at)
+        let namespace = &claim.spec.namespace;
+        claim.spec.wants.iter().all(|want| {
+            let key = self.defined_by(namespace, &want.name);
+            let now = [self.definitions[&key]];
+            let all = meanwhile.get(&key).map_or(&now[..], |all| all);
+            let mut all = all.iter();
+            all.any(|settings| self.is_left(settings, namespace, want, first, (at, back_at)))
+        })
     }
 
     /// Whether claims before this one leave enough, and those that hold. `back_at`: of what comes
@@ -209,33 +219,40 @@ impl Resources {
         back_at: Time,
     ) -> bool {
         wants.iter().all(|want| {
-            let holds = |claim: &&Claim| {
-                claim.granted_at.is_some() && claim.free_at.is_none_or(|free_at| free_at > at)
-            };
-            let ResourceSettings {
-                capacity,
-                refill,
-                reader_preferred,
-                ..
-            } = self.settings(namespace, &want.name);
-            let passes = reader_preferred && want.mode != Mode::Exclusive;
-            let waits = |claim: &&Claim| {
-                let is_behind = passes && is_writer(claim, &want.name);
-                claim.granted_at.is_none() && claim.free_at.is_none() && !is_behind
-            };
-            let held = match refill {
-                Some(refill) => self.missing(namespace, &want.name, refill, back_at),
-                None => Self::used(namespace, &want.name, self.claims.values().filter(holds)),
-            };
-            let earlier = self.claims.range(..no).map(|(_, claim)| claim);
-            let ahead = Self::used(namespace, &want.name, earlier.filter(waits));
-            let before = held.0 + ahead.0;
-            match want.mode {
-                _ if held.1 || ahead.1 || capacity == 0 => false,
-                Mode::Exclusive => before == 0,
-                Mode::Shared(permits) => before == 0 || before + permits <= capacity,
-            }
+            let settings = self.settings(namespace, &want.name);
+            self.is_left(&settings, namespace, want, no, (at, back_at))
         })
+    }
+
+    /// The same of one resource, by these settings.
+    fn is_left(
+        &self,
+        settings: &ResourceSettings,
+        namespace: &Namespace,
+        want: &Want,
+        no: ClaimNo,
+        (at, back_at): (Time, Time),
+    ) -> bool {
+        let holds = |claim: &&Claim| {
+            claim.granted_at.is_some() && claim.free_at.is_none_or(|free_at| free_at > at)
+        };
+        let passes = settings.reader_preferred && want.mode != Mode::Exclusive;
+        let waits = |claim: &&Claim| {
+            let is_behind = passes && is_writer(claim, &want.name);
+            claim.granted_at.is_none() && claim.free_at.is_none() && !is_behind
+        };
+        let held = match settings.refill {
+            Some(refill) => self.missing(namespace, &want.name, refill, back_at),
+            None => Self::used(namespace, &want.name, self.claims.values().filter(holds)),
+        };
+        let earlier = self.claims.range(..no).map(|(_, claim)| claim);
+        let ahead = Self::used(namespace, &want.name, earlier.filter(waits));
+        let before = held.0 + ahead.0;
+        match want.mode {
+            _ if held.1 || ahead.1 || settings.capacity == 0 => false,
+            Mode::Exclusive => before == 0,
+            Mode::Shared(permits) => before == 0 || before + permits <= settings.capacity,
+        }
     }
 
     fn note_rates(&mut self, no: ClaimNo, at: Time) {
@@ -341,7 +358,8 @@ impl Resources {
             let waits = claim.granted_at.is_none();
             let may_be_kept = self.keeps_for_tasks();
             assert!(
-                may_be_kept || !(waits && self.may_be_granted(*no, now, now - ROUNDING)),
+                may_be_kept
+                    || !(waits && self.may_be_granted(*no, now, now - ROUNDING, &Meanwhile::new())),
                 "claim {} waits for nobody",
                 no.0
             );
@@ -360,5 +378,20 @@ impl Resources {
             .iter()
             .filter(|(_, claim)| claim.free_at.is_none());
         assert_eq!(open.count(), 0, "claims live on without their callers");
+    }
+}
+
+/// The capacity that a command gives this resource.
+fn capacity(asked: &Envelope, key: &ResourceKey) -> Option<u32> {
+    let Command::Resource { caller, verb } = &asked.command else {
+        return None;
+    };
+    match verb {
+        ResourceVerb::Update { name, settings, .. } | ResourceVerb::Create { name, settings }
+            if caller.namespace == key.namespace && **name == *key.name =>
+        {
+            Some(settings.capacity)
+        }
+        _ => None,
     }
 }

@@ -3,7 +3,7 @@
 
 use rallypoint::core::{
     AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Outcome, PauseChange, PauseRecord, Records,
-    Seq, Settings, SubmissionRecord, Submit,
+    Seq, Settings, SubmissionRecord, Submit, TaskError,
 };
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Whether a task that has not begun ends as cancelled, perhaps with those behind it. One in
-    /// doubt whose attempt is asked to stop may end so, too, when its host is found to be lost:
+    /// Whether a task that has not begun ends as cancelled by a call that names it, perhaps with
+    /// those behind it. One in doubt whose attempt is asked to stop may end so, too, when its host is found to be lost:
     /// nobody cancelled that while it waited.
     pub(crate) fn cancels(&self, handle: Handle, first: Seq) -> bool {
         let is_stopped = self.attempts.iter().any(|row| {
@@ -57,7 +57,10 @@ impl<'a> Rows<'a> {
         !is_stopped
             && self.done.iter().any(|(of, done)| {
                 let is_cancelled = done.outcome == Outcome::Cancelled && done.started.is_none();
-                *of == handle && done.first == first && is_cancelled
+                let by_release =
+                    |error: &Arc<TaskError>| error.message == "cancelled with the rest";
+                let by_call = !done.error.as_ref().is_some_and(by_release);
+                *of == handle && done.first == first && is_cancelled && by_call
             })
     }
 

@@ -1,7 +1,7 @@
 //! Claims that had ended when their owners said how the work had gone.
 
 use super::{claims::at, *};
-use crate::core::{KnownClaim, Rerun, RunClaim, RunReport, RunToken};
+use crate::core::{Epoch, KnownClaim, Rerun, RunClaim, RunReport, RunToken};
 
 impl World {
     /// Says for the first time that the work of a claim is done.
@@ -12,12 +12,12 @@ impl World {
         }
     }
 
-    fn read_claim(&self, key: RunKey, token: RunToken, since: Time) -> KnownClaim {
+    fn read_claim(&self, key: RunKey, token: RunToken, owner: Epoch) -> KnownClaim {
         let claims = self.remembered.job_claims.range((key, RunToken(0))..);
         let claims: Vec<RunClaim> = claims.map(|(_, claim)| claim.clone()).collect();
         let claim = claims.iter().find(|claim| claim.token == token).cloned();
         KnownClaim {
-            since,
+            owner,
             claim: claim.expect("it was given"),
             is_last: claims.last().is_some_and(|last| last.token == token),
             run: self.remembered.job_runs[&key].clone(),
@@ -39,8 +39,8 @@ impl World {
             known,
         };
         let mut answered = self.ask_jobs(verb(None));
-        if let Err(Reject::Job(JobReject::NoClaim(since))) = answered {
-            let known = self.read_claim(key, token, since);
+        if let Err(Reject::Job(JobReject::NoClaim(owner))) = answered {
+            let known = self.read_claim(key, token, owner);
             answered = self.ask_jobs(verb(Some(Box::new(known))));
         }
         match answered {
@@ -232,16 +232,16 @@ fn what_was_read_for_an_owner_that_is_gone_is_read_again() {
     w.seconds(1.0);
     let key = RunKey { job: JobNo(1), due };
     let known = KnownClaim {
-        since: BEGIN,
+        owner: Epoch(0),
         claim: w.remembered.job_claims[&(key, token)].clone(),
         is_last: true,
         run: w.remembered.job_runs[&key].clone(),
     };
     let answered = w.ask_jobs(finish(Some(Box::new(known.clone()))));
-    let Err(Reject::Job(JobReject::NoClaim(since))) = answered else {
+    let Err(Reject::Job(JobReject::NoClaim(owner))) = answered else {
         panic!("{answered:?}");
     };
-    let known = KnownClaim { since, ..known };
+    let known = KnownClaim { owner, ..known };
     w.ask_jobs(finish(Some(Box::new(known))))
         .expect("it is late");
 }
@@ -267,10 +267,10 @@ fn a_report_that_was_read_before_another_one_was_decided_changes_nothing() {
         known,
     };
     let answered = w.ask_jobs(finish(None));
-    let Err(Reject::Job(JobReject::NoClaim(since))) = answered else {
+    let Err(Reject::Job(JobReject::NoClaim(owner))) = answered else {
         panic!("{answered:?}");
     };
-    let known = w.read_claim(RunKey { job: JobNo(1), due }, token, since);
+    let known = w.read_claim(RunKey { job: JobNo(1), due }, token, owner);
     for is_first in [true, false] {
         let answered = w.ask_jobs(finish(Some(Box::new(known.clone()))));
         let Ok(JobReply::Finished(_, _, changed)) = answered else {

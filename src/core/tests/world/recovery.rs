@@ -102,6 +102,7 @@ impl World {
     }
 
     fn recover(&mut self, window: &InDoubtWindow) {
+        self.remembered.jobs.owner.0 += 1;
         self.shard = Shard::restore(
             self.limits,
             self.now,

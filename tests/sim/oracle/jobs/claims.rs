@@ -2,7 +2,7 @@
 //! reads of them, and of due times, in the journal.
 
 use super::*;
-use rallypoint::core::{KnownClaim, RunClaimOutcome};
+use rallypoint::core::{Epoch, KnownClaim, RunClaimOutcome};
 
 impl Jobs {
     pub(super) fn claims_durable(&mut self, records: &JobRecords) {
@@ -96,7 +96,7 @@ impl Jobs {
         &self,
         name: &str,
         due: Time,
-        (token, since): (RunToken, Time),
+        (token, owner): (RunToken, Epoch),
     ) -> Option<KnownClaim> {
         let job = self.present(name)?;
         let key = RunKey { job, due };
@@ -105,7 +105,7 @@ impl Jobs {
             .range((key, RunToken(0))..=(key, RunToken(i64::MAX)));
         let last = own.map(|((_, token), _)| *token).max();
         Some(KnownClaim {
-            since,
+            owner,
             claim: self.claims.get(&(key, token))?.clone(),
             is_last: last == Some(token),
             run: self.runs.get(&key)?.clone(),

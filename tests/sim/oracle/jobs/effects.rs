@@ -28,8 +28,14 @@ impl Oracle {
         }
         self.runs_end(at, records, rows);
         let failures = self.jobs.failures(records);
-        for (run, job) in self.jobs.durable(records) {
+        let mut begun = self.jobs.durable(records);
+        // What has ended again has given back its room among the limits before others began.
+        begun.sort_by_key(|(run, _)| run.ended_at.is_none());
+        for (run, job) in begun {
             self.begins(at, &run, &job, rows);
+            if let Some(handle) = run.handle.filter(|_| run.ended_at.is_some()) {
+                self.tasks_end(at, handle, rows);
+            }
         }
         self.questions(at, rows);
         self.follow(at, records, failures, rows);
@@ -39,11 +45,14 @@ impl Oracle {
     /// count for no limit any more. What begins and ends in this batch is decided as it begins.
     fn runs_end(&mut self, at: Time, records: &JobRecords, rows: &mut Rows<'_>) {
         let over = records.runs.values().filter(|run| run.ended_at.is_some());
-        let handles = over.filter_map(|run| run.handle);
-        for handle in handles {
-            while self.jobs.opened.contains(&handle) && rows.left(handle) > 0 {
-                self.uncaused(handle, at, rows);
-            }
+        for handle in over.filter_map(|run| run.handle) {
+            self.tasks_end(at, handle, rows);
+        }
+    }
+
+    fn tasks_end(&mut self, at: Time, handle: Handle, rows: &mut Rows<'_>) {
+        while self.jobs.opened.contains(&handle) && rows.left(handle) > 0 {
+            self.uncaused(handle, at, rows);
         }
     }
 

@@ -9,16 +9,20 @@ const LABEL: &str = "on_failure";
 
 /// Due times of a job that are missed together are one failure: at the same moment, by its
 /// schedule.
-/// Each of what it was to run after another job, or was offered and not claimed, is one of its own.
+/// Each of what it was to run after another job, or could have been claimed before it was missed,
+/// is one of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {
     Alone(RunKey),
     Together(JobNo, Option<Time>),
 }
 
-fn miss(run: &RunImage) -> Miss {
-    let is_alone = run.cause != RunCause::Scheduled || run.reason == Some(RunReason::NotClaimed);
-    match is_alone {
+/// Only what was offered has a time at which it closes that is not the end of its window.
+fn miss(run: &RunImage, job: Option<&JobImage>) -> Miss {
+    let is_offered =
+        run.closes.is_some() && run.closes != job.and_then(|job| closes(job, run.key.due));
+    let is_alone = is_offered || run.reason == Some(RunReason::NotClaimed);
+    match is_alone || run.cause != RunCause::Scheduled {
         true => Miss::Alone(run.key),
         false => Miss::Together(run.key.job, run.ended_at),
     }
@@ -52,7 +56,11 @@ impl Jobs {
                 RunState::TimedOut => "TIMED_OUT",
                 RunState::Lost => "LOST",
                 RunState::Missed if before.is_none() => {
-                    failures.missed.insert(*key, miss(run));
+                    let job = self
+                        .jobs
+                        .get(&key.job)
+                        .or_else(|| records.jobs.get(&key.job));
+                    failures.missed.insert(*key, miss(run, job));
                     continue;
                 }
                 RunState::Missed => "MISSED",
