@@ -5,6 +5,7 @@
 //! forwarded call is believed. So it must never be exposed to callers, and without certificates it
 //! must be protected by other means.
 
+mod admission;
 mod caller_tls;
 mod certified;
 mod channels;
@@ -15,6 +16,7 @@ mod renewed;
 mod strangers;
 mod tls;
 mod usefulness;
+mod write_timeout;
 
 pub use caller_tls::{CallerTls, CallerTlsFiles};
 pub use certified::{Certified, validity};

@@ -2,7 +2,6 @@
 //! response. It never decides anything and keeps no state of its own; every limit of the transport
 //! is set in `server`.
 
-mod answers;
 mod audit;
 mod auth;
 mod authorization;
@@ -10,6 +9,7 @@ mod convert;
 mod deadline;
 mod errors;
 mod expiry;
+mod fetched;
 pub(crate) mod forwarding;
 mod gateway;
 mod job;
@@ -18,11 +18,13 @@ mod observed;
 mod operator;
 mod resource;
 mod retiring;
+mod room;
 mod scheduler;
 mod server;
 mod starting;
 mod status;
 mod traceparent;
+mod unfetched;
 mod validate;
 
 pub(crate) use audit::Audit;

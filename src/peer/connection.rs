@@ -47,10 +47,10 @@ pub struct ConnectionInfo {
     /// It is a stranger's until a call on it is known to come from somebody; `None`: nobody has to
     /// say who calls.
     pub stranger: Option<Arc<Stranger>>,
-    /// Room that the messages of all its calls hold.
-    pub message_bytes: Arc<AtomicUsize>,
-    /// One for each answer that may be unfetched, streams aside.
-    pub turns: Arc<Semaphore>,
+    /// Room that the messages and answers of all its calls hold.
+    pub held_bytes: Arc<AtomicUsize>,
+    /// One for each call that may be reading for its answer at a time.
+    pub reads: Arc<Semaphore>,
     /// Whether an answer was fetched.
     pub used: Arc<Use>,
 }
@@ -88,16 +88,18 @@ impl ConnectionInfo {
 }
 
 impl Connection {
-    /// Whether it has been a stranger's for too long.
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = &mut self.deadline else {
-            return false;
-        };
-        if self.info.stranger.as_ref().is_none_or(|one| one.is_known()) {
-            self.deadline = None;
-            return false;
+    /// The stream, unless it has been a stranger's for too long. Whoever does not read what is
+    /// written is asked when it is to be written: the server reads nothing from it meanwhile.
+    fn stream(&mut self, cx: &mut Context<'_>) -> io::Result<Pin<&mut Box<dyn Stream>>> {
+        if let Some(deadline) = &mut self.deadline {
+            if self.info.stranger.as_ref().is_none_or(|one| one.is_known()) {
+                self.deadline = None;
+            } else if deadline.as_mut().poll(cx).is_ready() {
+                let error = "nobody has said in time who calls";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, error));
+            }
         }
-        deadline.as_mut().poll(cx).is_ready()
+        Ok(Pin::new(&mut self.stream))
     }
 }
 
@@ -121,10 +123,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_over(cx) {
-            let error = "nobody has said in time who calls";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
-        }
+        self.stream(cx)?;
         if self.first.is_empty() {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
@@ -141,11 +140,11 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        self.stream(cx)?.poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream(cx)?.poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -157,7 +156,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        self.stream(cx)?.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -168,7 +167,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::{super::strangers::Strangers, *};
-    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     async fn connection(stranger: Arc<Stranger>) -> (Connection, tokio::io::DuplexStream) {
         let (ours, theirs) = duplex(64);
@@ -179,8 +178,8 @@ mod tests {
             },
             certified: None,
             stranger: Some(stranger),
-            message_bytes: Arc::default(),
-            turns: Arc::new(Semaphore::new(1)),
+            held_bytes: Arc::default(),
+            reads: Arc::new(Semaphore::new(1)),
             used: Arc::default(),
         };
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await;
@@ -206,5 +205,15 @@ mod tests {
         caller.is_somebody();
         let read = tokio::time::timeout(FIRST_CALL_TIMEOUT * 10, known.read_u8());
         assert!(read.await.is_err(), "it goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_who_reads_nothing_stays_no_longer() {
+        let admit = || Strangers::default().admit([192, 0, 2, 7].into());
+        let (mut silent, _theirs) = connection(admit().expect("room")).await;
+        let written = silent.write_all(&[0; 65]).await;
+        let ended = written.expect_err("it has had its time");
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        assert!(silent.flush().await.is_err());
     }
 }

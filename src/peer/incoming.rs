@@ -1,15 +1,17 @@
 //! Accepts connections. Each must first show that somebody speaks HTTP behind it (and on a port
 //! with TLS, who), within a time limit and without holding a place of those that have: silent
-//! connections block nobody. When no file descriptor is free, the listener pauses instead of
-//! spinning.
+//! connections block nobody. Then `admission` gives it a place. When no file descriptor is free,
+//! the listener pauses instead of spinning.
 
 use super::{
+    admission::{Admission, Opened},
     caller_tls::CallerTls,
     certified::Certified,
-    connection::{Connection, ConnectionInfo, Stream},
+    connection::{Connection, Stream},
     strangers::Strangers,
     tls::{Tls, has_name},
-    usefulness::{Use, Usefulness},
+    usefulness::Usefulness,
+    write_timeout::WriteTimeout,
 };
 use crate::socket;
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
@@ -76,9 +78,6 @@ impl Accept {
     }
 }
 
-/// Answers that a connection may leave unfetched before its calls wait, streams aside.
-const UNFETCHED_ANSWERS: usize = 128;
-
 /// The connections of `listener`, each with one of `permits`, that have begun as they must.
 /// `strangers`: those on which nobody shows who calls are few, and do not last. `usefulness`:
 /// addresses whose connections are of no use wait for new ones.
@@ -92,27 +91,27 @@ pub fn connections(
     let (opened, connections) = mpsc::channel(1);
     let opening = Opening {
         accept,
-        permits,
         strangers,
-        usefulness,
+        admission: Admission::new(permits, usefulness),
         opened,
     };
-    tokio::spawn(accept_all(listener, opening));
+    tokio::spawn(accept_all(listener, opening, MAX_OPENING));
     ReceiverStream::new(connections)
 }
 
-/// Accepts until nobody wants connections any more, and then closes the port.
-async fn accept_all(listener: TcpListener, opening: Opening) {
+/// Accepts until nobody wants connections any more, and then closes the port. `most` may be opening
+/// at a time.
+async fn accept_all(listener: TcpListener, opening: Opening, most: usize) {
     let mut openings = VecDeque::<AbortHandle>::new();
     loop {
         let stream = tokio::select! {
             stream = accept(&listener) => stream,
             () = opening.opened.closed() => return,
         };
-        if openings.len() >= MAX_OPENING {
+        if openings.len() >= most {
             openings.retain(|opening| !opening.is_finished());
         }
-        if openings.len() >= MAX_OPENING
+        if openings.len() >= most
             && let Some(oldest) = openings.pop_front()
         {
             oldest.abort();
@@ -137,28 +136,38 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 #[derive(Clone)]
 struct Opening {
     accept: Accept,
-    permits: Arc<Semaphore>,
     strangers: Option<Strangers>,
-    usefulness: Option<Usefulness>,
+    admission: Admission,
     opened: mpsc::Sender<io::Result<Connection>>,
 }
 
 impl Opening {
-    /// Passes the connection on, or drops it when it fails or takes too long.
+    /// Passes the connection on, or drops it when it fails or takes too long. Once it has begun as
+    /// it must it is no opening any more: those that say nothing do not push it out.
     async fn finish(self, stream: TcpStream) {
         match timeout(OPENING_TIMEOUT, self.open(stream)).await {
-            Ok(Ok(connection)) => {
-                // Nobody wants it when the server has stopped meanwhile.
-                let _ = self.opened.send(Ok(connection)).await;
+            Ok(Ok(opened)) => {
+                tokio::spawn(self.pass_on(opened));
             }
             Ok(Err(error)) => tracing::debug!(%error, "a connection failed while it was opened"),
             Err(_) => tracing::debug!("a connection took too long to be opened"),
         }
     }
 
-    async fn open(&self, stream: TcpStream) -> io::Result<Connection> {
+    async fn pass_on(self, opened: Opened) {
+        match self.admission.admit(opened).await {
+            Ok(connection) => {
+                // Nobody wants it when the server has stopped meanwhile.
+                let _ = self.opened.send(Ok(connection)).await;
+            }
+            Err(error) => tracing::debug!(%error, "a connection was not let in"),
+        }
+    }
+
+    async fn open(&self, stream: TcpStream) -> io::Result<Opened> {
         socket::configure(&stream);
         let tcp = stream.connect_info();
+        let stream = WriteTimeout::new(stream);
         let mut certified = None;
         let mut stream: Box<dyn Stream> = match self.accept.tls() {
             Some(tls) => {
@@ -185,28 +194,83 @@ impl Opening {
             }
             _ => None,
         };
-        let used = match (&self.usefulness, tcp.remote_addr()) {
-            (Some(usefulness), Some(from)) => {
-                sleep(usefulness.wait(from.ip())).await;
-                usefulness.begin(from.ip())
-            }
-            _ => Use::default(),
-        };
-        let permits = self.permits.clone();
-        let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-        let info = ConnectionInfo {
+        Ok(Opened {
+            stream,
+            first: preface[..].into(),
             tcp,
             certified,
             stranger,
-            message_bytes: Arc::default(),
-            turns: Arc::new(Semaphore::new(UNFETCHED_ANSWERS)),
-            used: Arc::new(used),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use tokio::{io::AsyncWriteExt, time::Instant};
+    use tokio_stream::StreamExt;
+
+    const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const SOON: Duration = Duration::from_secs(10);
+
+    async fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind((HERE, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        (listener, address)
+    }
+
+    async fn begun(to: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(to).await.expect("it listens");
+        stream.write_all(PREFACE).await.expect("it is read");
+        stream
+    }
+
+    #[tokio::test]
+    async fn an_address_waits_and_is_charged_for_what_it_was_given() {
+        let usefulness = Usefulness::default();
+        let (listener, address) = listener().await;
+        let places = Arc::new(Semaphore::new(10));
+        let given = Some(usefulness.clone());
+        let mut accepted = connections(listener, places, Accept::Plain, None, given);
+        let wait = Duration::from_millis(400);
+        usefulness.spend(HERE, wait);
+        let since = Instant::now();
+        // Nobody is there any more when these would be let in.
+        for _ in 0..5 {
+            drop(begun(address).await);
+        }
+        let _waiting = begun(address).await;
+        let connection = timeout(SOON, accepted.next()).await.expect("in time");
+        assert!(since.elapsed() >= wait, "it was let in at once");
+        assert_eq!(usefulness.wait(HERE), Duration::ZERO);
+        usefulness.spend(HERE, wait);
+        drop(connection);
+        assert!(usefulness.wait(HERE) > wait, "it was of no use");
+        assert!(timeout(wait / 4, accepted.next()).await.is_err(), "others");
+    }
+
+    #[tokio::test]
+    async fn silent_connections_do_not_push_out_one_that_waits() {
+        let usefulness = Usefulness::default();
+        usefulness.spend(HERE, Duration::from_millis(400));
+        let (listener, address) = listener().await;
+        let (opened, mut accepted) = mpsc::channel(1);
+        let opening = Opening {
+            accept: Accept::Plain,
+            strangers: None,
+            admission: Admission::new(Arc::new(Semaphore::new(1)), Some(usefulness)),
+            opened,
         };
-        Ok(Connection::new(
-            stream,
-            info,
-            preface.to_vec().into(),
-            permit,
-        ))
+        tokio::spawn(accept_all(listener, opening, 4));
+        let _waiting = begun(address).await;
+        sleep(Duration::from_millis(100)).await;
+        let mut silent = Vec::new();
+        for _ in 0..12 {
+            silent.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        let connection = timeout(SOON, accepted.recv()).await.expect("in time");
+        assert!(connection.is_some_and(|connection| connection.is_ok()));
     }
 }

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 use std::{
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -16,6 +16,8 @@ pub(super) const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections of strangers from one address. Many callers may come from one, behind a proxy, and
 /// each is a stranger for a moment.
 const MAX_PER_ADDRESS: u32 = 1_000;
+/// `64:ff9b::/96`, in which translators put addresses of IPv4.
+const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
 /// How many strangers come from where. Clones share the counts.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +93,10 @@ impl Drop for Place {
 /// What one host can choose its addresses from.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        // NAT64: a host with an address of IPv4, and not one of a network with all of them.
+        IpAddr::V6(address) if address.to_bits() >> 32 == NAT64.to_bits() >> 32 => {
+            Ipv4Addr::from_bits(address.to_bits() as u32).into()
+        }
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,
     }
@@ -129,5 +135,13 @@ mod tests {
         assert_ne!(network(address("2001:db8:1:3::4")), same);
         let mapped = network(address("::ffff:192.0.2.7"));
         assert_eq!(mapped, address("192.0.2.7"));
+    }
+
+    #[test]
+    fn hosts_behind_a_translator_are_told_apart() {
+        let translated = network(address("64:ff9b::192.0.2.7"));
+        assert_eq!(translated, address("192.0.2.7"));
+        let local_use = network(address("64:ff9b:1::192.0.2.7"));
+        assert_eq!(local_use, address("64:ff9b:1::"));
     }
 }

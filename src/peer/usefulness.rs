@@ -1,9 +1,12 @@
-//! Connections that were of no use: they ended before anybody fetched an answer there. Whoever
-//! abuses HTTP/2 is hung up on and comes back, so an address that has opened many of those waits
-//! before it gets the next one. Connections that are open are left alone, and so are other
-//! addresses.
+//! Connections that were of no use: they ended before an answer was fetched there, by somebody who
+//! is known if callers have to be. Whoever abuses HTTP/2 is hung up on and comes back, so an
+//! address that has opened many of those waits before it gets the next one. Connections that are
+//! open are left alone, and so are other addresses.
+//!
+//! Connections that wait at the same time are let in at the same time: the wait slows down somebody
+//! who comes back when hung up on, and is no limit of the rate for who opens many at once.
 
-use super::strangers::network;
+use super::strangers::{Stranger, network};
 use rustc_hash::FxHashMap;
 use std::{
     net::IpAddr,
@@ -31,8 +34,18 @@ pub struct Usefulness(Arc<Mutex<FxHashMap<IpAddr, Instant>>>);
 /// Whether a connection was of use, said when the last one who could has dropped this.
 #[derive(Debug, Default)]
 pub struct Use {
-    was_answered: AtomicBool,
+    was_fetched: AtomicBool,
+    stranger: Option<Arc<Stranger>>,
     of: Option<(Usefulness, IpAddr)>,
+}
+
+#[cfg(test)]
+impl Usefulness {
+    /// An address that has to wait for so long.
+    pub(super) fn spend(&self, from: IpAddr, wait: Duration) {
+        let until = Instant::now() + INTERVAL * BURST + wait;
+        self.spent().insert(network(from), until);
+    }
 }
 
 impl Usefulness {
@@ -46,10 +59,12 @@ impl Usefulness {
         wait.saturating_sub(INTERVAL * BURST)
     }
 
-    /// A connection from there, which was of no use so far.
-    pub(super) fn begin(&self, from: IpAddr) -> Use {
+    /// A connection from there, which was of no use so far. While it is a stranger's nothing
+    /// makes it one that was.
+    pub(super) fn begin(&self, from: IpAddr, stranger: Option<Arc<Stranger>>) -> Use {
         Use {
-            was_answered: AtomicBool::new(false),
+            was_fetched: AtomicBool::new(false),
+            stranger,
             of: Some((self.clone(), network(from))),
         }
     }
@@ -73,18 +88,24 @@ impl Usefulness {
 }
 
 impl Use {
-    /// Somebody has fetched an answer.
-    pub fn answered(&self) {
-        if !self.was_answered.load(Ordering::Relaxed) {
-            self.was_answered.store(true, Ordering::Relaxed);
+    /// An answer was fetched. Anybody gets one who asks for something wrong, so it does not count
+    /// where callers have to be known and this one is not.
+    pub fn fetched(&self) {
+        let is_stranger = self.stranger.as_ref().is_some_and(|one| !one.is_known());
+        if !is_stranger && !self.was_fetched() {
+            self.was_fetched.store(true, Ordering::Relaxed);
         }
+    }
+
+    pub(crate) fn was_fetched(&self) -> bool {
+        self.was_fetched.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Use {
     fn drop(&mut self) {
         if let Some((all, from)) = &self.of
-            && !*self.was_answered.get_mut()
+            && !self.was_fetched()
         {
             all.count(*from);
         }
@@ -93,7 +114,7 @@ impl Drop for Use {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::strangers::Strangers, *};
     use tokio::time::advance;
 
     #[tokio::test(start_paused = true)]
@@ -101,14 +122,14 @@ mod tests {
         let all = Usefulness::default();
         let (one, other) = ([192, 0, 2, 7].into(), [192, 0, 2, 8].into());
         for _ in 0..BURST {
-            drop(all.begin(one));
+            drop(all.begin(one, None));
         }
         assert_eq!(all.wait(one), Duration::ZERO);
-        drop(all.begin(one));
+        drop(all.begin(one, None));
         assert_eq!(all.wait(one), INTERVAL);
         assert_eq!(all.wait(other), Duration::ZERO);
         for _ in 0..1_000 {
-            drop(all.begin(one));
+            drop(all.begin(one, None));
         }
         assert_eq!(all.wait(one), LONGEST_WAIT);
         advance(LONGEST_WAIT + INTERVAL * BURST).await;
@@ -120,9 +141,22 @@ mod tests {
         let all = Usefulness::default();
         let one = [192, 0, 2, 7].into();
         for _ in 0..1_000 {
-            all.begin(one).answered();
+            all.begin(one, None).fetched();
         }
         assert_eq!(all.wait(one), Duration::ZERO);
+        assert!(all.spent().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_to_strangers_do_not_count() {
+        let all = Usefulness::default();
+        let one = [192, 0, 2, 7].into();
+        let stranger = Strangers::default().admit(one).expect("room");
+        all.begin(one, Some(stranger.clone())).fetched();
+        assert_eq!(all.spent().len(), 1);
+        all.spent().clear();
+        stranger.is_somebody();
+        all.begin(one, Some(stranger)).fetched();
         assert!(all.spent().is_empty());
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 pub(crate) mod reason;
 pub(super) mod resource;
 mod retries;
+mod room;
 mod schedulers;
 pub(crate) mod transport;
 pub(crate) mod violations;
@@ -21,6 +22,7 @@ use crate::{
 };
 use reason::Reason;
 pub(super) use retries::{already_retried, not_retriable, retried_meanwhile};
+pub(super) use room::{no_answer_room, no_message_room};
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -243,19 +245,6 @@ pub(super) fn call_too_large() -> Status {
     Status::with_error_details(
         Code::InvalidArgument,
         "a call is at most 4 MiB; make several calls",
-        details,
-    )
-}
-
-/// More is being sent to this server than it takes at a time. Nothing of the call was read.
-pub(super) fn no_message_room() -> Status {
-    let limit = "unread_bytes";
-    let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
-    details.set_retry_info(Some(RETRY_DELAY));
-    details.add_quota_failure_violation("server", limit);
-    Status::with_error_details(
-        Code::Unavailable,
-        "too many large calls are being sent to this server; call again",
         details,
     )
 }

@@ -82,11 +82,12 @@ where
                 request,
                 answer_in,
                 deadline,
+                room,
             }) => {
                 let answered = self.inner.call(request);
                 async move {
                     let Ok(answered) = answered.await;
-                    answer::of(answered, answer_in, deadline).await
+                    answer::of(answered, answer_in, deadline, room).await
                 }
                 .boxed()
             }

@@ -1,13 +1,17 @@
 //! Bounds what callers' messages occupy before anybody has looked at them: a message gets room when
 //! its length is known, before its bytes are collected, and keeps it until the call is answered.
 //!
-//! A connection may hold as much as stays free for the others, so one gets half of the room, two
-//! get a third each, and a newcomer always finds some. Whoever finds none is told OVERLOADED at
-//! once. A message that has begun must arrive in time, so half of one cannot keep its room for
-//! ever. Methods that anybody may call take small messages only, and those no room: whoever is not
-//! known keeps none from the others.
+//! Whoever finds none is told OVERLOADED at once. A message that has begun must arrive in time, so
+//! half of one cannot keep its room for ever. Methods that anybody may call take small messages
+//! only, and those no room: whoever is not known keeps none from the others.
+//!
+//! The answer to a call takes its room out of the same budget (`unfetched`).
 
-use super::errors;
+use super::{
+    errors,
+    room::{Place, Room, SMALL_BYTES},
+    unfetched::{self, Reads},
+};
 use crate::{
     identity::{Access, access},
     peer::ConnectionInfo,
@@ -18,10 +22,7 @@ use http_body::{Frame, SizeHint};
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -33,20 +34,12 @@ use tonic::{
 };
 use tower::Service;
 
-/// Room for the messages of all connections.
-const ROOM_BYTES: usize = 192 << 20;
-/// A smaller message takes no room: its stream takes as much.
-pub(super) const SMALL_BYTES: usize = 1 << 10;
 /// How long a message may take to arrive once it is expected.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// gRPC puts five bytes before each message: a compression flag and the length.
 const PREFIX_BYTES: usize = 5;
 
-/// The room that all messages of a port share. Clones are the same room.
-#[derive(Clone, Default)]
-pub(super) struct Room(Arc<AtomicUsize>);
-
-/// Gives room to the messages of every call, or refuses the call.
+/// Gives room to the messages of every call, and to its answer, or refuses the call.
 #[derive(Clone)]
 pub(super) struct MessageRoom<S> {
     inner: S,
@@ -80,8 +73,13 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let info = request.extensions().get::<ConnectionInfo>().cloned();
-        let place = Arc::new(Place::new(&self.room, info.as_ref()));
+        let share = self.room.share(info.as_ref());
+        let takes_room = unfetched::takes_room(request.uri().path());
+        let place = Arc::new(share.place());
         if let Some(info) = info {
+            if unfetched::waits_for_reads(request.uri().path()) {
+                request.extensions_mut().insert(Reads(info.reads.clone()));
+            }
             // From here tonic knows the address of the caller.
             request.extensions_mut().insert(info.tcp);
         }
@@ -90,9 +88,12 @@ where
         let request = request.map(|body| Body::new(messages(body)));
         let answer = self.inner.call(request);
         async move {
-            let answered = answer.await;
+            let answered = answer.await?;
             drop(place);
-            answered
+            Ok(match takes_room {
+                true => unfetched::held(answered, share),
+                false => answered,
+            })
         }
         .boxed()
     }
@@ -103,51 +104,6 @@ pub(super) fn largest(path: &str, usual: usize) -> usize {
     match access(path) {
         Some(Access::Anybody) => usual.min(SMALL_BYTES),
         _ => usual,
-    }
-}
-
-/// The room that the present message of one call holds.
-pub(super) struct Place {
-    /// Held by all calls.
-    used: Arc<AtomicUsize>,
-    /// Held by the calls of the same connection.
-    of_connection: Arc<AtomicUsize>,
-    held: AtomicUsize,
-}
-
-impl Place {
-    /// Holds nothing yet.
-    pub(super) fn new(room: &Room, connection: Option<&ConnectionInfo>) -> Place {
-        let of_connection = connection.map(|info| info.message_bytes.clone());
-        Place {
-            used: room.0.clone(),
-            of_connection: of_connection.unwrap_or_default(),
-            held: AtomicUsize::new(0),
-        }
-    }
-
-    /// Gives back what the previous message held and takes `bytes`, if they are there.
-    pub(super) fn take(&self, bytes: usize) -> bool {
-        self.give_back();
-        if bytes <= SMALL_BYTES {
-            return true;
-        }
-        let used = self.used.fetch_add(bytes, Relaxed) + bytes;
-        let mine = self.of_connection.fetch_add(bytes, Relaxed) + bytes;
-        self.held.store(bytes, Relaxed);
-        used + mine <= ROOM_BYTES
-    }
-
-    fn give_back(&self) {
-        let held = self.held.swap(0, Relaxed);
-        self.used.fetch_sub(held, Relaxed);
-        self.of_connection.fetch_sub(held, Relaxed);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.give_back();
     }
 }
 
@@ -303,29 +259,5 @@ mod tests {
             assert_eq!((begun, position.complete), (vec![3, 0, 256], 3), "{size}");
             assert!(!position.is_awaited());
         }
-    }
-
-    #[test]
-    fn a_connection_gets_half_of_the_room_and_a_newcomer_finds_some() {
-        let used = Arc::new(AtomicUsize::new(0));
-        let place = |of_connection: &Arc<AtomicUsize>| Place {
-            used: used.clone(),
-            of_connection: of_connection.clone(),
-            held: AtomicUsize::new(0),
-        };
-        let (greedy, newcomer) = (Arc::default(), Arc::default());
-        let mut places = Vec::new();
-        loop {
-            let next = place(&greedy);
-            if !next.take(5 << 20) {
-                break;
-            }
-            places.push(next);
-        }
-        assert_eq!(used.load(Relaxed), places.len() * (5 << 20));
-        assert!((ROOM_BYTES / 2).abs_diff(used.load(Relaxed)) < 5 << 20);
-        assert!(place(&newcomer).take(5 << 20));
-        drop(places);
-        assert_eq!(used.load(Relaxed), 0);
     }
 }

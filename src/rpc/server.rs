@@ -1,22 +1,23 @@
 //! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
 //! defaults are "no limit", so each limit is set here. Memory is bounded by what connections have
-//! sent and nobody has read (a window each) and by the room for messages (`message_budget`).
+//! sent and nobody has read (a window each) and by the room for messages and answers (`room`).
 
 use super::{
-    answers::Answers,
     audit::{Audit, Auditing},
     auth::Auth,
     authorization::Authorization,
     deadline::Deadlines,
     errors,
+    fetched::Fetched,
     forwarding::{peer_service::Peering, route::Route},
     gateway::{Gateway, Hosts, Settings},
     job::Jobs,
-    message_budget::{MessageRoom, Room, SMALL_BYTES},
+    message_budget::MessageRoom,
     observed::{self, Observed},
     operator::Operators,
     resource::Resources,
     retiring,
+    room::{Room, SMALL_BYTES},
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -205,7 +206,7 @@ pub(crate) async fn serve(
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let router = transport()
         .accept_http1(true)
-        .layer(layer_fn(Answers))
+        .layer(layer_fn(Fetched))
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(MapResponseLayer::new(move |response| {
             observed::count(&of_errors, response)

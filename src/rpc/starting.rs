@@ -5,7 +5,8 @@
 use super::{
     errors,
     gateway::{Gateway, Hosts, Settings},
-    message_budget::{MessageRoom, Room, SMALL_BYTES},
+    message_budget::MessageRoom,
+    room::{Room, SMALL_BYTES},
     server,
     status::readiness,
 };

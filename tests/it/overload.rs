@@ -3,6 +3,7 @@
 
 mod abuse;
 mod half_sent;
+mod unfetched;
 
 use crate::harness::{
     server::{Server, Setup},

@@ -31,9 +31,11 @@ const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: u8 = 4;
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
+const LIST: &str = "/rallypoint.v1.SchedulerService/ListSchedulers";
+
 const RESETS: u32 = 20_000;
 const HEADER_BYTES: usize = 64 << 20;
-const STREAMS: u32 = 1_000;
+pub(crate) const STREAMS: u32 = 1_000;
 /// Of each message that has so many, so many are sent: all streams together stay within the window
 /// of a connection.
 const MESSAGE_BYTES: u32 = 4 << 20;
@@ -136,7 +138,7 @@ async fn say_again(to: SocketAddr, kind: Abuse) {
         match kind {
             Abuse::RapidReset => say(to, resets()).await,
             Abuse::HeaderFlood => say(to, headers()).await,
-            Abuse::ZeroWindow => say(to, without_window()).await,
+            Abuse::ZeroWindow => say(to, with_window(0, LIST, &[])).await,
             Abuse::HalfSent => say(to, half_sent()).await,
             Abuse::SilentSockets => {}
         }
@@ -170,12 +172,11 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The headers of a call, in HPACK.
-fn call() -> Vec<u8> {
-    let path = b"/rallypoint.v1.SchedulerService/ListSchedulers";
+fn call(path: &str) -> Vec<u8> {
     // POST, http; the path, the host and the content type as they are.
     let mut block = vec![0x83, 0x86];
     for (name, value) in [
-        (&[0x04][..], &path[..]),
+        (&[0x04][..], path.as_bytes()),
         (&[0x01], b"here"),
         (&[0x0f, 0x10], b"application/grpc"),
     ] {
@@ -203,7 +204,7 @@ fn streams(
 /// Calls that are reset at once.
 fn resets() -> impl Iterator<Item = Vec<u8>> {
     streams(RESETS, settings(&[]), |stream| {
-        let headers = frame(HEADERS, END_HEADERS, stream, &call());
+        let headers = frame(HEADERS, END_HEADERS, stream, &call(LIST));
         [headers, frame(RST_STREAM, 0, stream, &CANCEL)].concat()
     })
 }
@@ -215,18 +216,24 @@ fn headers() -> impl Iterator<Item = Vec<u8>> {
         .concat()
         .repeat(150);
     let times = HEADER_BYTES / more.len();
-    let begin = [settings(&[]), frame(HEADERS, 0, 1, &call())].concat();
+    let begin = [settings(&[]), frame(HEADERS, 0, 1, &call(LIST))].concat();
     let more = (0..times).map(move |_| frame(CONTINUATION, 0, 1, &more));
     [begin].into_iter().chain(more)
 }
 
-/// Calls to whose answers the caller gives no room.
-fn without_window() -> impl Iterator<Item = Vec<u8>> {
-    let window = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0];
-    streams(STREAMS, settings(&window), |stream| {
-        let headers = frame(HEADERS, END_HEADERS, stream, &call());
-        // An empty message.
-        [headers, frame(DATA, END_STREAM, stream, &[0; 5])].concat()
+/// A thousand calls with this message, to each of whose answers the caller gives so many bytes of
+/// room.
+pub(crate) fn with_window(
+    bytes: u8,
+    path: &'static str,
+    message: &[u8],
+) -> impl Iterator<Item = Vec<u8>> {
+    let window = [0, INITIAL_WINDOW_SIZE, 0, 0, 0, bytes];
+    let length = (message.len() as u32).to_be_bytes();
+    let message = [&[0][..], &length, message].concat();
+    streams(STREAMS, settings(&window), move |stream| {
+        let headers = frame(HEADERS, END_HEADERS, stream, &call(path));
+        [headers, frame(DATA, END_STREAM, stream, &message)].concat()
     })
 }
 
@@ -236,7 +243,7 @@ fn half_sent() -> impl Iterator<Item = Vec<u8>> {
         let mut message = vec![0];
         message.extend(MESSAGE_BYTES.to_be_bytes());
         message.resize(SENT_BYTES, 0);
-        let headers = frame(HEADERS, END_HEADERS, stream, &call());
+        let headers = frame(HEADERS, END_HEADERS, stream, &call(LIST));
         [headers, frame(DATA, 0, stream, &message)].concat()
     })
 }

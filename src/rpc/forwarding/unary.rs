@@ -14,6 +14,7 @@ use crate::{
         auth::Auth,
         errors::{self, reason::Reason},
         traceparent,
+        unfetched::Reads,
     },
 };
 use prost::Message;
@@ -133,9 +134,15 @@ impl<S: Sync> Endpoint<'_, S> {
         if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
             subject.note(&caller, request.get_ref().about());
         }
-        let (metadata, _, call) = request.into_parts();
+        let (metadata, extensions, call) = request.into_parts();
+        let reads = extensions.get::<Reads>();
         let call = Arc::new(call);
         let answered = async {
+            // Its message is there and its deadline runs: it waits for no caller. It is not closed.
+            let _read = match reads {
+                Some(Reads(reads)) => reads.acquire().await.ok(),
+                None => None,
+            };
             match self.route.filter(|route| route.has_peers()) {
                 Some(route) => self.run_anywhere(route, caller, call).await,
                 None => call.run(self.here, caller).await,

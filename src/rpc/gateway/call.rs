@@ -14,7 +14,9 @@ use crate::{
     rpc::{
         deadline::{TIMEOUT, timeout},
         errors,
-        message_budget::{Place, Room, largest},
+        message_budget::largest,
+        room::{Room, Share},
+        unfetched::takes_room,
     },
 };
 use prost_reflect::MethodDescriptor;
@@ -51,6 +53,8 @@ pub(super) struct Called {
     pub answer_in: MethodDescriptor,
     /// Until when a stream may last.
     pub deadline: Option<Instant>,
+    /// Where the answer takes its room; `None`: it takes none.
+    pub room: Option<Share>,
 }
 
 /// The call that `request` asks for, or the answer to it.
@@ -74,14 +78,15 @@ pub(super) fn of(
         _ => return Err(wrong_verb(path)),
     };
     let deadline = deadline(&parts.headers).map_err(refused)?;
-    let place = Place::new(room, parts.extensions.get::<ConnectionInfo>());
+    let share = room.share(parts.extensions.get::<ConnectionInfo>());
     let message = JsonMessage {
         kind: method.input(),
         resume_token: last_event(&parts.headers).map_err(refused)?,
-        place,
+        place: share.place(),
         largest: largest(path, most),
     };
     Ok(Called {
+        room: takes_room(path).then_some(share),
         request: Request::from_parts(into_grpc(parts), message.read(body)),
         answer_in: method,
         deadline,

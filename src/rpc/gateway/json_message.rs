@@ -3,7 +3,7 @@
 //! has arrived by then has room like any message.
 
 use super::{json_shape, misplaced, translation::RESUME_TOKEN};
-use crate::rpc::{errors, message_budget::Place};
+use crate::rpc::{errors, room::Place};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
 use http_body::Frame;

@@ -1,6 +1,7 @@
 //! What every answer over HTTP has in common: its media type, and what keeps browsers from doing
 //! more with it than it is meant for.
 
+use bytes::Bytes;
 use http_body_util::Full;
 use tonic::{
     body::Body,
@@ -41,8 +42,8 @@ pub(super) fn guarded(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// An answer in JSON.
-pub(super) fn json(code: StatusCode, text: Vec<u8>) -> Response<Body> {
-    let mut response = Response::new(Body::new(Full::from(text)));
+pub(super) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::new(Full::new(text.into())));
     *response.status_mut() = code;
     let kind = HeaderValue::from_static(JSON);
     response.headers_mut().insert(CONTENT_TYPE, kind);

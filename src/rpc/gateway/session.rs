@@ -94,7 +94,7 @@ fn shown(
         }
         Some(authenticator) => known(authenticator, headers, extensions)?,
     };
-    Ok(json(StatusCode::OK, who.to_string().into()))
+    Ok(json(StatusCode::OK, who.to_string()))
 }
 
 fn known(
@@ -162,13 +162,13 @@ async fn signed_in(
         return Err(errors::access::identity_invalid());
     }
     let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let mut response = json(StatusCode::OK, who.to_string().into());
+    let mut response = json(StatusCode::OK, who.to_string());
     set(&mut response, &token, KEPT_SECONDS, settings);
     Ok(response)
 }
 
 fn signed_out(settings: &Settings) -> Response<Body> {
-    let mut response = json(StatusCode::OK, b"{}".to_vec());
+    let mut response = json(StatusCode::OK, "{}");
     set(&mut response, "", 0, settings);
     response
 }

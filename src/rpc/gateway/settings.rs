@@ -1,13 +1,13 @@
 //! What the parts of the gateway have to know of the server.
 
 use super::same_site::Hosts;
-use crate::{identity::Authenticator, rpc::message_budget::Room};
+use crate::{identity::Authenticator, rpc::room::Room};
 
 /// What a gateway has to know.
 pub(in crate::rpc) struct Settings {
     /// Under which names it may be reached.
     pub hosts: Hosts,
-    /// Where messages take their room while they arrive.
+    /// Where messages and answers take their room.
     pub room: Room,
     /// The most bytes of a request.
     pub largest: usize,

@@ -3,7 +3,7 @@
 //! meanwhile, and memory is bounded.
 
 #[path = "../../support/http2_abuse.rs"]
-mod http2_abuse;
+pub(super) mod http2_abuse;
 
 use super::half_sent::peak_kib;
 use crate::harness::{

@@ -1,0 +1,25 @@
+//! Errors for want of room in memory. The calls had no effect.
+
+use super::{RETRY_DELAY, info, reason::Reason};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// More is being sent to this server than it takes at a time. Nothing of the call was read.
+pub(in crate::rpc) fn no_message_room() -> Status {
+    let message = "too many large calls are being sent to this server; call again";
+    no_room("unread_bytes", message)
+}
+
+/// More answers wait to be read than the server keeps. The call only reads.
+pub(in crate::rpc) fn no_answer_room() -> Status {
+    let message = "too many large answers of this server have not been read: read the answers that \
+                   were asked for before asking for more";
+    no_room("unfetched_bytes", message)
+}
+
+fn no_room(limit: &'static str, message: &str) -> Status {
+    let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
+    details.set_retry_info(Some(RETRY_DELAY));
+    details.add_quota_failure_violation("server", limit);
+    Status::with_error_details(Code::Unavailable, message, details)
+}

@@ -1,0 +1,183 @@
+//! Answers that are not written yet: they have room as messages do, from when the transport gets
+//! them until their bytes are written or dropped, whatever window the caller grants. Where there is
+//! none, the call ends with OVERLOADED instead of its answer.
+
+use super::{errors, room::Share};
+use crate::identity::{Access, Role, STREAMS, access};
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::sync::Semaphore;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{HeaderMap, Response},
+};
+
+/// A forecast waits its turn by itself, before it reads anything, and takes its time.
+const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
+
+/// Among the extensions of a call that reads: one for each of its connection that may do so at a
+/// time. What is being read has no room yet.
+#[derive(Clone)]
+pub(in crate::rpc) struct Reads(pub Arc<Semaphore>);
+
+/// Whether answers of the method at a path take room: of methods that only read. A call that has
+/// had an effect is never refused for want of room. Its answer is small, but for those with the
+/// definition of a job, which are for operators. Streams have bounds of their own.
+pub(super) fn takes_room(path: &str) -> bool {
+    let reads = matches!(
+        access(path),
+        Some(Access::In(Role::Reader) | Access::Everywhere(Role::Reader))
+    );
+    reads && !STREAMS.contains(&path)
+}
+
+/// Whether calls of the method at a path are [`Reads`].
+pub(super) fn waits_for_reads(path: &str) -> bool {
+    takes_room(path) && path != FORECAST
+}
+
+/// An answer whose parts take their room when they are asked for.
+pub(super) fn held(answer: Response<Body>, share: Share) -> Response<Body> {
+    answer.map(|body| match body.is_end_stream() {
+        true => body,
+        false => Body::new(Unfetched {
+            body,
+            share,
+            is_refused: false,
+        }),
+    })
+}
+
+struct Unfetched {
+    body: Body,
+    share: Share,
+    is_refused: bool,
+}
+
+impl http_body::Body for Unfetched {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.is_refused {
+            return Poll::Ready(None);
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let Poll::Ready(Some(Ok(frame))) = polled else {
+            return polled;
+        };
+        let frame = match frame.into_data() {
+            Ok(data) => self.share.hold(data).map(Frame::data),
+            Err(trailers) => Some(trailers),
+        };
+        if let Some(frame) = frame {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        self.is_refused = true;
+        // What is left of it goes here, and not when the caller has read this.
+        self.body = Body::empty();
+        let mut trailers = HeaderMap::new();
+        let refused = errors::no_answer_room().add_header(&mut trailers);
+        Poll::Ready(Some(refused.map(|()| Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_refused || self.body.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{identity::METHODS, rpc::room::Room};
+    use http_body_util::{BodyExt, Full};
+    use tonic_types::StatusExt;
+
+    const ANSWER_BYTES: usize = 5 << 20;
+
+    fn answer(share: &Share) -> Body {
+        let data = Bytes::from(vec![7; ANSWER_BYTES]);
+        let body = Body::new(Full::new(data));
+        held(Response::new(body), share.clone()).into_body()
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_room_until_its_bytes_are_dropped() {
+        let room = Room::default();
+        let mut body = answer(&room.share(None));
+        assert_eq!(room.used(), 0, "nobody has asked for it");
+        let frame = body.frame().await.expect("a frame").expect("data");
+        drop(body);
+        assert_eq!(room.used(), ANSWER_BYTES, "it is not written");
+        drop(frame);
+        assert_eq!(room.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_ends_with_an_error_when_its_answer_has_no_room() {
+        let (room, mut frames) = (Room::default(), Vec::new());
+        let share = room.share(None);
+        let refused = loop {
+            let mut body = answer(&share);
+            let frame = body.frame().await.expect("a frame").expect("no fault");
+            match frame.into_data() {
+                Ok(data) => frames.push(data),
+                Err(trailers) => break (trailers, body),
+            }
+        };
+        let (trailers, mut body) = refused;
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+        let trailers = trailers.into_trailers().expect("trailers");
+        let status = Status::from_header_map(&trailers).expect("a status");
+        let details = status.get_error_details();
+        let info = details.error_info().expect("a reason");
+        assert_eq!(info.reason, "OVERLOADED");
+        assert_eq!(info.metadata["limit"], "unfetched_bytes");
+        assert_eq!(info.metadata["effect"], "none");
+        assert!(details.retry_info().is_some());
+        assert_eq!(room.used(), frames.len() * ANSWER_BYTES);
+        // Another connection has its answers meanwhile, and this one when it has read some.
+        let others = room.share(None);
+        for share in [&others, &share] {
+            let frame = answer(share).frame().await.expect("a frame");
+            assert!(frame.expect("no fault").is_data());
+            frames.pop();
+            frames.pop();
+        }
+    }
+
+    #[test]
+    fn what_has_an_effect_or_is_a_stream_takes_no_room() {
+        let taking = |(service, methods): &(&str, &[(&str, Access)])| {
+            let paths = methods.iter().map(|(name, _)| format!("/{service}/{name}"));
+            paths
+                .filter(|path| takes_room(path))
+                .collect::<Vec<String>>()
+        };
+        let taking: Vec<String> = METHODS.iter().flat_map(taking).collect();
+        let reads = ["Get", "List", "Describe", "Explain", "Forecast", "Preview"];
+        for path in &taking {
+            let name = path.rsplit('/').next().expect("a method");
+            assert!(reads.iter().any(|verb| name.starts_with(verb)), "{path}");
+        }
+        for name in [
+            "GetScheduler",
+            "Synchronization",
+            "Check",
+            "ServerReflectionInfo",
+        ] {
+            let end = format!("/{name}");
+            assert!(!taking.iter().any(|path| path.ends_with(&end)), "{name}");
+        }
+        assert!(taking.iter().any(|path| path.ends_with("/ListTasks")));
+    }
+}
