@@ -37,6 +37,11 @@ impl Faults {
         self.found.push(Fault { line, what });
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// The value, unless something is wrong.
     pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Faults> {
         // As a reader goes through the file; what has no line is of all of it.
@@ -97,9 +102,22 @@ fn explained(message: &str) -> String {
     ];
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
-            format!("expected {expected}, and found something else")
+            format!(
+                "expected {}, and found something else",
+                type_in_words(expected)
+            )
         }
         _ => message.to_owned(),
+    }
+}
+
+/// What a reader of files calls a type of this program.
+fn type_in_words(expected: &str) -> &str {
+    match expected {
+        "i64" | "u32" => "a whole number",
+        "a boolean" => "true or false",
+        "path string" => "a string",
+        _ => expected,
     }
 }
 

@@ -4,7 +4,7 @@
 //! Nothing is guessed: a line that is neither is an error that names the line.
 
 use super::{
-    fault::Fault,
+    fault::{self, Fault},
     sql_file,
     task_option::{self, Described, How},
     task_resource,
@@ -40,11 +40,12 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
         _ => std::fs::read(path),
     };
     let bytes = bytes.map_err(|error| unreadable::error(&name, &error))?;
-    let tasks = text(&bytes).and_then(|text| match format {
-        Format::Sql => sql_file::parse(text, how),
-        Format::Lines => parse(text, how),
-    });
-    tasks.map_err(|fault| fault.of(&name))
+    let tasks = match (text(&bytes), format) {
+        (Err(fault), _) => Err(vec![fault]),
+        (Ok(text), Format::Sql) => sql_file::parse(text, how),
+        (Ok(text), Format::Lines) => parse(text, how),
+    };
+    tasks.map_err(|faults| fault::error(&name, faults))
 }
 
 /// What a file is called in errors.
@@ -67,8 +68,8 @@ fn text(bytes: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// The tasks of lines, or the first malformed line.
-fn parse(text: &str, how: &How) -> Result<Vec<Described>, Fault> {
+/// The tasks of lines, or every malformed line.
+fn parse(text: &str, how: &How) -> Result<Vec<Described>, Vec<Fault>> {
     let lines = text
         .lines()
         .enumerate()
@@ -85,7 +86,11 @@ fn parse(text: &str, how: &How) -> Result<Vec<Described>, Fault> {
             ..task
         })
     };
-    lines.map(task).collect()
+    let (tasks, faults): (Vec<_>, Vec<_>) = lines.map(task).partition(Result::is_ok);
+    match faults.is_empty() {
+        true => Ok(tasks.into_iter().flatten().collect()),
+        false => Err(faults.into_iter().filter_map(Result::err).collect()),
+    }
 }
 
 type Wrong = (String, &'static str);
@@ -197,7 +202,9 @@ mod tests {
     }
 
     fn fault(text: &str) -> Fault {
-        parse(text, &How::default()).unwrap_err()
+        let mut faults = parse(text, &How::default()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        faults.remove(0)
     }
 
     #[test]
@@ -275,6 +282,13 @@ mod tests {
             let fault = fault(text);
             assert!(fault.why.contains(why), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn every_bad_line_is_named() {
+        let faults = parse("select 1\n1, select 1\n2,\n{}", &How::default()).unwrap_err();
+        let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [1, 3, 4]);
     }
 
     #[test]
