@@ -112,14 +112,19 @@ impl CliError {
         self
     }
 
-    /// A part of the command has been done. Repeated, it does the rest.
-    pub(super) fn repeatable(mut self) -> CliError {
-        let rest = "the command may be repeated, which does the rest";
+    /// What the person does behind that.
+    pub(super) fn then(mut self, then: &str) -> CliError {
         self.next = Some(match self.next.take() {
-            Some(next) => format!("{next}; then {rest}"),
-            None => rest.to_owned(),
+            Some(next) => format!("{next}; then {then}"),
+            None => then.to_owned(),
         });
-        self.with_effect()
+        self
+    }
+
+    /// A part of the command has been done. Repeated, it does the rest.
+    pub(super) fn repeatable(self) -> CliError {
+        let rest = "the command may be repeated, which does the rest";
+        self.then(rest).with_effect()
     }
 
     /// Whether the command has had an effect, or may have had one.

@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod claim;
 mod clock_note;
+mod fault;
 mod file;
 mod finding;
 mod history;

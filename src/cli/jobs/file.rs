@@ -111,7 +111,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
 
 /// Whether programs outside the service do the runs, and on which target (empty: none).
 fn read_claimed(table: &mut Table<'_, '_>) -> Option<String> {
-    let has_steps = table.has("steps");
+    let has_steps = table.has("steps") && !table.has_empty_list("steps");
     let has_target = table.has("finish_target");
     let claimed = table.take("claimed").unwrap_or(false);
     let target: Option<String> = table.take("finish_target");

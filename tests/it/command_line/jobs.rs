@@ -73,6 +73,22 @@ fn a_file_that_makes_no_sense_is_refused_with_every_fault() {
 }
 
 #[test]
+fn a_job_without_steps_is_found_without_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = []\n";
+    fs::write(folder.path().join("jobs.toml"), file).expect("written");
+    for verb in ["check", "apply"] {
+        let output = run_in(folder.path(), &["jobs", verb]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("line 3: jobs.a.steps: missing: add `steps = [{ statement"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn what_was_applied_before_a_job_failed_is_said() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
@@ -93,6 +109,13 @@ fn what_was_applied_before_a_job_failed_is_said() {
     assert_eq!(printed, "a: created\nb: created\n");
     assert!(
         said.contains("2 of 4 jobs are as in the file") && said.contains("cannot apply job c"),
+        "{said}"
+    );
+    assert!(
+        said.contains("jobs.c.steps[1].target")
+            && said.contains(&format!(
+                "change line 9 of {file} and `rallypoint jobs apply"
+            )),
         "{said}"
     );
     let again = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
