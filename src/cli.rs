@@ -39,6 +39,7 @@ mod listing;
 mod lock;
 mod man;
 mod migrate;
+mod outage_note;
 mod output;
 mod pause;
 mod peer_files;

@@ -2,7 +2,7 @@
 
 mod show;
 
-use super::{connect::Server, error::CliError, output, time_text};
+use super::{connect::Server, error::CliError, outage_note::OutageNote, output, time_text};
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     Client,
@@ -228,8 +228,10 @@ async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), 
     let failed = |error| CliError::call(&what, &error);
     let client = server.client().await?;
     let mut states = client.watch_resource(&name).await.map_err(failed)?;
+    let mut outage = OutageNote::of(states.outage());
     for shown in 0..count.unwrap_or(u64::MAX) {
-        let Some(state) = states.next().await.map_err(failed)? else {
+        let next = outage.beside(states.next(), output::note).await;
+        let Some(state) = next.map_err(failed)? else {
             break;
         };
         output::answer(&state, |state| {

@@ -10,6 +10,7 @@ mod jobs;
 mod left_behind;
 mod lists;
 mod names;
+mod outages;
 mod repair;
 mod retry;
 mod sql_file;
