@@ -51,6 +51,7 @@ mod release;
 mod resource;
 mod retry;
 mod serve;
+mod server_address;
 mod settings;
 mod signals;
 mod status;

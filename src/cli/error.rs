@@ -6,6 +6,7 @@ use super::{api_words, exit::Exit, output};
 use rallypoint_client::Error;
 use serde_json::{Value, json};
 use std::{fmt::Display, process::ExitCode};
+use tonic::Code;
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -238,6 +239,9 @@ fn without_line(text: String) -> String {
 /// Advice for users of the command line, else that for any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
+        _ if error.transport && error.code == Code::Unknown => {
+            Some("the connection broke: if the server has TLS, write --server https://HOST:PORT")
+        }
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")

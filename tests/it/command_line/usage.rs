@@ -2,8 +2,13 @@
 //! error that names the option and shows no password.
 
 use super::{code, run, text};
-use crate::harness::postgres::POSTGRES;
+use crate::harness::{postgres::POSTGRES, process::PROGRAM};
 use rallypoint::postgres::COORDINATION;
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::Command,
+};
 
 const URL: &str = "postgres://u:secret@127.0.0.1:1/app";
 
@@ -72,6 +77,51 @@ fn a_file_that_is_not_there_is_named_with_what_to_do() {
             said.contains("/nowhere/") && said.contains("  next: check the name"),
             "{line}: {said}"
         );
+    }
+}
+
+#[test]
+fn a_wrong_address_of_a_server_is_named_with_where_it_stands_and_what_to_write() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    // What answers a greeting of TLS in plain text.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            (&stream)
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .ok();
+            (&stream).read(&mut [0; 64]).ok();
+        }
+    });
+    for (address, exit, what, next) in [
+        ("", 2, "it is empty", "http://HOST:PORT".to_owned()),
+        (
+            "ftp://a:1",
+            2,
+            "called by ftp://",
+            "https://HOST:PORT".to_owned(),
+        ),
+        (
+            &format!("https://127.0.0.1:{port}"),
+            1,
+            "cannot reach",
+            format!("to http://127.0.0.1:{port}"),
+        ),
+    ] {
+        let by_option = run(&["list", "--server", address]);
+        let mut command = Command::new(PROGRAM);
+        let by_variable = command
+            .arg("list")
+            .env("RALLYPOINT_SERVER", address)
+            .output();
+        let by_variable = by_variable.expect("the program runs");
+        for (output, from) in [(by_option, "--server"), (by_variable, "RALLYPOINT_SERVER")] {
+            let said = text(&output.stderr);
+            assert_eq!(code(&output), exit, "{said}");
+            for words in [what, from, &next] {
+                assert!(said.contains(words), "no `{words}` in {said}");
+            }
+        }
     }
 }
 
