@@ -110,14 +110,14 @@ fn print(schedulers: &[Scheduler]) {
     let mut table = Table::new(&[
         "scheduler",
         "state",
-        "opened",
+        "?opened",
         ">tasks",
         ">done",
-        ">running",
-        ">waiting",
-        "name",
-        "display name",
-        "labels",
+        "?>running",
+        "?>waiting",
+        "~name",
+        "~display name",
+        "~labels",
     ]);
     for scheduler in schedulers {
         let settings = scheduler.settings.clone().unwrap_or_default();

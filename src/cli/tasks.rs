@@ -98,14 +98,14 @@ pub(super) fn print(tasks: &[TaskView]) {
         ">task",
         ">order",
         "state",
-        ">try",
-        ">queued",
+        "?>try",
+        "?>queued",
         ">started",
-        ">ended",
+        "?>ended",
         ">took",
-        "submitted by",
-        "remark",
-        "statement",
+        "?submitted by",
+        "~remark",
+        "~statement",
     ]);
     for task in tasks {
         let done = task.done.clone().unwrap_or_default();

@@ -253,7 +253,7 @@ fn readable(
 }
 
 fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(String, String)]) {
-    let mut table = Table::new(&["job", "from", ">30 days", ">before", "note"]);
+    let mut table = Table::new(&["job", "from", ">30 days", ">before", "~note"]);
     for (job, compared) in compared {
         let count = |of: fn(&Comparison) -> usize| {
             let count = compared.as_ref().map(|compared| of(compared).to_string());

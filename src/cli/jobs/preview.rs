@@ -73,7 +73,7 @@ fn next_times(job: &Job, from: Timestamp, limit: usize) -> Vec<DueTime> {
 }
 
 fn print(times: &[(&Job, Vec<DueTime>)]) {
-    let mut table = Table::new(&["job", "due", "utc", "note"]);
+    let mut table = Table::new(&["job", "due", "utc", "~note"]);
     for (job, times) in times {
         for time in times {
             let (due, utc) = match time.is_due() {

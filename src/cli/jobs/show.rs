@@ -43,7 +43,7 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
 
 /// Many of them.
 pub(super) fn jobs(jobs: &[Job]) {
-    let mut table = Table::new(&["name", "schedule", "next due", ">failures", "paused"]);
+    let mut table = Table::new(&["name", "~schedule", "next due", ">failures", "~paused"]);
     for job in jobs {
         table.row([
             job.name.clone(),
@@ -150,9 +150,9 @@ pub(super) fn runs(runs: &[JobRun]) {
     let mut table = Table::new(&[
         "due",
         "state",
-        "why",
-        ">attempt",
-        "started",
+        "~why",
+        "?>attempt",
+        "?started",
         "took",
         "scheduler",
     ]);
