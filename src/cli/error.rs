@@ -107,6 +107,13 @@ impl CliError {
         self
     }
 
+    /// Has the next step name what the command knows: `placeholder` stands for it there.
+    pub(super) fn naming(mut self, placeholder: &str, value: impl Display) -> CliError {
+        let value = value.to_string();
+        self.next = self.next.map(|next| next.replace(placeholder, &value));
+        self
+    }
+
     /// The command has had an effect, though the call that failed may have had none.
     pub(super) fn with_effect(mut self) -> CliError {
         self.has_effect = true;
@@ -250,7 +257,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
         Some("ORDER_CLOSED") => Some(
-            "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end it with `rallypoint release NAME`, or use a later order",
+            "of a scheduler that others have used, `rallypoint tasks HANDLE` shows what it did: end it with `rallypoint release HANDLE`, or use a later order",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
@@ -267,7 +274,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
-        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs NAME` lists those there are"),
+        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }

@@ -36,7 +36,9 @@ impl Get {
 async fn task(scheduler: &Scheduler, seq: i64) -> Result<(), CliError> {
     let what = || format!("cannot get task {}/{seq}", scheduler.handle());
     let task = scheduler.task(seq).await;
-    let task = Some(task.map_err(|error| CliError::call(what(), &error))?);
+    let handle = scheduler.handle();
+    let failed = |error| CliError::call(what(), &error).naming("HANDLE", handle);
+    let task = Some(task.map_err(failed)?);
     output::answer(&GetTaskResponse { task }, |answer| {
         answer.task.iter().for_each(listing::print)
     });

@@ -158,7 +158,7 @@ impl Resource {
             Verb::Delete { name } => {
                 let deleted = server.client().await?.delete_resource(&name).await;
                 let what = format!("cannot delete resource {name}");
-                deleted.map_err(|error| CliError::call(what, &error))?;
+                deleted.map_err(|error| CliError::call(what, &error).naming("NAME", &name))?;
                 output::answer(&DeleteResourceResponse {}, |_| {
                     output::line(format!("{name}: deleted"));
                 });
@@ -195,12 +195,13 @@ async fn update(server: &Server, name: String, settings: &Settings) -> Result<()
     }
     let what = format!("cannot update resource {name}");
     let request = UpdateResourceRequest {
-        name,
+        name: name.clone(),
         settings: Some(settings.message(0)),
         update_mask: Some(prost_types::FieldMask { paths }),
     };
     let updated = server.client().await?.update_resource(request).await;
-    let updated = updated.map_err(|error| CliError::call(what, &error))?;
+    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let updated = updated.map_err(failed)?;
     output::answer(&updated, |updated| {
         show::resource(updated.resource.as_ref(), "")
     });
@@ -210,11 +211,12 @@ async fn update(server: &Server, name: String, settings: &Settings) -> Result<()
 async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(), CliError> {
     let what = format!("cannot show resource {name}");
     let request = GetResourceRequest {
-        name,
+        name: name.clone(),
         page_size: limit,
     };
     let known = server.client().await?.get_resource(request).await;
-    let known = known.map_err(|error| CliError::call(what, &error))?;
+    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let known = known.map_err(failed)?;
     output::answer(&known, |known| match queue {
         true => show::queue(known),
         false => show::resource(known.resource.as_ref(), ""),
@@ -225,7 +227,7 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
 /// Its state whenever it has changed.
 async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), CliError> {
     let what = format!("cannot follow resource {name}");
-    let failed = |error| CliError::call(&what, &error);
+    let failed = |error| CliError::call(&what, &error).naming("NAME", &name);
     let client = server.client().await?;
     let mut states = client.watch_resource(&name).await.map_err(failed)?;
     let mut outage = OutageNote::of(states.outage());

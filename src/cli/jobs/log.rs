@@ -78,7 +78,7 @@ impl Log {
         };
         let run = client.get_run(request).await;
         run.map(|answer| answer.run)
-            .map_err(|error| CliError::call(what, &error))
+            .map_err(|error| CliError::call(what, &error).naming("JOB", &self.name))
     }
 
     /// The newest run of which a scheduler was opened.

@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::Args;
 use jiff::Timestamp;
-use rallypoint_client::{Client, api};
+use rallypoint_client::{Client, Error, api};
 
 /// What to do where the zone of a job is not known here.
 const IN_UTC: &str = "write the times in UTC, like 2026-11-01T00:00:00Z";
@@ -231,10 +231,10 @@ impl NamedRun {
         let what = format!("cannot cancel the run of {} of job {}", self.due, self.name);
         let request = api::CancelRunRequest {
             due: Some(self.due()),
-            name: self.name,
+            name: self.name.clone(),
         };
         let run = server.client().await?.cancel_run(request).await;
-        let run = run.map_err(|error| CliError::call(what, &error))?;
+        let run = run.map_err(|error| self.failed(&what, &error))?;
         output::answer(&run, |answer| show::run(answer.run.as_ref()));
         Ok(())
     }
@@ -243,15 +243,19 @@ impl NamedRun {
         let what = format!("cannot show the run of {} of job {}", self.due, self.name);
         let request = api::GetRunRequest {
             due: Some(self.due()),
-            name: self.name,
+            name: self.name.clone(),
         };
         let run = server.client().await?.get_run(request).await;
-        let run = run.map_err(|error| CliError::call(what, &error))?;
+        let run = run.map_err(|error| self.failed(&what, &error))?;
         output::answer(&run, |answer| {
             show::run(answer.run.as_ref());
             show::claims(&answer.claims);
         });
         Ok(())
+    }
+
+    fn failed(&self, what: &str, error: &Error) -> CliError {
+        CliError::call(what, error).naming("JOB", &self.name)
     }
 
     fn due(&self) -> prost_types::Timestamp {
