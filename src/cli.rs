@@ -39,6 +39,7 @@ mod listing;
 mod lock;
 mod man;
 mod migrate;
+mod number;
 mod outage_note;
 mod output;
 mod pause;
@@ -66,6 +67,7 @@ mod top;
 mod unreadable;
 mod update;
 mod wait;
+mod when;
 
 use clap::{
     CommandFactory, FromArgMatches, Parser, Subcommand,

@@ -163,11 +163,10 @@ impl CliError {
         }));
         cli_error.has_effect = error.is_unknown();
         // With a single fault, the message names it already.
-        let faults = error
-            .violations
-            .iter()
-            .map(|(field, fault)| format!("{field}: {fault}"));
-        for fault in faults.filter(|fault| *fault != error.message) {
+        let said_before = |fault: &String| error.message.contains(fault.as_str());
+        let violations = error.violations.iter();
+        let faults = violations.filter(|(_, fault)| !said_before(fault));
+        for fault in faults.map(|(field, fault)| format!("{field}: {fault}")) {
             cli_error = cli_error.why(api_words::translated(&fault));
         }
         match remedy(error) {
@@ -288,6 +287,16 @@ fn remedy(error: &Error) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_a_field_that_the_message_names_is_said_once() {
+        let mut error = Error::from(tonic::Status::invalid_argument("a: no such resource, …"));
+        let fault = "a: no such resource, …".to_owned();
+        error.violations = vec![("a".to_owned(), fault), ("b".to_owned(), "not".to_owned())];
+        let said = CliError::call("cannot submit", &error).in_words();
+        let expected = "cannot submit: a: no such resource, … (InvalidArgument): b: not";
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn a_cause_is_said_once() {

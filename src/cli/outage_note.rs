@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 /// How often a command looks whether there is something to say.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Shorter outages are not worth a word.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The shortest outage that is said.
+const SHORTEST: Duration = Duration::from_secs(2);
 
 /// What has been said of the outages of a stream.
 pub(super) struct OutageNote {
@@ -54,7 +54,7 @@ impl OutageNote {
     fn news(&mut self, now: SystemTime) -> Option<String> {
         let passed = |since: SystemTime| now.duration_since(since).unwrap_or_default();
         match (self.outage.since(), self.said) {
-            (Some(since), None) if passed(since) >= PATIENCE => {
+            (Some(since), None) if passed(since) >= SHORTEST => {
                 self.said = Some(since);
                 let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let since = time_text::time(since.as_micros() as i64);

@@ -2,14 +2,16 @@
 
 mod show;
 
-use super::{connect::Server, error::CliError, outage_note::OutageNote, output, time_text};
+use super::{
+    connect::Server, error::CliError, number::whole, outage_note::OutageNote, output, time_text,
+};
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     Client,
     api::{
-        CreateResourceRequest, DeleteResourceResponse, GetClaimResponse, GetResourceRequest,
-        ListResourcesRequest, ListResourcesResponse, Refill, ResourceSettings,
-        UpdateResourceRequest,
+        ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
+        GetResourceRequest, ListResourcesRequest, ListResourcesResponse, Refill, ReleaseResponse,
+        ResourceSettings, UpdateResourceRequest,
     },
 };
 use std::{process::ExitCode, time::Duration};
@@ -53,7 +55,7 @@ enum Verb {
             long,
             default_value_t = 100,
             value_name = "N",
-            value_parser = clap::value_parser!(i32).range(0..)
+            value_parser = whole::<i32>(0..)
         )]
         limit: i32,
     },
@@ -62,12 +64,13 @@ enum Verb {
         /// What it is called
         name: String,
         /// End after so many messages
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
         count: Option<u64>,
     },
     /// Show a claim, open or ended
     Claim {
         /// Its number
+        #[arg(value_parser = whole::<i64>(0..))]
         claim: i64,
     },
     /// Give a hold back with its token, withdraw a claim that waits, or end anybody's with --force
@@ -82,10 +85,10 @@ enum Verb {
 #[derive(Args, Debug)]
 struct Settings {
     /// Permits: so many readers, or users, at a time [default of create: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
     capacity: Option<i32>,
     /// How long nobody else gets what a holder has lost [default: 0]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     lock_delay: Option<Duration>,
     /// The longest hold, renewed or not [default: any]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
@@ -101,9 +104,10 @@ struct Settings {
 #[derive(Args, Debug)]
 struct Release {
     /// The claim's number
+    #[arg(value_parser = whole::<i64>(0..))]
     claim: i64,
     /// Token of the hold; without it a claim in waiting is withdrawn
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_parser = whole::<i64>(0..))]
     token: i64,
     /// End it whoever has it; others get the resource after its lock delay
     #[arg(long, requires = "reason", conflicts_with = "token")]
@@ -281,11 +285,26 @@ impl Release {
                 let ended = ended.map_err(|error| CliError::call(what, &error))?;
                 output::answer(&ended, |ended| output::line(said(ended.already_ended)));
             }
-            None => {
-                let ended = client.release_claim(claim, self.token).await;
-                let ended = ended.map_err(|error| CliError::call(what, &error))?;
-                output::answer(&ended, |ended| output::line(said(ended.already_ended)));
-            }
+            None => match client.release_claim(claim, self.token).await {
+                Ok(ended) => {
+                    output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+                }
+                Err(error) if error.is("TOKEN_MISMATCH") => {
+                    let known = client.get_claim(claim).await;
+                    let known = known.map_err(|error| CliError::call(&what, &error))?;
+                    if known.state() != ClaimState::Ended {
+                        let used = known.resources.first();
+                        let name = used.map_or("NAME", |used| &used.name);
+                        return Err(CliError::call(what, &error).naming("NAME", name));
+                    }
+                    let ended = ReleaseResponse {
+                        claim: Some(known),
+                        already_ended: true,
+                    };
+                    output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+                }
+                Err(error) => return Err(CliError::call(what, &error)),
+            },
         }
         Ok(())
     }

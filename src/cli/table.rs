@@ -27,8 +27,8 @@ const GAP: &str = "  ";
 const LEAST: usize = 8;
 
 impl Table {
-    /// A head may have marks ahead of it: `>` aligns its column to the right, `~` lets it shrink and
-    /// `?` lets it go where the terminal is too narrow.
+    /// A head may have marks ahead of it: `>` aligns its column to the right; where the terminal is
+    /// too narrow, `~` lets it shrink and `?` lets it go.
     pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
             columns: heads.iter().map(|head| Column::of(head)).collect(),
@@ -181,12 +181,12 @@ mod tests {
             let lines = table.lines(room);
             lines.iter().map(|line| line.chars().count()).max()
         };
-        assert_eq!(width(None), Some(2 + 9 + 60 + 9 + 3 * 2 - 1));
+        assert_eq!(width(None), Some(2 + 9 + 60 + 9 + 3 * 2));
         assert_eq!(
             table.lines(Some(40)),
             [
-                "NO  SINCE      REMARK         STATEMENT",
-                " 1  yesterday  rrrrrrrrrrrr…  select 1"
+                "NO  SINCE      REMARK          STATEMENT",
+                " 1  yesterday  rrrrrrrrrrrrr…  select 1"
             ]
         );
         assert_eq!(

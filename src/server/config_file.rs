@@ -106,6 +106,10 @@ impl ConfigFile {
             for namespace in described.logins.keys() {
                 check_namespace(namespace, has_namespaces, &mut at);
             }
+            if !described.has_login {
+                let form = "give `url = \"postgres://user@host/database\"`, or a `url_file`";
+                at.fault("url", format!("missing: {form}"));
+            }
             targets.extend(self.target(&name, described, &mut at));
         }
         targets
@@ -118,7 +122,7 @@ impl ConfigFile {
         at: &mut Place<'_>,
     ) -> Option<Target> {
         let contents::Target {
-            has_login,
+            has_login: _,
             url,
             url_file,
             password_file,
@@ -131,10 +135,6 @@ impl ConfigFile {
             logins,
             watchdog,
         } = described;
-        if !has_login {
-            let form = "give `url = \"postgres://user@host/database\"`, or a `url_file`";
-            at.fault("url", format!("missing: {form}"));
-        }
         let login = self.login(url, url_file, password_file, at);
         if watchdog.is_none() && !logins.is_empty() {
             at.fault(

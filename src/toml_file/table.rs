@@ -79,6 +79,12 @@ impl<'t, 'f> Table<'t, 'f> {
         matches!(value, Some(DeValue::Array(values)) if values.is_empty())
     }
 
+    /// The value of this key, which is still to be taken, is a text.
+    pub(crate) fn has_text(&self, key: &str) -> bool {
+        let value = self.entries.get(key).map(Spanned::get_ref);
+        matches!(value, Some(DeValue::String(_)))
+    }
+
     /// The value of a key; `None`: it has none, or one of another form, which is a fault.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);

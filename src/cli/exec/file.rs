@@ -10,7 +10,10 @@ use super::{
     task_resource,
     unique_json::Unique,
 };
-use crate::cli::{error::CliError, unreadable};
+use crate::{
+    cli::{error::CliError, unreadable},
+    toml_file::closest,
+};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::{io::Read, path::Path};
@@ -165,11 +168,12 @@ pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> 
             return Err("it has another type".to_owned());
         }
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
-            let known: Vec<_> = task_option::names().collect();
-            format!(
-                "it is unknown; known are order, statement, params, labels, resources, {}",
-                known.join(", ")
-            )
+            let fields = ["order", "statement", "params", "labels", "resources"];
+            let known: Vec<_> = fields.into_iter().chain(task_option::names()).collect();
+            let meant = closest(name, &known);
+            let meant = meant.map(|meant| format!(": did you mean `{meant}`?"));
+            let meant = meant.unwrap_or_else(|| ";".to_owned());
+            format!("it is unknown{meant} known are {}", known.join(", "))
         })??,
     }
     Ok(())
@@ -263,8 +267,12 @@ mod tests {
                 "`1.5` is not an order",
             ),
             (
-                r#"{"statement": "a", "retry": 1}"#,
+                r#"{"statement": "a", "owner": 1}"#,
                 "known are order, statement",
+            ),
+            (
+                r#"{"statement": "a", "retry": 1}"#,
+                "did you mean `retries`?",
             ),
             (r#"{"statement": "a", "timeout": "soon"}"#, "like 30s"),
             (r#"{"statement": "a""#, "EOF"),

@@ -13,7 +13,7 @@ use super::{
     task_option::{self, Described, How},
     task_resource,
 };
-use crate::core::model::limits::BODY_BYTES;
+use crate::{core::model::limits::BODY_BYTES, toml_file::closest};
 use std::{collections::BTreeSet, ops::Range};
 
 /// The tasks of a text in the order of the file, or everything that is wrong with it. `defaults`:
@@ -362,13 +362,13 @@ fn annotation(comment: &str) -> Option<(&str, &str)> {
 }
 
 fn unknown(line: usize, name: &str) -> Fault {
-    let known = ["order", "task", "end", "label", "resource"]
-        .into_iter()
-        .chain(task_option::names());
-    let known: Vec<String> = known.map(|name| format!("@{name}")).collect();
+    let known = ["order", "task", "end", "label", "resource"].into_iter();
+    let known: Vec<&str> = known.chain(task_option::names()).collect();
+    let meant = closest(name, &known);
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean `@{meant}`? "));
     let next = format!(
-        "known are {}; a comment whose first word does not begin with @ may say anything",
-        known.join(", ")
+        "{meant}known are @{}; a comment whose first word does not begin with @ may say anything",
+        known.join(", @")
     );
     Fault::new(line, format!("`@{name}` is unknown"), next)
 }

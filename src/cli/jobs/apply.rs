@@ -2,7 +2,7 @@
 //! changed, and with `--dry-run` nothing else is done. Jobs that are not in the file stay as they
 //! are.
 
-use super::{JobsFile, fault, job::Job};
+use super::{AnyJobsFile, fault, job::Job};
 use crate::cli::{connect::Server, error::CliError, json, output};
 use clap::Args;
 use rallypoint_client::{Client, Error, api};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub(super) struct Apply {
     #[command(flatten)]
-    file: JobsFile,
+    file: AnyJobsFile,
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
@@ -30,7 +30,7 @@ struct Change {
 
 impl Apply {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let mut jobs = self.file.read()?;
+        let mut jobs = super::read(self.file.path())?;
         in_sequence(&mut jobs);
         let client = server.client().await?;
         let mut changes = Vec::new();
@@ -57,7 +57,7 @@ impl Apply {
     fn say_all(&self, changes: &[Change]) {
         if output::is_json() {
             let document = json!({
-                "file": self.file.path.display().to_string(),
+                "file": self.file.path().display().to_string(),
                 "dry_run": self.dry_run,
                 "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
             });
@@ -80,7 +80,7 @@ impl Apply {
     fn failed(&self, job: &Job, error: &Error) -> CliError {
         let what = format!("cannot apply job {}", job.name);
         let failed = CliError::call(what, &fault::in_file(job, error));
-        let path = self.file.path.display();
+        let path = self.file.path().display();
         let again = format!("`rallypoint jobs apply -f {path}` again");
         match fault::line(job, error) {
             Some(line) => failed.then(&format!("change line {line} of {path} and {again}")),

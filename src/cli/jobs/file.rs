@@ -74,6 +74,11 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
         let what = "missing: add `schedule.cron = \"30 2 * * *\"`";
         table.fault("schedule", what);
     }
+    if table.has_text("schedule") {
+        let what = "a schedule is a table: write `schedule.cron = \"0 3 * * *\"`";
+        table.fault("schedule", what);
+        table.take::<String>("schedule");
+    }
     let schedule = table.table("schedule");
     let schedule = schedule.and_then(|table| schedule::read(table, zones));
     let recurrence = schedule.as_ref().map(|(_, schedule)| schedule.recurrence());

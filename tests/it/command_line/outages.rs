@@ -28,10 +28,10 @@ async fn exec_says_that_the_server_cannot_be_reached_and_that_it_is_back() {
         .spawn()
         .expect("the program starts");
     let said = BufReader::new(exec.stderr.take().expect("stderr is piped"));
-    let (lines, mut said_lines) = tokio::sync::mpsc::unbounded_channel();
+    let (lines, mut said_lines) = tokio::sync::mpsc::channel(100);
     std::thread::spawn(move || {
         let mut said = said.lines().map_while(Result::ok);
-        said.all(|line| lines.send(line).is_ok())
+        said.all(|line| lines.blocking_send(line).is_ok())
     });
     let mut until = async |words: &str| {
         let mut lines = Vec::new();

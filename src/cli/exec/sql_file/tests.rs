@@ -147,14 +147,15 @@ fn what_the_file_does_not_say_is_as_the_command_line_says() {
 #[test]
 fn an_annotation_that_makes_no_sense_is_refused() {
     let known = "@order, @task, @end, @label, @resource, @name";
-    refused(
-        "select 1;\n-- @retry 3\nselect 2;",
-        2,
-        "`@retry` is unknown",
-        known,
-    );
+    for (name, next) in [("owner", known), ("retry", "did you mean `@retries`?")] {
+        let text = format!("select 1;\n-- @{name} 3\nselect 2;");
+        refused(&text, 2, &format!("`@{name}` is unknown"), next);
+    }
     let all = [
-        ("-- @timeout soon", "`@timeout`: write it like 30s"),
+        (
+            "-- @timeout soon",
+            "`@timeout`: write a length of time like 30s",
+        ),
         ("-- @retries 1000", "from 0 to 999"),
         ("-- @delivery thrice", "`at least once`, `at most once`"),
         ("-- @isolation none", "`read committed`, `repeatable read`"),
