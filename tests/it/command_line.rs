@@ -2,6 +2,7 @@
 //! parsed.
 
 mod cancel;
+mod claims;
 mod doctor;
 mod endings;
 mod failed_night;

@@ -40,8 +40,9 @@ pub(super) fn guarded(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// An answer in JSON.
-pub(super) fn json(code: StatusCode, text: Vec<u8>) -> Response<Body> {
+/// An answer in JSON. It ends with its line, as terminals and tools of lines have it.
+pub(super) fn json(code: StatusCode, mut text: Vec<u8>) -> Response<Body> {
+    text.push(b'\n');
     let mut response = Response::new(Body::new(Full::from(text)));
     *response.status_mut() = code;
     let kind = HeaderValue::from_static(JSON);
