@@ -2,11 +2,14 @@
 //!
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
-use super::{credentials::Credentials, error::CliError, server_address, time_text};
+use super::{
+    credentials::Credentials, error::CliError, outage_note::OutageNote, output, server_address,
+    time_text,
+};
 use crate::core::Handle;
 use clap::Args;
 use rallypoint_client::{Client, Scheduler};
-use std::{net::SocketAddr, time::Duration};
+use std::{future::pending, net::SocketAddr, time::Duration};
 
 /// How long a server may take to accept a connection, unless the command line says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -96,8 +99,16 @@ impl Server {
         Ok(client.with_time_limit(Some(self.request_timeout(REQUEST_TIMEOUT))))
     }
 
-    /// Connects. The caller in the log is the account that runs this command.
+    /// Connects as [`Server::quiet_client`] does, and says on stderr while calls find no server.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
+        let client = self.quiet_client().await?;
+        let mut outage = OutageNote::of(client.outage());
+        tokio::spawn(async move { outage.beside(pending::<()>(), output::note).await });
+        Ok(client)
+    }
+
+    /// Connects. The caller in the log is the account that runs this command.
+    pub(super) async fn quiet_client(&self) -> Result<Client, CliError> {
         let client = self.connect().await?;
         let account = std::env::var("USER")
             .or_else(|_| std::env::var("LOGNAME"))

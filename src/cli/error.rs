@@ -245,9 +245,9 @@ fn without_line(text: String) -> String {
 /// Advice for users of the command line, else that for any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
-        _ if error.transport && error.code == Code::Unknown => {
-            Some("the connection broke: if the server has TLS, write --server https://HOST:PORT")
-        }
+        _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
+            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://",
+        ),
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")

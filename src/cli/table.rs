@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(
             table.lines(Some(30)),
             [
-                "NO  REMARK          STATEMENT",
-                " 1  rrrrrrrrrrrrr…  select 1"
+                "NO  REMARK           STATEMENT",
+                " 1  rrrrrrrrrrrrrr…  select 1"
             ]
         );
     }

@@ -1,11 +1,12 @@
 //! What a command that follows something says while the server cannot be reached.
 
-use super::text;
+use super::{code, run, text};
 use crate::harness::{
     conversation::WAIT_TIMEOUT, network::Network, process::PROGRAM, standalone::Standalone,
 };
 use std::{
     io::{BufRead, BufReader},
+    net::TcpListener,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -55,4 +56,20 @@ async fn exec_says_that_the_server_cannot_be_reached_and_that_it_is_back() {
     until("1 of 1 tasks succeeded").await;
     let output = exec.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_call_that_finds_no_server_says_so_meanwhile_and_what_it_may_be_in_the_end() {
+    // As a server of TLS does, which is called in plain text.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let output = run(&["list", "--server", &address, "--request-timeout", "4s"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(
+        said.starts_with("the server cannot be reached since 2")
+            && said.contains("an address begins with https:// if the server has TLS"),
+        "{said}"
+    );
 }
