@@ -39,6 +39,8 @@ mod listing;
 mod lock;
 mod man;
 mod migrate;
+mod number;
+mod outage_note;
 mod output;
 mod pause;
 mod peer_files;
@@ -50,6 +52,7 @@ mod release;
 mod resource;
 mod retry;
 mod serve;
+mod server_address;
 mod settings;
 mod signals;
 mod status;
@@ -64,6 +67,7 @@ mod top;
 mod unreadable;
 mod update;
 mod wait;
+mod when;
 
 use clap::{
     CommandFactory, FromArgMatches, Parser, Subcommand,

@@ -9,7 +9,7 @@ mod length;
 mod table;
 
 pub use faults::Faults;
-pub(crate) use faults::{Fault, line};
+pub(crate) use faults::closest;
 pub(crate) use length::Length;
 pub(crate) use table::Table;
 

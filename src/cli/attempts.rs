@@ -40,6 +40,7 @@ impl Attempts {
             let page = scheduler.attempts(task.seq, request.clone()).await;
             let page = page.map_err(|error| {
                 CliError::call(format!("cannot list the attempts of {task}"), &error)
+                    .naming("HANDLE", &task.handle)
             })?;
             list.attempts.extend(page.attempts);
             request.page_token = page.next_page_token;
@@ -55,7 +56,14 @@ fn print(attempts: &[Attempt]) {
         return output::line("no attempts");
     }
     let mut table = Table::new(&[
-        ">attempt", "state", "started", ">took", "replica", ">slot", ">backend", "remark",
+        ">attempt",
+        "state",
+        "started",
+        ">took",
+        "?replica",
+        "?>slot",
+        "?>backend",
+        "~remark",
     ]);
     for attempt in attempts {
         let started = time_text::micros(attempt.started_at.as_ref());

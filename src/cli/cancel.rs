@@ -72,7 +72,8 @@ impl Cancel {
         let what = format!("cannot cancel task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.cancel(task.seq).await;
-        let answer = answer.map_err(|error| CliError::call(what, &error))?;
+        let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
+        let answer = answer.map_err(failed)?;
         output::answer(&answer, |answer| {
             output::line(match answer.state() {
                 TaskState::Done if answer.outcome() != Outcome::Cancelled => {

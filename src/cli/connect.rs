@@ -2,11 +2,14 @@
 //!
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
-use super::{credentials::Credentials, error::CliError, time_text};
+use super::{
+    credentials::Credentials, error::CliError, outage_note::OutageNote, output, server_address,
+    time_text,
+};
 use crate::core::Handle;
 use clap::Args;
 use rallypoint_client::{Client, Scheduler};
-use std::{net::SocketAddr, time::Duration};
+use std::{future::pending, net::SocketAddr, time::Duration};
 
 /// How long a server may take to accept a connection, unless the command line says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +25,7 @@ pub(super) struct Server {
         global = true,
         hide_env_values = true,
         help_heading = "Connection",
-        env = "RALLYPOINT_SERVER",
+        env = server_address::VARIABLE,
         default_value = "http://127.0.0.1:50051",
         value_name = "URL"
     )]
@@ -66,25 +69,46 @@ impl Server {
         self.request_timeout.unwrap_or(default)
     }
 
+    /// Who says the address: the environment variable, or the option.
+    fn from(&self) -> &'static str {
+        let variable = std::env::var(server_address::VARIABLE);
+        match variable.is_ok_and(|address| address == self.address) {
+            true => server_address::VARIABLE,
+            false => "--server",
+        }
+    }
+
     /// Connects, and says nothing of the caller but what proves who it is.
     pub(super) async fn connect(&self) -> Result<Client, CliError> {
-        if self.address.contains('@') {
-            // It is not repeated: what stands before it may be a password.
-            let what = "--server (RALLYPOINT_SERVER): an address has no user and no password";
-            let next = "write it like https://HOST:PORT; --token-file says who calls";
-            return Err(CliError::usage(what).next(next));
-        }
+        server_address::check(&self.address, self.from())?;
         let timeout = self.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
         let tls = self.credentials.tls(&self.address)?;
         let connected = Client::connect_by(&tls, &self.address, timeout).await;
         let client = connected.and_then(|client| self.credentials.of(client));
         let what = || format!("cannot reach the server at {}", self.address);
-        let client = client.map_err(|error| CliError::call(what(), &error))?;
+        let client = client.map_err(|error| {
+            let failed = CliError::call(what(), &error);
+            match error.transport {
+                true => {
+                    let next = server_address::remedy(&self.address, self.from(), &error.message);
+                    failed.next(next)
+                }
+                false => failed,
+            }
+        })?;
         Ok(client.with_time_limit(Some(self.request_timeout(REQUEST_TIMEOUT))))
     }
 
-    /// Connects. The caller in the log is the account that runs this command.
+    /// Connects as [`Server::quiet_client`] does, and says on stderr while calls find no server.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
+        let client = self.quiet_client().await?;
+        let mut outage = OutageNote::of(client.outage());
+        tokio::spawn(async move { outage.beside(pending::<()>(), output::note).await });
+        Ok(client)
+    }
+
+    /// Connects. The caller in the log is the account that runs this command.
+    pub(super) async fn quiet_client(&self) -> Result<Client, CliError> {
         let client = self.connect().await?;
         let account = std::env::var("USER")
             .or_else(|_| std::env::var("LOGNAME"))

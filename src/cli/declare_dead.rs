@@ -116,7 +116,7 @@ pub(super) fn print(fences: &[PendingFence]) {
         "FENCE_PENDING: tasks wait until these sessions are shown to have ended",
         RED,
     ));
-    let mut table = Table::new(&["target", "replica", ">backend", ">since", "why"]);
+    let mut table = Table::new(&["target", "replica", ">backend", ">since", "~why"]);
     for fence in fences {
         table.row([
             fence.target.clone(),

@@ -58,7 +58,7 @@ pub(super) fn attempt_state(state: AttemptState) -> &'static str {
 pub(super) fn slot_kind(kind: Option<&SlotKind>) -> String {
     match kind.and_then(|kind| kind.kind.as_ref()) {
         Some(slot_kind::Kind::SqlTarget(target)) => target.clone(),
-        Some(slot_kind::Kind::Noop(())) => "-".to_owned(),
+        Some(slot_kind::Kind::Noop(())) => "no-op".to_owned(),
         None => UNKNOWN.to_owned(),
     }
 }
@@ -141,5 +141,19 @@ impl From<FailurePolicy> for OnFailure {
             FailurePolicy::Halt => OnFailure::Halt,
             FailurePolicy::CancelRest => OnFailure::CancelRest,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_tasks_without_a_target_have_a_name() {
+        let noop = SlotKind {
+            kind: Some(slot_kind::Kind::Noop(())),
+        };
+        assert_eq!(slot_kind(Some(&noop)), "no-op");
+        assert_eq!(slot_kind(None), UNKNOWN);
     }
 }

@@ -6,6 +6,7 @@ use super::{api_words, exit::Exit, output};
 use rallypoint_client::Error;
 use serde_json::{Value, json};
 use std::{fmt::Display, process::ExitCode};
+use tonic::Code;
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -106,20 +107,32 @@ impl CliError {
         self
     }
 
+    /// Has the next step name what the command knows: `placeholder` stands for it there.
+    pub(super) fn naming(mut self, placeholder: &str, value: impl Display) -> CliError {
+        let value = value.to_string();
+        self.next = self.next.map(|next| next.replace(placeholder, &value));
+        self
+    }
+
     /// The command has had an effect, though the call that failed may have had none.
     pub(super) fn with_effect(mut self) -> CliError {
         self.has_effect = true;
         self
     }
 
-    /// A part of the command has been done. Repeated, it does the rest.
-    pub(super) fn repeatable(mut self) -> CliError {
-        let rest = "the command may be repeated, which does the rest";
+    /// What the person does behind that.
+    pub(super) fn then(mut self, then: &str) -> CliError {
         self.next = Some(match self.next.take() {
-            Some(next) => format!("{next}; then {rest}"),
-            None => rest.to_owned(),
+            Some(next) => format!("{next}; then {then}"),
+            None => then.to_owned(),
         });
-        self.with_effect()
+        self
+    }
+
+    /// A part of the command has been done. Repeated, it does the rest.
+    pub(super) fn repeatable(self) -> CliError {
+        let rest = "the command may be repeated, which does the rest";
+        self.then(rest).with_effect()
     }
 
     /// Whether the command has had an effect, or may have had one.
@@ -150,11 +163,10 @@ impl CliError {
         }));
         cli_error.has_effect = error.is_unknown();
         // With a single fault, the message names it already.
-        let faults = error
-            .violations
-            .iter()
-            .map(|(field, fault)| format!("{field}: {fault}"));
-        for fault in faults.filter(|fault| *fault != error.message) {
+        let said_before = |fault: &String| error.message.contains(fault.as_str());
+        let violations = error.violations.iter();
+        let faults = violations.filter(|(_, fault)| !said_before(fault));
+        for fault in faults.map(|(field, fault)| format!("{field}: {fault}")) {
             cli_error = cli_error.why(api_words::translated(&fault));
         }
         match remedy(error) {
@@ -233,6 +245,9 @@ fn without_line(text: String) -> String {
 /// Advice for users of the command line, else that for any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
+        _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
+            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://",
+        ),
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")
@@ -241,7 +256,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
         Some("ORDER_CLOSED") => Some(
-            "of a scheduler that others have used, `rallypoint tasks NAME` shows what it did: end it with `rallypoint release NAME`, or use a later order",
+            "of a scheduler that others have used, `rallypoint tasks HANDLE` shows what it did: end it with `rallypoint release HANDLE`, or use a later order",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
@@ -258,7 +273,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
-        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs NAME` lists those there are"),
+        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
         Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
             Some("`rallypoint resource queue NAME` lists claims and tokens")
         }
@@ -272,6 +287,16 @@ fn remedy(error: &Error) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_a_field_that_the_message_names_is_said_once() {
+        let mut error = Error::from(tonic::Status::invalid_argument("a: no such resource, …"));
+        let fault = "a: no such resource, …".to_owned();
+        error.violations = vec![("a".to_owned(), fault), ("b".to_owned(), "not".to_owned())];
+        let said = CliError::call("cannot submit", &error).in_words();
+        let expected = "cannot submit: a: no such resource, … (InvalidArgument): b: not";
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn a_cause_is_said_once() {

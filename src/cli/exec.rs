@@ -29,6 +29,7 @@ use super::{
     connect::Server,
     enum_text::FailurePolicy,
     error::CliError,
+    number::whole,
     output,
     progress::{Bars, Console},
     settings::Settings,
@@ -112,7 +113,7 @@ pub(super) struct Exec {
     #[arg(short, long)]
     quiet: bool,
     /// Order of the statements given as arguments [default: none]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
+    #[arg(long, value_name = "N", value_parser = whole::<i64>(0..=MAX_ORDER))]
     order: Option<i64>,
     #[command(flatten)]
     tasks: TaskArguments,

@@ -28,7 +28,8 @@ impl Explain {
         let what = format!("cannot explain task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.explain(task.seq).await;
-        let answer = answer.map_err(|error| CliError::call(what, &error))?;
+        let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
+        let answer = answer.map_err(failed)?;
         output::answer(&answer, print);
         Ok(ExitCode::SUCCESS)
     }

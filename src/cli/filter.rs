@@ -1,9 +1,11 @@
 //! Which tasks or schedulers a command is about, as options.
 
-use super::time_text;
+use super::{
+    number::whole,
+    when::{self, When},
+};
 use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use rallypoint_client::api;
 use std::{collections::HashMap, str::FromStr};
 
@@ -21,14 +23,14 @@ pub(super) struct TaskConditions {
     failed: bool,
     /// Only tasks that ended since, the last ones first
     #[arg(long, value_name = "TIME")]
-    ended_since: Option<Since>,
+    ended_since: Option<When>,
 }
 
 /// Conditions on what tasks were submitted with.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct AsSubmitted {
     /// Only tasks of this order
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
+    #[arg(long, value_name = "N", value_parser = whole::<i64>(0..=MAX_ORDER))]
     order: Option<i64>,
     /// Only tasks with this label (repeatable: with all of them)
     #[arg(long = "label", value_name = "KEY=VALUE")]
@@ -41,9 +43,10 @@ pub(super) struct AsOfNow {
     /// Only tasks in this state (repeatable)
     #[arg(long = "state", value_enum, value_delimiter = ',')]
     states: Vec<State>,
-    /// Only tasks submitted since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
+    /// Only tasks submitted since: 1h or 2d ago, 2026-03-01 (of UTC), or a time like
+    /// 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
-    since: Option<Since>,
+    since: Option<When>,
 }
 
 /// Conditions on how tasks ended.
@@ -85,15 +88,11 @@ pub(super) struct Label {
     value: String,
 }
 
-/// A time, or how long ago it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Since(Timestamp);
-
 impl TaskConditions {
     /// As the API has them.
     pub(super) fn filter(&self) -> api::TaskFilter {
         let mut filter = api::TaskFilter {
-            ended_from: self.ended_since.map(Since::timestamp),
+            ended_from: self.ended_since.map(timestamp),
             ..api::TaskFilter::default()
         };
         self.submitted.add_to(&mut filter);
@@ -119,7 +118,7 @@ impl AsOfNow {
     pub(super) fn add_to(&self, filter: &mut api::TaskFilter) {
         let states = self.states.iter().flat_map(|state| state.meaning());
         filter.states = states.map(|state| i32::from(*state)).collect();
-        filter.submitted_from = self.since.map(Since::timestamp);
+        filter.submitted_from = self.since.map(timestamp);
     }
 }
 
@@ -157,6 +156,11 @@ impl Outcome {
     }
 }
 
+/// An instant as the API has it.
+pub(super) fn timestamp(when: When) -> prost_types::Timestamp {
+    when::message(when.in_utc())
+}
+
 /// Labels as the API has them.
 pub(super) fn labels(labels: &[Label]) -> HashMap<String, String> {
     let pair = |label: &Label| (label.key.clone(), label.value.clone());
@@ -176,46 +180,9 @@ impl FromStr for Label {
     }
 }
 
-impl Since {
-    pub(super) fn timestamp(self) -> prost_types::Timestamp {
-        prost_types::Timestamp {
-            seconds: self.0.as_second(),
-            nanos: self.0.subsec_nanosecond(),
-        }
-    }
-}
-
-impl FromStr for Since {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let ago = || {
-            Timestamp::now()
-                .checked_sub(time_text::parse(text).ok()?)
-                .ok()
-        };
-        let time = text.parse().ok().or_else(ago);
-        let time = time.filter(|time| *time >= Timestamp::UNIX_EPOCH);
-        time.map(Since)
-            .ok_or_else(|| "write it like 1h, 30m or 2026-03-01T12:00:00Z".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_is_given_as_such_or_as_how_long_ago_it_was() {
-        let time: Since = "2026-03-01T12:00:00Z".parse().expect("a time");
-        assert_eq!(time.timestamp().seconds, 1_772_366_400);
-        let ago: Since = "1h".parse().expect("an age");
-        let passed = Timestamp::now().as_second() - ago.timestamp().seconds;
-        assert!((3600..3610).contains(&passed), "{passed}");
-        for wrong in ["", "yesterday", "-1h", "100 years"] {
-            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_label_is_a_key_and_a_value() {

@@ -4,6 +4,7 @@ use super::{
     api_words,
     connect::Server,
     error::CliError,
+    number::whole,
     output::{self, BOLD, DIM},
     plural,
     table::{Table, plain},
@@ -32,10 +33,10 @@ pub(super) struct Forecast {
     #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
     named: Vec<String>,
     /// Only this order
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER))]
+    #[arg(long, value_name = "N", value_parser = whole::<i64>(0..=MAX_ORDER))]
     order: Option<i64>,
     /// What if every target had so many slots
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(1..=100_000))]
     slots: Option<i32>,
 }
 

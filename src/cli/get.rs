@@ -1,6 +1,8 @@
 //! `get HANDLE [SEQ]`: a scheduler or a task in full.
 
-use super::{connect::Server, error::CliError, listing, output, task_name::TaskName};
+use super::{
+    connect::Server, error::CliError, listing, number::whole, output, task_name::TaskName,
+};
 use clap::Args;
 use rallypoint_client::{
     Scheduler,
@@ -14,6 +16,7 @@ pub(super) struct Get {
     /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
     handle: String,
     /// The number of a task
+    #[arg(value_parser = whole::<i64>(1..))]
     seq: Option<i64>,
 }
 
@@ -36,7 +39,9 @@ impl Get {
 async fn task(scheduler: &Scheduler, seq: i64) -> Result<(), CliError> {
     let what = || format!("cannot get task {}/{seq}", scheduler.handle());
     let task = scheduler.task(seq).await;
-    let task = Some(task.map_err(|error| CliError::call(what(), &error))?);
+    let handle = scheduler.handle();
+    let failed = |error| CliError::call(what(), &error).naming("HANDLE", handle);
+    let task = Some(task.map_err(failed)?);
     output::answer(&GetTaskResponse { task }, |answer| {
         answer.task.iter().for_each(listing::print)
     });

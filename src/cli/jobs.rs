@@ -7,11 +7,13 @@ mod apply;
 mod check;
 mod claim;
 mod clock_note;
+mod fault;
 mod file;
 mod finding;
 mod history;
 mod import;
 mod job;
+mod job_clock;
 mod log;
 mod preview;
 mod remote;
@@ -24,7 +26,10 @@ pub(super) use import::Import;
 use super::{connect::Server, error::CliError, install::Install, unreadable};
 use crate::server::target_setup::Installed;
 use clap::{Args, Subcommand};
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Arguments of `jobs`.
 #[derive(Args, Debug)]
@@ -112,14 +117,28 @@ impl Jobs {
     }
 }
 
-impl JobsFile {
-    /// The jobs of the file, or everything that is wrong with it.
-    fn read(&self) -> Result<Vec<job::Job>, CliError> {
-        file::read(&self.path).map_err(|faults| {
-            let what = format!("{} cannot be used", self.path.display());
-            unreadable::with_remedy(CliError::usage(what).why(faults), &self.path)
-        })
+/// Which file, also without an option.
+#[derive(Args, Debug)]
+struct AnyJobsFile {
+    /// The file of jobs, as with --file
+    #[arg(value_name = "FILE", conflicts_with = "path")]
+    named: Option<PathBuf>,
+    #[command(flatten)]
+    file: JobsFile,
+}
+
+impl AnyJobsFile {
+    fn path(&self) -> &Path {
+        self.named.as_deref().unwrap_or(&self.file.path)
     }
+}
+
+/// The jobs of a file, or everything that is wrong with it.
+fn read(path: &Path) -> Result<Vec<job::Job>, CliError> {
+    file::read(path).map_err(|faults| {
+        let what = format!("{} cannot be used", path.display());
+        unreadable::with_remedy(CliError::usage(what).why(faults), path)
+    })
 }
 
 #[cfg(test)]

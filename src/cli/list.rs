@@ -4,10 +4,12 @@ use super::{
     connect::Server,
     enum_text,
     error::CliError,
-    filter::{self, Label, Since},
+    filter::{self, Label},
+    number::whole,
     output,
     table::Table,
     time_text,
+    when::When,
 };
 use clap::{Args, ValueEnum};
 use rallypoint_client::api::{self, Scheduler};
@@ -31,14 +33,16 @@ pub(super) struct List {
     /// Only schedulers with this display name
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// Only schedulers that a failure has halted
+    /// Only schedulers that a failure has halted, and that are not released unless --state asks for
+    /// those
     #[arg(long)]
     halted: bool,
-    /// Only schedulers opened since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
+    /// Only schedulers opened since: 1h or 2d ago, 2026-03-01 (of UTC), or a time like
+    /// 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
-    since: Option<Since>,
+    since: Option<When>,
     /// Number of schedulers, the newest ones
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = whole::<usize>(0..))]
     limit: usize,
 }
 
@@ -91,12 +95,16 @@ impl List {
             State::Releasing => api::SchedulerState::Releasing.into(),
             State::Released => api::SchedulerState::Released.into(),
         };
+        let states = match (self.halted, &self.states[..]) {
+            (true, []) => &[State::Open, State::Releasing],
+            (_, states) => states,
+        };
         api::SchedulerFilter {
-            states: self.states.iter().map(state).collect(),
+            states: states.iter().map(state).collect(),
             labels: filter::labels(&self.labels),
             name: self.name.clone().unwrap_or_default(),
             display_name: self.display_name.clone().unwrap_or_default(),
-            opened_from: self.since.map(Since::timestamp),
+            opened_from: self.since.map(filter::timestamp),
             halted: self.halted,
             ..Default::default()
         }
@@ -110,14 +118,14 @@ fn print(schedulers: &[Scheduler]) {
     let mut table = Table::new(&[
         "scheduler",
         "state",
-        "opened",
+        "?opened",
         ">tasks",
         ">done",
-        ">running",
-        ">waiting",
-        "name",
-        "display name",
-        "labels",
+        "?>running",
+        "?>waiting",
+        "~name",
+        "~display name",
+        "~labels",
     ]);
     for scheduler in schedulers {
         let settings = scheduler.settings.clone().unwrap_or_default();

@@ -1,10 +1,12 @@
 //! A message in full, a field a line, for people: the names are those of its JSON
-//! (`done.error.code`), and what is not set is left out.
+//! (`done.error.code`), but numbers that are times are shown as times, and what is not set is left
+//! out.
 
 use super::{json, output, time_text};
 use prost::{Message, Name};
 use prost_reflect::{DynamicMessage, Kind, MapKey, ReflectMessage, Value};
 use prost_types::{Duration, Timestamp};
+use std::borrow::Cow;
 
 /// Writes it on stdout.
 pub(super) fn print<M: Message + Name>(message: &M) {
@@ -45,11 +47,23 @@ fn field(name: &str, value: &str, widest: usize) -> Vec<String> {
 /// The fields that are set, each with its path.
 fn gather(path: &str, message: &DynamicMessage, fields: &mut Vec<(String, String)>) {
     for (field, value) in message.fields() {
+        let (name, value) = as_time(field.name(), value);
         let path = match path {
-            "" => field.name().to_owned(),
-            path => format!("{path}.{}", field.name()),
+            "" => name,
+            path => format!("{path}.{name}"),
         };
-        gather_value(path, &field.kind(), value, fields);
+        gather_value(path, &field.kind(), &value, fields);
+    }
+}
+
+/// A number of microseconds since 1970, such as `started_us`, as the time `started_at`.
+fn as_time<'a>(name: &str, value: &'a Value) -> (String, Cow<'a, Value>) {
+    match (name.strip_suffix("_us"), value) {
+        (Some(stem), Value::I64(us)) => {
+            let time = Value::String(time_text::time(*us));
+            (format!("{stem}_at"), Cow::Owned(time))
+        }
+        _ => (name.to_owned(), Cow::Borrowed(value)),
     }
 }
 
@@ -133,7 +147,17 @@ fn word(type_name: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rallypoint_client::api::{OnFailure, Scheduler, SchedulerSettings};
+    use rallypoint_client::api::{AsyncDone, OnFailure, Scheduler, SchedulerSettings};
+
+    #[test]
+    fn a_number_that_is_a_time_is_shown_as_one() {
+        let done = AsyncDone {
+            started_us: 1_000_000,
+            ..AsyncDone::default()
+        };
+        let shown = lines(&json::described(&done));
+        assert_eq!(shown, ["started_at  1970-01-01 00:00:01.000Z"]);
+    }
 
     #[test]
     fn fields_have_their_paths_and_enumerations_their_words() {

@@ -10,6 +10,7 @@ use super::{
     connect::Server,
     error::CliError,
     job_signals::JobSignals,
+    number::whole,
     output,
     resource::duration,
     signals::Signals,
@@ -47,7 +48,7 @@ struct Run {
     #[arg(long)]
     shared: bool,
     /// Use so many permits of each, beside others
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
     permits: Option<i32>,
     /// How long to wait for them at most [default: for ever]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]

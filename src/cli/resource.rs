@@ -2,14 +2,16 @@
 
 mod show;
 
-use super::{connect::Server, error::CliError, output, time_text};
+use super::{
+    connect::Server, error::CliError, number::whole, outage_note::OutageNote, output, time_text,
+};
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     Client,
     api::{
-        CreateResourceRequest, DeleteResourceResponse, GetClaimResponse, GetResourceRequest,
-        ListResourcesRequest, ListResourcesResponse, Refill, ResourceSettings,
-        UpdateResourceRequest,
+        ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
+        GetResourceRequest, ListResourcesRequest, ListResourcesResponse, Refill, ReleaseResponse,
+        ResourceSettings, UpdateResourceRequest,
     },
 };
 use std::{process::ExitCode, time::Duration};
@@ -53,7 +55,7 @@ enum Verb {
             long,
             default_value_t = 100,
             value_name = "N",
-            value_parser = clap::value_parser!(i32).range(0..)
+            value_parser = whole::<i32>(0..)
         )]
         limit: i32,
     },
@@ -62,12 +64,13 @@ enum Verb {
         /// What it is called
         name: String,
         /// End after so many messages
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
         count: Option<u64>,
     },
     /// Show a claim, open or ended
     Claim {
         /// Its number
+        #[arg(value_parser = whole::<i64>(0..))]
         claim: i64,
     },
     /// Give a hold back with its token, withdraw a claim that waits, or end anybody's with --force
@@ -82,10 +85,10 @@ enum Verb {
 #[derive(Args, Debug)]
 struct Settings {
     /// Permits: so many readers, or users, at a time [default of create: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
     capacity: Option<i32>,
     /// How long nobody else gets what a holder has lost [default: 0]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     lock_delay: Option<Duration>,
     /// The longest hold, renewed or not [default: any]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
@@ -101,9 +104,10 @@ struct Settings {
 #[derive(Args, Debug)]
 struct Release {
     /// The claim's number
+    #[arg(value_parser = whole::<i64>(0..))]
     claim: i64,
     /// Token of the hold; without it a claim in waiting is withdrawn
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_parser = whole::<i64>(0..))]
     token: i64,
     /// End it whoever has it; others get the resource after its lock delay
     #[arg(long, requires = "reason", conflicts_with = "token")]
@@ -158,7 +162,7 @@ impl Resource {
             Verb::Delete { name } => {
                 let deleted = server.client().await?.delete_resource(&name).await;
                 let what = format!("cannot delete resource {name}");
-                deleted.map_err(|error| CliError::call(what, &error))?;
+                deleted.map_err(|error| CliError::call(what, &error).naming("NAME", &name))?;
                 output::answer(&DeleteResourceResponse {}, |_| {
                     output::line(format!("{name}: deleted"));
                 });
@@ -195,12 +199,13 @@ async fn update(server: &Server, name: String, settings: &Settings) -> Result<()
     }
     let what = format!("cannot update resource {name}");
     let request = UpdateResourceRequest {
-        name,
+        name: name.clone(),
         settings: Some(settings.message(0)),
         update_mask: Some(prost_types::FieldMask { paths }),
     };
     let updated = server.client().await?.update_resource(request).await;
-    let updated = updated.map_err(|error| CliError::call(what, &error))?;
+    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let updated = updated.map_err(failed)?;
     output::answer(&updated, |updated| {
         show::resource(updated.resource.as_ref(), "")
     });
@@ -210,11 +215,12 @@ async fn update(server: &Server, name: String, settings: &Settings) -> Result<()
 async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(), CliError> {
     let what = format!("cannot show resource {name}");
     let request = GetResourceRequest {
-        name,
+        name: name.clone(),
         page_size: limit,
     };
     let known = server.client().await?.get_resource(request).await;
-    let known = known.map_err(|error| CliError::call(what, &error))?;
+    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let known = known.map_err(failed)?;
     output::answer(&known, |known| match queue {
         true => show::queue(known),
         false => show::resource(known.resource.as_ref(), ""),
@@ -225,11 +231,13 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
 /// Its state whenever it has changed.
 async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), CliError> {
     let what = format!("cannot follow resource {name}");
-    let failed = |error| CliError::call(&what, &error);
+    let failed = |error| CliError::call(&what, &error).naming("NAME", &name);
     let client = server.client().await?;
     let mut states = client.watch_resource(&name).await.map_err(failed)?;
+    let mut outage = OutageNote::of(states.outage());
     for shown in 0..count.unwrap_or(u64::MAX) {
-        let Some(state) = states.next().await.map_err(failed)? else {
+        let next = outage.beside(states.next(), output::note).await;
+        let Some(state) = next.map_err(failed)? else {
             break;
         };
         output::answer(&state, |state| {
@@ -277,11 +285,26 @@ impl Release {
                 let ended = ended.map_err(|error| CliError::call(what, &error))?;
                 output::answer(&ended, |ended| output::line(said(ended.already_ended)));
             }
-            None => {
-                let ended = client.release_claim(claim, self.token).await;
-                let ended = ended.map_err(|error| CliError::call(what, &error))?;
-                output::answer(&ended, |ended| output::line(said(ended.already_ended)));
-            }
+            None => match client.release_claim(claim, self.token).await {
+                Ok(ended) => {
+                    output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+                }
+                Err(error) if error.is("TOKEN_MISMATCH") => {
+                    let known = client.get_claim(claim).await;
+                    let known = known.map_err(|error| CliError::call(&what, &error))?;
+                    if known.state() != ClaimState::Ended {
+                        let used = known.resources.first();
+                        let name = used.map_or("NAME", |used| &used.name);
+                        return Err(CliError::call(what, &error).naming("NAME", name));
+                    }
+                    let ended = ReleaseResponse {
+                        claim: Some(known),
+                        already_ended: true,
+                    };
+                    output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+                }
+                Err(error) => return Err(CliError::call(what, &error)),
+            },
         }
         Ok(())
     }

@@ -79,7 +79,19 @@ impl Retry {
     async fn one(&self, scheduler: &Scheduler, seq: i64) -> Result<(), CliError> {
         let what = || format!("cannot retry task {}/{seq}", scheduler.handle());
         let answer = scheduler.retry_task(seq, self.request()).await;
-        let answer = answer.map_err(|error| CliError::call(what(), &error))?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                let failed = CliError::call(what(), &error).naming("HANDLE", self.handle());
+                return Err(match error.is("ALREADY_RETRIED") {
+                    true => {
+                        let (last, _) = last_retry(scheduler, seq).await?;
+                        failed.naming("SEQ", last)
+                    }
+                    false => failed,
+                });
+            }
+        };
         let before = if answer.already_retried {
             " before"
         } else {
@@ -92,8 +104,9 @@ impl Retry {
         if !answer.already_retried {
             return Ok(());
         }
-        match in_vain(scheduler, answer.seq).await? {
-            Some((last, outcome)) => Err(CliError::new(what())
+        let (last, outcome) = last_retry(scheduler, answer.seq).await?;
+        match outcome.filter(|outcome| *outcome != api::Outcome::Succeeded) {
+            Some(outcome) => Err(CliError::new(what())
                 .why(format!(
                     "its retry, task {last}, ended as well: {}",
                     enum_text::outcome(outcome)
@@ -193,22 +206,18 @@ fn done_before(error: CliError, count: usize) -> CliError {
     }
 }
 
-/// The last retry in the line that begins with this one, and how it ended, if it ended in vain.
-async fn in_vain(
+/// The last retry in the line that begins with this task, and how it ended, if it has.
+async fn last_retry(
     scheduler: &Scheduler,
     mut seq: i64,
-) -> Result<Option<(i64, api::Outcome)>, CliError> {
+) -> Result<(i64, Option<api::Outcome>), CliError> {
     loop {
         let what = || format!("cannot see how task {}/{seq} ended", scheduler.handle());
         let task = scheduler.task(seq).await;
         let task = task.map_err(|error| CliError::call(what(), &error))?;
         match task.retried_as {
             Some(next) => seq = next,
-            None => {
-                let ended = task.done.map(|done| done.outcome());
-                let in_vain = ended.filter(|outcome| *outcome != api::Outcome::Succeeded);
-                return Ok(in_vain.map(|outcome| (seq, outcome)));
-            }
+            None => return Ok((seq, task.done.map(|done| done.outcome()))),
         }
     }
 }

@@ -10,7 +10,7 @@ mod traces;
 
 pub(super) use targets::one_target;
 
-use super::{check_config, error::CliError, output, postgres_url, signals::Signals};
+use super::{check_config, error::CliError, number::whole, output, postgres_url, signals::Signals};
 use crate::{
     identity::Authenticator,
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
@@ -73,7 +73,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_SLOTS",
         hide_env_values = true,
         default_value_t = 8,
-        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        value_parser = whole::<u32>(1..=10_000),
         value_name = "N"
     )]
     slots: u32,
@@ -83,7 +83,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_NOOP_SLOTS",
         hide_env_values = true,
         default_value_t = 8192,
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = whole::<u32>(1..),
         value_name = "N"
     )]
     noop_slots: u32,
@@ -94,7 +94,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_RETENTION",
         hide_env_values = true,
         default_value_t = 30,
-        value_parser = clap::value_parser!(u32).range(1..=36_500),
+        value_parser = whole::<u32>(1..=36_500),
         value_name = "DAYS"
     )]
     retention: u32,
@@ -104,7 +104,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_BODY_MEMORY",
         hide_env_values = true,
         default_value_t = 192,
-        value_parser = clap::value_parser!(u32).range(1..=1_048_576),
+        value_parser = whole::<u32>(1..=1_048_576),
         value_name = "MIB"
     )]
     body_memory: u32,
@@ -131,7 +131,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_SHUTDOWN_GRACE",
         hide_env_values = true,
         default_value_t = DEFAULT_SHUTDOWN_GRACE.as_secs(),
-        value_parser = clap::value_parser!(u64).range(0..=86_400),
+        value_parser = whole::<u64>(0..=86_400),
         value_name = "SECONDS"
     )]
     shutdown_grace: u64,
@@ -141,7 +141,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_SESSION_IDLE",
         hide_env_values = true,
         default_value_t = DEFAULT_SESSION_IDLE.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        value_parser = whole::<u64>(1..=86_400),
         value_name = "SECONDS"
     )]
     session_idle: u64,

@@ -160,7 +160,7 @@ fn slots(status: &GetStatusResponse) {
 }
 
 fn targets(status: &GetStatusResponse) {
-    let mut table = Table::new(&["target", "replica", "state", ">sessions", "error"]);
+    let mut table = Table::new(&["target", "replica", "state", ">sessions", "~error"]);
     for target in &status.targets {
         table.row([
             target.name.clone(),
@@ -196,7 +196,7 @@ fn unreadable(status: &GetStatusResponse) {
          or restore the rows from a backup",
         RED,
     ));
-    let mut table = Table::new(&["scheduler", "namespace", "why"]);
+    let mut table = Table::new(&["scheduler", "namespace", "~why"]);
     for one in &status.unreadable_schedulers {
         table.row([one.handle.clone(), one.namespace.clone(), one.why.clone()]);
     }

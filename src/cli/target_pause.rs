@@ -134,7 +134,7 @@ pub(super) fn print(paused: &[PausedTarget]) {
     }
     output::line("");
     output::line(output::paint("paused: nothing starts there", BOLD));
-    let mut table = Table::new(&["target", ">since", ">running", "by", "reason"]);
+    let mut table = Table::new(&["target", ">since", ">running", "~by", "~reason"]);
     for one in paused {
         let pause = one.pause.clone().unwrap_or_default();
         let perhaps = match one.in_doubt {

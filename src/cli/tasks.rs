@@ -6,6 +6,7 @@ use super::{
     enum_text,
     error::CliError,
     filter::TaskConditions,
+    number::whole,
     output, plural,
     table::{Table, plain},
     time_text,
@@ -28,7 +29,7 @@ pub(super) struct Tasks {
     #[command(flatten)]
     conditions: TaskConditions,
     /// Number of tasks, the newest ones
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(0..))]
     limit: usize,
 }
 
@@ -98,14 +99,14 @@ pub(super) fn print(tasks: &[TaskView]) {
         ">task",
         ">order",
         "state",
-        ">try",
-        ">queued",
+        "?>try",
+        "?>queued",
         ">started",
-        ">ended",
+        "?>ended",
         ">took",
-        "submitted by",
-        "remark",
-        "statement",
+        "?submitted by",
+        "~remark",
+        "~statement",
     ]);
     for task in tasks {
         let done = task.done.clone().unwrap_or_default();

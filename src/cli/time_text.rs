@@ -1,8 +1,9 @@
 //! Times and durations as text. Times are UTC, so that they read the same as in the log and for
 //! every reader.
 
+use crate::toml_file::Length;
 use jiff::Timestamp;
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 /// `2026-03-01 12:00:00.123Z`, or `-`.
 pub(super) fn time(us: i64) -> String {
@@ -69,21 +70,21 @@ pub(super) fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Reads `90`, `0.5` (seconds), `500ms`, `2m`, `1h 30m`.
+/// Reads a length of time (see [`Length::parse`]), which is not zero.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    let plain = text
-        .parse::<f64>()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let friendly = || {
-        jiff::SignedDuration::from_str(text)
-            .ok()
-            .and_then(|duration| duration.try_into().ok())
-    };
-    let duration: Option<Duration> = plain.or_else(friendly);
-    duration
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "write it like 30s, 500ms, 2m or 1h 30m".to_owned())
+    match parse_or_zero(text)? {
+        Duration::ZERO => Err("it must be longer than 0s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Reads a length of time, which may be zero.
+pub(super) fn parse_or_zero(text: &str) -> Result<Duration, String> {
+    let length = Length::parse(text);
+    length.ok_or_else(|| {
+        "write a length of time like 30s, 500ms, 2m, 1h30m or 2d; a number alone is seconds"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -95,6 +96,10 @@ mod tests {
         assert_eq!(parse("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse("1h30m"), parse("1h 30m"));
+        assert_eq!(parse("2d"), parse("48h"));
+        assert_eq!(parse("0s"), Err("it must be longer than 0s".to_owned()));
+        assert_eq!(parse_or_zero("0s"), Ok(Duration::ZERO));
         for wrong in ["", "soon", "-3s", "0", "1e300"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -59,7 +59,7 @@ impl Top {
         let first = self.first()?;
         check_terminal()?;
         // Before the screen is taken: who has mistyped the address sees why.
-        let client = server.client().await?;
+        let client = server.quiet_client().await?;
         check_place(server, &client, &first).await?;
         let theme = match output::is_coloured() {
             true => Theme::Coloured,

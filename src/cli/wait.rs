@@ -3,8 +3,8 @@
 //! It only looks: a signal ends it and nothing else.
 
 use super::{
-    connect::Server, error::CliError, exec::printer::Printer, exit::Exit, output, progress::Bars,
-    signals::Signals, tasks,
+    connect::Server, error::CliError, exec::printer::Printer, exit::Exit, number::whole, output,
+    progress::Bars, signals::Signals, tasks,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
@@ -27,7 +27,7 @@ pub(super) struct Wait {
         long,
         value_name = "N",
         conflicts_with = "first_failure",
-        value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER)
+        value_parser = whole::<i64>(0..=MAX_ORDER)
     )]
     order: Option<i64>,
     /// Only until a task has failed, be it long ago: --after leaves out what has ended before
@@ -38,7 +38,7 @@ pub(super) struct Wait {
         long,
         default_value_t = 0,
         value_name = "DONE_NO",
-        value_parser = clap::value_parser!(i64).range(0..)
+        value_parser = whole::<i64>(0..)
     )]
     after: i64,
     /// Print only the events of tasks that did not succeed

@@ -59,18 +59,11 @@ impl ConfigFile {
                 return Err(faults);
             }
         };
-        let contents = match contents::parse(&text) {
-            Ok(contents) => contents,
-            Err(fault) => {
-                faults.add(fault.line, fault.what);
-                return Err(faults);
-            }
-        };
         let Contents {
             targets,
             identity,
             access,
-        } = contents;
+        } = contents::parse(&text, &mut faults);
         let has_namespaces = self.namespaces || !access.is_empty();
         let origin = access::Origin {
             folder: self.folder(),
@@ -113,6 +106,10 @@ impl ConfigFile {
             for namespace in described.logins.keys() {
                 check_namespace(namespace, has_namespaces, &mut at);
             }
+            if !described.has_login {
+                let form = "give `url = \"postgres://user@host/database\"`, or a `url_file`";
+                at.fault("url", format!("missing: {form}"));
+            }
             targets.extend(self.target(&name, described, &mut at));
         }
         targets
@@ -125,6 +122,7 @@ impl ConfigFile {
         at: &mut Place<'_>,
     ) -> Option<Target> {
         let contents::Target {
+            has_login: _,
             url,
             url_file,
             password_file,
@@ -189,12 +187,14 @@ impl ConfigFile {
             user,
             password_file,
         } = account;
-        if !limits::NAME_BYTES.contains(&user.len()) || user.contains('\0') {
+        let is_name =
+            |user: &String| limits::NAME_BYTES.contains(&user.len()) && !user.contains('\0');
+        if !user.as_ref().is_none_or(is_name) {
             at.fault(&format!("{key}.user"), "a user is a name of 1 to 63 bytes");
         }
         let key = format!("{key}.password_file");
         let password = password_file.and_then(|file| self.secret(&key, &file, at));
-        (user, password)
+        (user.unwrap_or_default(), password)
     }
 
     /// As whom tasks log in.
@@ -215,11 +215,7 @@ impl ConfigFile {
                 );
                 return None;
             }
-            (None, None) => {
-                let form = "give `url = \"postgres://user@host/database\"`, or a `url_file`";
-                at.fault("url", format!("missing: {form}"));
-                return None;
-            }
+            (None, None) => return None,
         };
         if !["postgres://", "postgresql://"]
             .iter()

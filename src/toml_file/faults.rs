@@ -37,6 +37,17 @@ impl Faults {
         self.found.push(Fault { line, what });
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// What is wrong, without where it stands.
+    pub(crate) fn in_words(&self) -> String {
+        let faults: Vec<&str> = self.found.iter().map(|fault| &*fault.what).collect();
+        faults.join("; ")
+    }
+
     /// The value, unless something is wrong.
     pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Faults> {
         // As a reader goes through the file; what has no line is of all of it.
@@ -97,23 +108,41 @@ fn explained(message: &str) -> String {
     ];
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
-            format!("expected {expected}, and found something else")
+            format!(
+                "expected {}, and found something else",
+                type_in_words(expected)
+            )
         }
         _ => message.to_owned(),
     }
 }
 
+/// What a reader of files calls a type of this program.
+fn type_in_words(expected: &str) -> &str {
+    match expected {
+        "i64" | "u32" => "a whole number",
+        "a boolean" => "true or false",
+        "path string" => "a string",
+        _ => expected,
+    }
+}
+
 /// A key that means nothing, with the one that was probably meant.
 pub(super) fn unknown_key(wrong: &str, known: &[&str]) -> String {
-    let likeness = |key: &&&str| strsim::jaro_winkler(wrong, key);
-    let best = known
-        .iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match best.filter(|key| likeness(key) >= ALIKE) {
+    match closest(wrong, known) {
         Some(key) => format!("unknown key `{wrong}`: did you mean `{key}`?"),
         None => format!(
             "unknown key `{wrong}`: it may be one of {}",
             known.join(", ")
         ),
     }
+}
+
+/// The word that was probably meant, whatever its case.
+pub(crate) fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    let wrong = wrong.to_lowercase();
+    let likeness = |word: &&str| strsim::jaro_winkler(&wrong, &word.to_lowercase());
+    let words = known.iter().copied();
+    let best = words.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    best.filter(|word| likeness(word) >= ALIKE)
 }

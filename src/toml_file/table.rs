@@ -73,10 +73,34 @@ impl<'t, 'f> Table<'t, 'f> {
         self.lines.contains_key(key)
     }
 
+    /// The value of this key, which is still to be taken, is an empty list.
+    pub(crate) fn has_empty_list(&self, key: &str) -> bool {
+        let value = self.entries.get(key).map(Spanned::get_ref);
+        matches!(value, Some(DeValue::Array(values)) if values.is_empty())
+    }
+
+    /// The value of this key, which is still to be taken, is a text.
+    pub(crate) fn has_text(&self, key: &str) -> bool {
+        let value = self.entries.get(key).map(Spanned::get_ref);
+        matches!(value, Some(DeValue::String(_)))
+    }
+
     /// The value of a key; `None`: it has none, or one of another form, which is a fault.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         self.take_any(key)
+    }
+
+    /// The value of a key that must be there. `example`: one.
+    pub(crate) fn require<T: DeserializeOwned>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Option<T> {
+        if !self.has(key) {
+            self.fault(key, format!("missing: write `{key} = {example}`"));
+        }
+        self.take(key)
     }
 
     /// The value of a key that a table of free names has.
@@ -139,6 +163,11 @@ impl<'t, 'f> Table<'t, 'f> {
             }
         }
         made
+    }
+
+    /// How many faults of the file have been found so far.
+    pub(crate) fn count_faults(&self) -> usize {
+        self.faults.count()
     }
 
     /// Something is wrong with this key, or with one below it (`every.phase`); with the table

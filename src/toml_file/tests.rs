@@ -27,7 +27,7 @@ fn every_fault_of_a_file_is_said_with_its_line() {
         "f.toml line 2: a.name: expected a string, and found something else",
         "f.toml line 3: a.limit: not a length of time: write it like \"30s\" or \"5m\"",
         "f.toml line 4: a: unknown key `wrnog`: did you mean `wrong`?",
-        "f.toml line 9: a.list[2].size: expected i64, and found something else",
+        "f.toml line 9: a.list[2].size: expected a whole number, and found something else",
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), lines);
 }

@@ -2,6 +2,7 @@
 //! parsed.
 
 mod cancel;
+mod claims;
 mod doctor;
 mod endings;
 mod failed_night;
@@ -10,6 +11,7 @@ mod jobs;
 mod left_behind;
 mod lists;
 mod names;
+mod outages;
 mod repair;
 mod retry;
 mod sql_file;

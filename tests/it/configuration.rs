@@ -91,7 +91,11 @@ fn a_good_file_counts_from_the_next_task_on_and_a_bad_one_changes_nothing() {
     file.write("passwrod_file = \"hunter2\"\ndefaults.search_path = [\"bad\"]\n");
     server.hang_up();
     says(&server, "nothing of the configuration has been changed", 1);
-    assert!(server.log().contains("line 3: unknown key `passwrod_file`"));
+    assert!(
+        server
+            .log()
+            .contains("line 3: targets.second: unknown key `passwrod_file`")
+    );
     assert!(server.log().contains("did you mean `password_file`?"));
     fs::write(&path, "").expect("written");
     server.hang_up();
@@ -153,8 +157,16 @@ fn a_file_is_checked_without_a_server() {
     let good = check();
     assert_eq!(good.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&good.stdout).contains("second"));
-    file.write("slots = 0\n");
+    file.write("slots = 0\nrolls = 1\n[targets.third]\nurl = 7\n");
     let bad = check();
     assert_eq!(bad.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&bad.stderr).contains("targets.second.slots"));
+    let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+    let faults = [
+        "targets.second.slots: must be 1 to 10000",
+        "targets.second: unknown key `rolls`: did you mean `roles`?",
+        "targets.third.url: expected a string",
+    ];
+    for fault in faults {
+        assert!(said.contains(fault), "no `{fault}` in\n{said}");
+    }
 }

@@ -52,6 +52,7 @@ struct Answer {
 
 impl Answer {
     fn json(&self) -> Value {
+        assert!(self.text.ends_with('\n'), "{}", self.text);
         let json = serde_json::from_str(&self.text);
         json.unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }

@@ -46,6 +46,7 @@ mod identity;
 mod jobs;
 mod open;
 mod operator;
+mod outage;
 mod resources;
 mod scheduler;
 mod servers;
@@ -61,6 +62,7 @@ pub use claimed_run::ClaimedRun;
 pub use error::{Effect, Error, Result};
 pub use hold::Hold;
 pub use identity::Identity;
+pub use outage::Outage;
 pub use scheduler::Scheduler;
 pub use secrecy::SecretString;
 pub use stream::DoneStream;
@@ -97,6 +99,7 @@ pub struct Client {
     token: Option<Token>,
     plain_text_tokens: bool,
     request_id: Option<String>,
+    outage: Outage,
 }
 
 impl Client {
@@ -140,7 +143,13 @@ impl Client {
             token: None,
             plain_text_tokens: false,
             request_id: None,
+            outage: Outage::default(),
         }
+    }
+
+    /// Whether calls find no server at present, and are repeated.
+    pub fn outage(&self) -> Outage {
+        self.outage.clone()
     }
 
     /// Sets for how long a call is repeated while its outcome is unknown or the service asks to
@@ -229,6 +238,7 @@ impl Client {
     pub fn scheduler(&self, handle: impl Into<String>) -> Scheduler {
         let client = Client {
             request_id: None,
+            outage: Outage::default(),
             ..self.clone()
         };
         Scheduler::new(client, handle.into())
@@ -310,7 +320,9 @@ impl Client {
             let mut unknown = false;
             loop {
                 let begun = Instant::now();
-                let failed = match self.attempt(path.clone(), request.clone()).await {
+                let attempt = self.attempt(path.clone(), request.clone()).await;
+                self.outage.met(&attempt);
+                let failed = match attempt {
                     Ok(response) => return Ok(response),
                     Err(error) => error,
                 };

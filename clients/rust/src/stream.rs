@@ -7,6 +7,7 @@ use crate::{
     api::{self, until::Kind},
     backoff::Backoff,
     error::{Error, Result},
+    outage::Outage,
     servers::Pick,
 };
 use tonic::{Status, Streaming};
@@ -23,6 +24,7 @@ pub struct DoneStream {
     pending: i64,
     stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
     end: Option<api::End>,
+    outage: Outage,
 }
 
 impl DoneStream {
@@ -41,6 +43,7 @@ impl DoneStream {
             pending: 0,
             stream: None,
             end: None,
+            outage: Outage::default(),
         };
         stream.connect(None).await?;
         // From here on it waits for tasks: what the time limit is for, opening it, is done.
@@ -81,6 +84,11 @@ impl DoneStream {
         self.end.as_ref()
     }
 
+    /// Whether it is without a server at present.
+    pub fn outage(&self) -> Outage {
+        self.outage.clone()
+    }
+
     async fn message(&mut self) -> Result<api::SynchronizationResponse> {
         let Some((pick, stream)) = &mut self.stream else {
             return Err(Status::unavailable("not connected").into());
@@ -108,6 +116,9 @@ impl DoneStream {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut failed = broken;
+        if failed.is_some() {
+            self.outage.begin();
+        }
         loop {
             if let Some(error) = failed.take() {
                 backoff.wait(error).await?;
@@ -115,6 +126,7 @@ impl DoneStream {
             match self.client.open_stream(self.request()).await {
                 Ok(stream) => {
                     self.stream = Some(stream);
+                    self.outage.end();
                     return Ok(());
                 }
                 Err(error) => failed = Some(error),

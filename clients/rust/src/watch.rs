@@ -6,6 +6,7 @@ use crate::{
     api::{self, resource_service_client::ResourceServiceClient},
     backoff::Backoff,
     error::{Error, Result},
+    outage::Outage,
     servers::Pick,
 };
 use tonic::{Status, Streaming};
@@ -17,6 +18,7 @@ pub struct ResourceStream {
     name: String,
     stream: Option<(Pick, Streaming<api::WatchResourceResponse>)>,
     has_ended: bool,
+    outage: Outage,
 }
 
 impl ResourceStream {
@@ -26,6 +28,7 @@ impl ResourceStream {
             name,
             stream: None,
             has_ended: false,
+            outage: Outage::default(),
         };
         stream.connect(None).await?;
         Ok(stream)
@@ -48,6 +51,11 @@ impl ResourceStream {
         }
     }
 
+    /// Whether it is without a server at present.
+    pub fn outage(&self) -> Outage {
+        self.outage.clone()
+    }
+
     async fn message(&mut self) -> Result<api::WatchResourceResponse> {
         let Some((pick, stream)) = &mut self.stream else {
             return Err(Status::unavailable("not connected").into());
@@ -65,6 +73,9 @@ impl ResourceStream {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut failed = broken;
+        if failed.is_some() {
+            self.outage.begin();
+        }
         loop {
             if let Some(error) = failed.take() {
                 backoff.wait(error).await?;
@@ -72,6 +83,7 @@ impl ResourceStream {
             match self.open_once().await {
                 Ok(stream) => {
                     self.stream = Some(stream);
+                    self.outage.end();
                     return Ok(());
                 }
                 Err(error) => failed = Some(error),

@@ -4,13 +4,16 @@
 //! Nothing is guessed: a line that is neither is an error that names the line.
 
 use super::{
-    fault::Fault,
+    fault::{self, Fault},
     sql_file,
     task_option::{self, Described, How},
     task_resource,
     unique_json::Unique,
 };
-use crate::cli::{error::CliError, unreadable};
+use crate::{
+    cli::{error::CliError, unreadable},
+    toml_file::closest,
+};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::{io::Read, path::Path};
@@ -40,11 +43,12 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
         _ => std::fs::read(path),
     };
     let bytes = bytes.map_err(|error| unreadable::error(&name, &error))?;
-    let tasks = text(&bytes).and_then(|text| match format {
-        Format::Sql => sql_file::parse(text, how),
-        Format::Lines => parse(text, how),
-    });
-    tasks.map_err(|fault| fault.of(&name))
+    let tasks = match (text(&bytes), format) {
+        (Err(fault), _) => Err(vec![fault]),
+        (Ok(text), Format::Sql) => sql_file::parse(text, how),
+        (Ok(text), Format::Lines) => parse(text, how),
+    };
+    tasks.map_err(|faults| fault::error(&name, faults))
 }
 
 /// What a file is called in errors.
@@ -67,8 +71,8 @@ fn text(bytes: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// The tasks of lines, or the first malformed line.
-fn parse(text: &str, how: &How) -> Result<Vec<Described>, Fault> {
+/// The tasks of lines, or every malformed line.
+fn parse(text: &str, how: &How) -> Result<Vec<Described>, Vec<Fault>> {
     let lines = text
         .lines()
         .enumerate()
@@ -85,7 +89,11 @@ fn parse(text: &str, how: &How) -> Result<Vec<Described>, Fault> {
             ..task
         })
     };
-    lines.map(task).collect()
+    let (tasks, faults): (Vec<_>, Vec<_>) = lines.map(task).partition(Result::is_ok);
+    match faults.is_empty() {
+        true => Ok(tasks.into_iter().flatten().collect()),
+        false => Err(faults.into_iter().filter_map(Result::err).collect()),
+    }
 }
 
 type Wrong = (String, &'static str);
@@ -160,11 +168,12 @@ pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> 
             return Err("it has another type".to_owned());
         }
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
-            let known: Vec<_> = task_option::names().collect();
-            format!(
-                "it is unknown; known are order, statement, params, labels, resources, {}",
-                known.join(", ")
-            )
+            let fields = ["order", "statement", "params", "labels", "resources"];
+            let known: Vec<_> = fields.into_iter().chain(task_option::names()).collect();
+            let meant = closest(name, &known);
+            let meant = meant.map(|meant| format!(": did you mean `{meant}`?"));
+            let meant = meant.unwrap_or_else(|| ";".to_owned());
+            format!("it is unknown{meant} known are {}", known.join(", "))
         })??,
     }
     Ok(())
@@ -197,7 +206,9 @@ mod tests {
     }
 
     fn fault(text: &str) -> Fault {
-        parse(text, &How::default()).unwrap_err()
+        let mut faults = parse(text, &How::default()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        faults.remove(0)
     }
 
     #[test]
@@ -256,8 +267,12 @@ mod tests {
                 "`1.5` is not an order",
             ),
             (
-                r#"{"statement": "a", "retry": 1}"#,
+                r#"{"statement": "a", "owner": 1}"#,
                 "known are order, statement",
+            ),
+            (
+                r#"{"statement": "a", "retry": 1}"#,
+                "did you mean `retries`?",
             ),
             (r#"{"statement": "a", "timeout": "soon"}"#, "like 30s"),
             (r#"{"statement": "a""#, "EOF"),
@@ -275,6 +290,13 @@ mod tests {
             let fault = fault(text);
             assert!(fault.why.contains(why), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn every_bad_line_is_named() {
+        let faults = parse("select 1\n1, select 1\n2,\n{}", &How::default()).unwrap_err();
+        let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [1, 3, 4]);
     }
 
     #[test]

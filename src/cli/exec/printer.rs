@@ -11,7 +11,9 @@ use crate::cli::{
     async_done,
     error::CliError,
     exit::Exit,
-    json, output, plural,
+    json,
+    outage_note::OutageNote,
+    output, plural,
     progress::{Bars, Console},
 };
 use rallypoint_client::{
@@ -109,13 +111,19 @@ impl Printer {
         // Waiting is no call that is late.
         let scheduler = scheduler.clone().with_time_limit(None);
         let mut events = scheduler.synchronize(after, until).await.map_err(broken)?;
+        let console = self.console();
+        let mut outage = OutageNote::of(events.outage());
         let mut idle_note = IdleNote::default();
         while !self.has_seen_its_own() {
             let mut next = pin!(events.next());
             let done = loop {
+                let waiting = outage.beside(&mut next, |news| console.say(news));
                 tokio::select! {
-                    done = &mut next => break done,
-                    () = sleep(SILENCE) => idle_note.say(&scheduler, &self.console()).await,
+                    done = waiting => break done,
+                    () = sleep(SILENCE) => {}
+                }
+                if !outage.is_away() {
+                    idle_note.say(&scheduler, &console).await;
                 }
             };
             match done.map_err(broken)? {

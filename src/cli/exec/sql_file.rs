@@ -13,11 +13,12 @@ use super::{
     task_option::{self, Described, How},
     task_resource,
 };
-use crate::core::model::limits::BODY_BYTES;
+use crate::{core::model::limits::BODY_BYTES, toml_file::closest};
 use std::{collections::BTreeSet, ops::Range};
 
-/// The tasks of a text, in the order of the file. `defaults`: how they run where it says nothing.
-pub(super) fn parse(text: &str, defaults: &How) -> Result<Vec<Described>, Fault> {
+/// The tasks of a text in the order of the file, or everything that is wrong with it. `defaults`:
+/// how they run where it says nothing.
+pub(super) fn parse(text: &str, defaults: &How) -> Result<Vec<Described>, Vec<Fault>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader {
         text,
@@ -28,14 +29,27 @@ pub(super) fn parse(text: &str, defaults: &How) -> Result<Vec<Described>, Fault>
         group: None,
         tasks: Vec::new(),
     };
-    let mut at = 0;
-    for part in sql_script::parts(text) {
-        let part = part?;
-        let range = at..at + part.text.len();
-        at = range.end;
-        reader.part(part, range)?;
+    let (mut parts, mut faults) = (sql_script::parts(text), Vec::new());
+    while let Some(part) = parts.next() {
+        let part = match part {
+            Ok(part) => part,
+            // Where the statements behind it begin is unknown.
+            Err(fault) => {
+                faults.push(fault);
+                return Err(faults);
+            }
+        };
+        if matches!(&part.kind, Kind::Statement(statement) if copies(statement)) {
+            parts.pass_data();
+        }
+        let range = part.at..part.at + part.text.len();
+        faults.extend(reader.part(part, range).err());
     }
-    reader.end()
+    faults.extend(reader.open_end());
+    match faults.is_empty() {
+        true => Ok(reader.tasks),
+        false => Err(faults),
+    }
 }
 
 /// Where the next task stands.
@@ -85,7 +99,13 @@ impl Reader<'_> {
                 Some((name, value)) => self.annotation(line, name, value),
             },
             Kind::Command => self.command(line, part.text),
-            Kind::Statement(statement) => self.statement(line, range, statement),
+            Kind::Statement(statement) => {
+                let taken = self.statement(line, range, &statement);
+                if taken.is_err() && self.group.is_none() {
+                    self.ahead = None;
+                }
+                taken
+            }
         }
     }
 
@@ -113,7 +133,6 @@ impl Reader<'_> {
     }
 
     fn open(&mut self, line: usize, value: &str) -> Result<(), Fault> {
-        nothing_behind(line, "task", value)?;
         if let Some(group) = &self.group {
             let why = format!("`@task` of line {} has no `@end` yet", group.line);
             return Err(Fault::new(
@@ -128,11 +147,10 @@ impl Reader<'_> {
             first_line: line,
             escapes: Vec::new(),
         });
-        Ok(())
+        nothing_behind(line, "task", value)
     }
 
     fn close(&mut self, line: usize, value: &str) -> Result<(), Fault> {
-        nothing_behind(line, "end", value)?;
         let Some(group) = self.group.take() else {
             let next = "write `-- @task` ahead of the first statement of the task";
             return Err(Fault::new(
@@ -142,10 +160,12 @@ impl Reader<'_> {
             ));
         };
         let Some(range) = group.text else {
+            self.ahead = None;
             let next = "put its statements between `-- @task` and `-- @end`";
             return Err(Fault::new(group.line, "the task has no statement", next));
         };
-        self.task(group.first_line, range, &group.escapes)
+        self.task(group.first_line, range, &group.escapes)?;
+        nothing_behind(line, "end", value)
     }
 
     fn order(&mut self, line: usize, value: &str) -> Result<(), Fault> {
@@ -213,28 +233,11 @@ impl Reader<'_> {
         &mut self,
         line: usize,
         range: Range<usize>,
-        statement: Statement<'_>,
+        statement: &Statement<'_>,
     ) -> Result<(), Fault> {
-        let annotated = statement
-            .comments
-            .iter()
-            .find(|(_, text)| annotation(text).is_some());
-        if let Some((line, text)) = annotated {
-            return Err(misplaced(*line, text));
-        }
+        let sound = is_sound(line, statement);
         if statement.is_empty {
-            return Ok(());
-        }
-        if statement
-            .words
-            .iter()
-            .any(|words| lone_statement::copies_through_client(words))
-        {
-            return Err(Fault::new(
-                line,
-                "COPY cannot have data from the file, or give them to psql",
-                COPY,
-            ));
+            return sound;
         }
         let start = range.start;
         let escapes = statement.escapes.iter().map(|at| start + at);
@@ -245,8 +248,9 @@ impl Reader<'_> {
                 range.clone()
             });
             text.end = range.end;
-            return Ok(());
+            return sound;
         }
+        sound?;
         if let [words] = &statement.words[..]
             && let Some(why) = lone_statement::needs_session(words)
         {
@@ -258,6 +262,7 @@ impl Reader<'_> {
 
     /// Adds a task. `escapes`: where in the file backslashes stand that psql takes away.
     fn task(&mut self, line: usize, range: Range<usize>, escapes: &[usize]) -> Result<(), Fault> {
+        let ahead = self.ahead.take();
         let all = self.text[range.clone()].char_indices();
         let kept = all.filter(|(at, _)| escapes.binary_search(&(range.start + at)).is_err());
         let statement: String = kept.map(|(_, character)| character).collect();
@@ -283,7 +288,6 @@ impl Reader<'_> {
                 Some(*last)
             }
         };
-        let ahead = self.ahead.take();
         self.tasks.push(Described {
             line: Some(line),
             order,
@@ -295,21 +299,37 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn end(self) -> Result<Vec<Described>, Fault> {
-        if let Some(group) = self.group {
+    /// What the end of the file leaves open.
+    fn open_end(&self) -> Option<Fault> {
+        let group = self.group.as_ref().map(|group| {
             let next = "write `-- @end` behind its last statement";
-            return Err(Fault::new(group.line, "this `@task` has no `@end`", next));
-        }
-        if let Some(ahead) = self.ahead {
-            let why = "no statement follows this comment";
-            return Err(Fault::new(
-                ahead.line,
-                why,
-                "put it ahead of the statement it is for",
-            ));
-        }
-        Ok(self.tasks)
+            Fault::new(group.line, "this `@task` has no `@end`", next)
+        });
+        group.or_else(|| {
+            let next = "put it ahead of the statement it is for";
+            let line = self.ahead.as_ref()?.line;
+            Some(Fault::new(line, "no statement follows this comment", next))
+        })
     }
+}
+
+/// Refuses what no task can have, alone or in a group.
+fn is_sound(line: usize, statement: &Statement<'_>) -> Result<(), Fault> {
+    let mut comments = statement.comments.iter();
+    if let Some((line, text)) = comments.find(|(_, text)| annotation(text).is_some()) {
+        return Err(misplaced(*line, text));
+    }
+    if copies(statement) {
+        let why = "COPY cannot have data from the file, or give them to psql";
+        return Err(Fault::new(line, why, COPY));
+    }
+    Ok(())
+}
+
+/// It is a COPY whose data psql reads or writes.
+fn copies(statement: &Statement<'_>) -> bool {
+    let mut words = statement.words.iter();
+    words.any(|words| lone_statement::copies_through_client(words))
 }
 
 const COPY: &str = "load the data with psql, or with COPY … FROM a file or PROGRAM of the server, \
@@ -342,13 +362,13 @@ fn annotation(comment: &str) -> Option<(&str, &str)> {
 }
 
 fn unknown(line: usize, name: &str) -> Fault {
-    let known = ["order", "task", "end", "label", "resource"]
-        .into_iter()
-        .chain(task_option::names());
-    let known: Vec<String> = known.map(|name| format!("@{name}")).collect();
+    let known = ["order", "task", "end", "label", "resource"].into_iter();
+    let known: Vec<&str> = known.chain(task_option::names()).collect();
+    let meant = closest(name, &known);
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean `@{meant}`? "));
     let next = format!(
-        "known are {}; a comment whose first word does not begin with @ may say anything",
-        known.join(", ")
+        "{meant}known are @{}; a comment whose first word does not begin with @ may say anything",
+        known.join(", @")
     );
     Fault::new(line, format!("`@{name}` is unknown"), next)
 }

@@ -11,6 +11,8 @@ use super::{
 
 /// A part of a text and the line on which it begins.
 pub(super) struct Part<'a> {
+    /// Where it begins in the text.
+    pub at: usize,
     pub line: usize,
     pub text: &'a str,
     pub kind: Kind<'a>,
@@ -74,11 +76,27 @@ impl<'a> Iterator for Parts<'a> {
             }
         };
         let text = &self.text[start..self.at];
-        Some(Ok(Part { line, text, kind }))
+        Some(Ok(Part {
+            at: start,
+            line,
+            text,
+            kind,
+        }))
     }
 }
 
 impl<'a> Parts<'a> {
+    /// Passes the data behind a COPY, if a line `\.` ends them.
+    pub(super) fn pass_data(&mut self) {
+        let rest = &self.text[self.at..];
+        let ends = rest.split_inclusive('\n').scan(0, |end, line| {
+            *end += line.len();
+            Some((*end, line.trim_end() == "\\."))
+        });
+        let end = ends.into_iter().find(|(_, is_end)| *is_end);
+        self.pass(end.map_or(0, |(end, _)| end));
+    }
+
     fn kind(&mut self) -> Result<Kind<'a>, Fault> {
         let (token, length) = self.peek()?;
         Ok(match token {

@@ -1,6 +1,7 @@
 //! How the tasks of `exec` run that say nothing themselves: options of the command line.
 
 use super::task_option::{self, How};
+use crate::cli::number::whole;
 use crate::cli::{error::CliError, time_text};
 use clap::Args;
 use rallypoint_client::api::{RetryPolicy, TaskOptions};
@@ -32,7 +33,7 @@ pub(super) struct TaskArguments {
         long,
         default_value_t = 0,
         value_name = "N",
-        value_parser = clap::value_parser!(i32).range(0..1000)
+        value_parser = whole::<i32>(0..=999)
     )]
     retries: i32,
     /// What becomes of a task whose attempt is lost: at-least-once, at-most-once, exactly-once
@@ -43,7 +44,7 @@ pub(super) struct TaskArguments {
         long,
         default_value_t = 0,
         value_name = "N",
-        value_parser = clap::value_parser!(i32).range(0..)
+        value_parser = whole::<i32>(0..)
     )]
     result_rows: i32,
     /// Any other option by the name that a comment of a .sql file has for it, like read_only or

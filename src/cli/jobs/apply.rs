@@ -2,7 +2,7 @@
 //! changed, and with `--dry-run` nothing else is done. Jobs that are not in the file stay as they
 //! are.
 
-use super::{JobsFile, job::Job};
+use super::{AnyJobsFile, fault, job::Job};
 use crate::cli::{connect::Server, error::CliError, json, output};
 use clap::Args;
 use rallypoint_client::{Client, Error, api};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub(super) struct Apply {
     #[command(flatten)]
-    file: JobsFile,
+    file: AnyJobsFile,
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
@@ -30,7 +30,7 @@ struct Change {
 
 impl Apply {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let mut jobs = self.file.read()?;
+        let mut jobs = super::read(self.file.path())?;
         in_sequence(&mut jobs);
         let client = server.client().await?;
         let mut changes = Vec::new();
@@ -45,7 +45,7 @@ impl Apply {
                 Err(error) => {
                     self.say_all(&changes);
                     output::note(self.stopped(&changes, jobs.len()));
-                    return Err(error);
+                    return Err(self.failed(job, &error));
                 }
             }
         }
@@ -57,7 +57,7 @@ impl Apply {
     fn say_all(&self, changes: &[Change]) {
         if output::is_json() {
             let document = json!({
-                "file": self.file.path.display().to_string(),
+                "file": self.file.path().display().to_string(),
                 "dry_run": self.dry_run,
                 "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
             });
@@ -70,10 +70,21 @@ impl Apply {
         let done = changes.len();
         match self.dry_run {
             true => format!("{done} of {all} jobs were compared"),
-            false => format!(
-                "{done} of {all} jobs are as in the file, and the others are as they were: apply it \
-                 again"
-            ),
+            false => {
+                format!("{done} of {all} jobs are as in the file, and the others are as they were")
+            }
+        }
+    }
+
+    /// Why a job could not be applied, and what to do before the file is applied again.
+    fn failed(&self, job: &Job, error: &Error) -> CliError {
+        let what = format!("cannot apply job {}", job.name);
+        let failed = CliError::call(what, &fault::in_file(job, error));
+        let path = self.file.path().display();
+        let again = format!("`rallypoint jobs apply -f {path}` again");
+        match fault::line(job, error) {
+            Some(line) => failed.then(&format!("change line {line} of {path} and {again}")),
+            None => failed.then(&again),
         }
     }
 }
@@ -94,26 +105,22 @@ fn in_sequence(jobs: &mut Vec<Job>) {
     }
 }
 
-async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, CliError> {
+async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, Error> {
     let name = &job.name;
-    let failed = |error: &Error| CliError::call(format!("cannot apply job {name}"), error);
     let request = api::CreateJobRequest {
         name: name.clone(),
         settings: Some(job.settings()),
         validate_only: true,
     };
-    let planned = client.create_job(request.clone()).await;
-    let planned = planned
-        .map_err(|error| failed(&error))?
-        .job
-        .unwrap_or_default();
+    let planned = client.create_job(request.clone()).await?;
+    let planned = planned.job.unwrap_or_default();
     let known = client
         .get_job(api::GetJobRequest { name: name.clone() })
         .await;
     let known = match known {
         Ok(known) => known.job,
         Err(error) if error.is("JOB_NOT_FOUND") => None,
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Err(error),
     };
     let Some(known) = known else {
         if !dry_run {
@@ -121,10 +128,7 @@ async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, CliE
                 validate_only: false,
                 ..request
             };
-            client
-                .create_job(request)
-                .await
-                .map_err(|error| failed(&error))?;
+            client.create_job(request).await?;
         }
         return Ok(Change::of(name, "created", Vec::new()));
     };
@@ -138,10 +142,7 @@ async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, CliE
             settings: Some(job.settings()),
             etag: known.etag,
         };
-        client
-            .update_job(request)
-            .await
-            .map_err(|error| failed(&error))?;
+        client.update_job(request).await?;
     }
     Ok(Change::of(name, "changed", differences))
 }

@@ -1,13 +1,13 @@
 //! `jobs check`: everything that is wrong with a file of jobs, and what may surprise.
 
 use super::{
-    JobsFile,
+    AnyJobsFile,
     finding::{Finding, findings},
     history,
     job::Job,
 };
 use crate::{
-    cli::{connect::Server, error::CliError, output, plural},
+    cli::{connect::Server, error::CliError, number::whole, output, plural, when::When},
     core::schedule::TimeZones,
 };
 use clap::Args;
@@ -19,10 +19,10 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub(super) struct Check {
     #[command(flatten)]
-    file: JobsFile,
-    /// From this time on, like 2027-03-13T08:00:00Z [default: now]
+    file: AnyJobsFile,
+    /// From this time on: 2027-03-13 (of UTC), or a time like 2027-03-13T08:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
-    from: Option<Timestamp>,
+    from: Option<When>,
     /// Ask the server, too, how long the runs of these jobs took: windows that are shorter, and a
     /// `max_runtime` that fits
     #[arg(long)]
@@ -32,7 +32,7 @@ pub(super) struct Check {
         long,
         default_value_t = 3,
         requires = "from_log",
-        value_parser = clap::value_parser!(u32).range(1..=100),
+        value_parser = whole::<u32>(1..=100),
         value_name = "N"
     )]
     factor: u32,
@@ -40,8 +40,8 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let jobs = self.file.read()?;
-        let from = self.from.unwrap_or_else(Timestamp::now);
+        let jobs = super::read(self.file.path())?;
+        let from = self.from.map_or_else(Timestamp::now, When::in_utc);
         let mut findings = findings(&jobs, from);
         if self.from_log {
             findings.extend(history::findings(server, &jobs, from, self.factor).await?);
@@ -51,7 +51,7 @@ impl Check {
     }
 
     fn say(&self, jobs: &[Job], findings: &[Finding]) {
-        let path = self.file.path.display().to_string();
+        let path = self.file.path().display().to_string();
         let release = TimeZones::bundled().release();
         match output::is_json() {
             true => {

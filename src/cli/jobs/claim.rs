@@ -4,7 +4,7 @@
 //! The command runs in a process group of its own, which is killed once the claim is lost. What it
 //! ends with is said until that is acknowledged.
 
-use super::{remote, show};
+use super::{job_clock, show};
 use crate::cli::{
     child::{Change, Child},
     connect::Server,
@@ -15,9 +15,9 @@ use crate::cli::{
     resource::duration,
     signals::Signals,
     table, time_text,
+    when::{self, When},
 };
 use clap::Args;
-use jiff::Timestamp;
 use rallypoint_client::{
     ClaimedRun, Client,
     api::{ClaimRunRequest, ClaimRunResponse, RenewRunRequest},
@@ -35,9 +35,9 @@ pub(super) struct ClaimCommand {
     name: String,
     /// The due time of the run [default: the oldest that may be claimed]
     #[arg(long, value_name = "TIME")]
-    due: Option<Timestamp>,
+    due: Option<When>,
     /// How long to wait for a run at most [default: not at all]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     wait: Option<Duration>,
     /// How long the claim outlives this program, or its connection [default: 15s]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
@@ -88,10 +88,15 @@ impl ClaimCommand {
 
     /// Claims a run; `None`: there is nothing to do, and why was said.
     async fn claim(&self, client: &Client) -> Result<Option<ClaimedRun>, CliError> {
+        let due = match self.due {
+            Some(due) => Some(job_clock::instant(client, &self.name, due).await?),
+            None => None,
+        };
+        let due = due.map(when::message);
         let owner = self.owner.clone().unwrap_or_else(|| lock::owner(None));
         let request = ClaimRunRequest {
             name: self.name.clone(),
-            due: self.due.map(remote::message),
+            due,
             request_id: String::new(),
             owner,
             lease: self.lease.map(duration),

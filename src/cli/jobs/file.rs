@@ -74,6 +74,11 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
         let what = "missing: add `schedule.cron = \"30 2 * * *\"`";
         table.fault("schedule", what);
     }
+    if table.has_text("schedule") {
+        let what = "a schedule is a table: write `schedule.cron = \"0 3 * * *\"`";
+        table.fault("schedule", what);
+        table.take::<String>("schedule");
+    }
     let schedule = table.table("schedule");
     let schedule = schedule.and_then(|table| schedule::read(table, zones));
     let recurrence = schedule.as_ref().map(|(_, schedule)| schedule.recurrence());
@@ -111,7 +116,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
 
 /// Whether programs outside the service do the runs, and on which target (empty: none).
 fn read_claimed(table: &mut Table<'_, '_>) -> Option<String> {
-    let has_steps = table.has("steps");
+    let has_steps = table.has("steps") && !table.has_empty_list("steps");
     let has_target = table.has("finish_target");
     let claimed = table.take("claimed").unwrap_or(false);
     let target: Option<String> = table.take("finish_target");

@@ -22,7 +22,11 @@ use clap::{Args, Subcommand};
 use imported::{Comparison, Imported, Names, printable, quoted};
 use jiff::Timestamp;
 use serde_json::json;
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 use wall_clock::Theirs;
 
 /// Arguments of `import`.
@@ -242,18 +246,19 @@ fn readable(
 ) -> (Vec<Imported>, Vec<(String, String)>) {
     let mut taken = Vec::new();
     for job in jobs {
-        let mut faults = Faults::of("jobs.toml".as_ref());
+        // Its lines are none of the file that is written.
+        let mut faults = Faults::of(Path::new(""));
         let read = file::parse(&job.text(), &mut faults);
         match faults.into_result(read) {
             Ok(_) => taken.push(job),
-            Err(faults) => left_out.push((job.source, faults.to_string())),
+            Err(faults) => left_out.push((job.source, faults.in_words())),
         }
     }
     (taken, left_out)
 }
 
 fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(String, String)]) {
-    let mut table = Table::new(&["job", "from", ">30 days", ">before", "note"]);
+    let mut table = Table::new(&["job", "from", ">30 days", ">before", "~note"]);
     for (job, compared) in compared {
         let count = |of: fn(&Comparison) -> usize| {
             let count = compared.as_ref().map(|compared| of(compared).to_string());

@@ -1,7 +1,13 @@
 //! `jobs log`: the tasks of a run, the last one or that of a due time.
 
-use super::{remote, show};
-use crate::cli::{connect::Server, error::CliError, output, tasks};
+use super::{job_clock, show};
+use crate::cli::{
+    connect::Server,
+    error::CliError,
+    number::whole,
+    output, tasks,
+    when::{self, When},
+};
 use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{
@@ -19,9 +25,9 @@ pub(super) struct Log {
     name: String,
     /// The due time of the run, as `jobs runs` shows it [default: the last run that has begun]
     #[arg(long, value_name = "TIME")]
-    due: Option<Timestamp>,
+    due: Option<When>,
     /// Number of tasks, the newest ones
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(0..))]
     limit: usize,
 }
 
@@ -29,7 +35,10 @@ impl Log {
     pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
         let client = server.client().await?;
         let found = match self.due {
-            Some(due) => self.of(&client, due).await?,
+            Some(due) => {
+                let due = job_clock::instant(&client, &self.name, due).await?;
+                self.of(&client, due).await?
+            }
             None => self.last(&client).await?,
         };
         let list = match found.as_ref().filter(|run| !run.handle.is_empty()) {
@@ -74,11 +83,11 @@ impl Log {
         let what = format!("cannot show the run of {due} of job {}", self.name);
         let request = GetRunRequest {
             name: self.name.clone(),
-            due: Some(remote::message(due)),
+            due: Some(when::message(due)),
         };
         let run = client.get_run(request).await;
         run.map(|answer| answer.run)
-            .map_err(|error| CliError::call(what, &error))
+            .map_err(|error| CliError::call(what, &error).naming("JOB", &self.name))
     }
 
     /// The newest run of which a scheduler was opened.

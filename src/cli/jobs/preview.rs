@@ -2,13 +2,13 @@
 
 use super::{JobsFile, clock_note, job::Job};
 use crate::{
-    cli::{error::CliError, output, table::Table},
-    core::schedule::{DueTime, Moment, TimeZones},
+    cli::{error::CliError, number::whole, output, table::Table, when::When},
+    core::schedule::{DueTime, TimeZones},
 };
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 /// Arguments of `jobs preview`.
 #[derive(Args, Debug)]
@@ -19,28 +19,32 @@ pub(super) struct Preview {
     #[command(flatten)]
     file: JobsFile,
     /// Number of due times of each job
-    #[arg(short = 'n', long, default_value_t = 10, value_name = "N", value_parser = at_least_one)]
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>(1..))]
     limit: usize,
     /// From this time on: 2027-03-13 or 2027-03-13T08:00 in the zone of each job, or a time like
     /// 2027-03-13T08:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
-    from: Option<Moment>,
+    from: Option<When>,
 }
 
 impl Preview {
     pub(super) fn run(self) -> Result<ExitCode, CliError> {
-        let mut jobs = self.file.read()?;
+        let mut jobs = super::read(&self.file.path)?;
         if let Some(name) = &self.name {
             let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
             jobs.retain(|job| job.name == *name);
             if jobs.is_empty() {
                 let what = format!("{} has no job `{name}`", self.file.path.display());
-                return Err(CliError::usage(what).next(format!("it has {}", names.join(", "))));
+                let next = match Path::new(name).is_file() {
+                    true => format!("name the file by -f {name}"),
+                    false => format!("it has {}", names.join(", ")),
+                };
+                return Err(CliError::usage(what).next(next));
             }
         }
         let now = Timestamp::now();
         let times = |job: &Job| {
-            let from = self.from.map(|from| from.resolve(job.schedule.zone()));
+            let from = self.from.map(|from| from.in_zone(job.schedule.zone()));
             next_times(job, from.unwrap_or(now), self.limit)
         };
         let times: Vec<_> = jobs.iter().map(|job| (job, times(job))).collect();
@@ -57,11 +61,6 @@ impl Preview {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    let limit = text.parse().ok().filter(|limit| *limit > 0);
-    limit.ok_or_else(|| "must be at least 1".to_owned())
-}
-
 /// The next due times, and those before the last of them that a change of the clocks leaves out.
 fn next_times(job: &Job, from: Timestamp, limit: usize) -> Vec<DueTime> {
     let mut due = 0;
@@ -73,7 +72,7 @@ fn next_times(job: &Job, from: Timestamp, limit: usize) -> Vec<DueTime> {
 }
 
 fn print(times: &[(&Job, Vec<DueTime>)]) {
-    let mut table = Table::new(&["job", "due", "utc", "note"]);
+    let mut table = Table::new(&["job", "due", "utc", "~note"]);
     for (job, times) in times {
         for time in times {
             let (due, utc) = match time.is_due() {

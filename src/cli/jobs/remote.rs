@@ -1,19 +1,19 @@
 //! Verbs about jobs of the service.
 
-use super::show;
+use super::{job_clock, show};
 use crate::{
-    cli::{connect::Server, error::CliError, output},
-    core::{
-        model::limits::MAX_ORDER,
-        schedule::{Moment, TimeZones},
+    cli::{
+        connect::Server,
+        error::CliError,
+        number::whole,
+        output,
+        when::{self, When},
     },
+    core::model::limits::MAX_ORDER,
 };
 use clap::Args;
 use jiff::Timestamp;
-use rallypoint_client::{Client, api};
-
-/// What to do where the zone of a job is not known here.
-const IN_UTC: &str = "write the times in UTC, like 2026-11-01T00:00:00Z";
+use rallypoint_client::{Client, Error, api};
 
 /// Which job.
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct RunNow {
     #[arg(
         long,
         value_name = "ORDER",
-        value_parser = clap::value_parser!(i64).range(0..=MAX_ORDER)
+        value_parser = whole::<i64>(0..=MAX_ORDER)
     )]
     from_order: Option<i64>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Runs {
         long,
         default_value_t = 20,
         value_name = "N",
-        value_parser = clap::value_parser!(i32).range(0..)
+        value_parser = whole::<i32>(0..)
     )]
     limit: i32,
 }
@@ -71,8 +71,8 @@ pub(super) struct Runs {
 pub(super) struct NamedRun {
     /// Its name
     name: String,
-    /// The due time of the run, as `jobs runs` shows it
-    due: Timestamp,
+    /// The due time of the run, as `jobs runs` shows it, or by the clock of the job's time zone
+    due: When,
 }
 
 /// Arguments of `jobs backfill`.
@@ -80,13 +80,13 @@ pub(super) struct NamedRun {
 pub(super) struct Backfill {
     /// Its name
     name: String,
-    /// Due times from then on: 2026-11-01, 2026-11-01T08:00 (both by the clock of the job's time
-    /// zone) or 2026-11-01T08:00:00Z
+    /// Due times from then on: 2026-11-01 or 2026-11-01T08:00 by the clock of the job's time zone,
+    /// 2026-11-01T08:00:00Z, or 2d ago
     #[arg(long, value_name = "TIME")]
-    from: Moment,
+    from: When,
     /// Due times before then [default: now]
     #[arg(long, value_name = "TIME")]
-    until: Option<Moment>,
+    until: Option<When>,
     /// Only say which due times would have a run
     #[arg(long)]
     dry_run: bool,
@@ -95,10 +95,23 @@ pub(super) struct Backfill {
 impl Named {
     pub(super) async fn get(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot show job {}", self.name);
-        let request = api::GetJobRequest { name: self.name };
-        let known = server.client().await?.get_job(request).await;
-        let known = known.map_err(|error| CliError::call(what, &error))?;
-        output::answer(&known, |known| show::job(known.job.as_ref(), ""));
+        let failed = |error| CliError::call(&what, &error);
+        let name = self.name;
+        let client = server.client().await?;
+        let request = api::GetJobRequest { name: name.clone() };
+        let known = client.get_job(request).await.map_err(failed)?;
+        if output::is_json() {
+            output::answer(&known, |_| {});
+            return Ok(());
+        }
+        let request = api::ListRunsRequest {
+            name,
+            page_size: 1,
+            page_token: String::new(),
+        };
+        let runs = client.list_runs(request).await.map_err(failed)?;
+        show::job(known.job.as_ref(), "");
+        show::last_run(runs.runs.first());
         Ok(())
     }
 
@@ -188,15 +201,16 @@ impl Backfill {
         let what = format!("cannot backfill job {}", self.name);
         let failed = |error| CliError::call(&what, &error);
         let client = server.client().await?;
-        let zone = self.zone(&client).await?;
-        let zone = TimeZones::bundled().zone(&zone);
-        let zone = zone.map_err(|why| CliError::new(&what).why(why).next(IN_UTC))?;
-        let from = self.from.resolve(&zone);
+        let from = job_clock::instant(&client, &self.name, self.from).await?;
+        let until = match self.until {
+            Some(until) => Some(job_clock::instant(&client, &self.name, until).await?),
+            None => None,
+        };
         let is_ahead = from > Timestamp::now();
         let request = api::BackfillJobRequest {
             name: self.name,
-            from: Some(message(from)),
-            until: self.until.map(|until| message(until.resolve(&zone))),
+            from: Some(when::message(from)),
+            until: until.map(when::message),
             dry_run: self.dry_run,
         };
         let answer = client.backfill_job(request).await.map_err(failed)?;
@@ -205,48 +219,29 @@ impl Backfill {
         });
         Ok(())
     }
-
-    /// The name of the zone by whose clock the times are; the job is asked if it matters.
-    async fn zone(&self, client: &Client) -> Result<String, CliError> {
-        let mut times = [self.from].into_iter().chain(self.until);
-        if !times.any(|time| matches!(time, Moment::Local(_))) {
-            return Ok("UTC".to_owned());
-        }
-        let what = format!("cannot backfill job {}", self.name);
-        let request = api::GetJobRequest {
-            name: self.name.clone(),
-        };
-        let known = client.get_job(request).await;
-        let known = known.map_err(|error| CliError::call(what, &error))?;
-        let settings = known.job.and_then(|job| job.settings);
-        let zone = settings.and_then(|settings| settings.schedule);
-        let zone = zone.map(|schedule| schedule.time_zone);
-        let zone = zone.filter(|zone| !zone.is_empty());
-        Ok(zone.unwrap_or_else(|| "UTC".to_owned()))
-    }
 }
 
 impl NamedRun {
     pub(super) async fn cancel(self, server: &Server) -> Result<(), CliError> {
-        let what = format!("cannot cancel the run of {} of job {}", self.due, self.name);
+        let (client, due) = self.found(server).await?;
         let request = api::CancelRunRequest {
-            due: Some(self.due()),
-            name: self.name,
+            due: Some(when::message(due)),
+            name: self.name.clone(),
         };
-        let run = server.client().await?.cancel_run(request).await;
-        let run = run.map_err(|error| CliError::call(what, &error))?;
+        let run = client.cancel_run(request).await;
+        let run = run.map_err(|error| self.failed("cancel", due, &error))?;
         output::answer(&run, |answer| show::run(answer.run.as_ref()));
         Ok(())
     }
 
     pub(super) async fn get(self, server: &Server) -> Result<(), CliError> {
-        let what = format!("cannot show the run of {} of job {}", self.due, self.name);
+        let (client, due) = self.found(server).await?;
         let request = api::GetRunRequest {
-            due: Some(self.due()),
-            name: self.name,
+            due: Some(when::message(due)),
+            name: self.name.clone(),
         };
-        let run = server.client().await?.get_run(request).await;
-        let run = run.map_err(|error| CliError::call(what, &error))?;
+        let run = client.get_run(request).await;
+        let run = run.map_err(|error| self.failed("show", due, &error))?;
         output::answer(&run, |answer| {
             show::run(answer.run.as_ref());
             show::claims(&answer.claims);
@@ -254,16 +249,16 @@ impl NamedRun {
         Ok(())
     }
 
-    fn due(&self) -> prost_types::Timestamp {
-        message(self.due)
+    /// Who knows the run, and its due time.
+    async fn found(&self, server: &Server) -> Result<(Client, Timestamp), CliError> {
+        let client = server.client().await?;
+        let due = job_clock::instant(&client, &self.name, self.due).await?;
+        Ok((client, due))
     }
-}
 
-/// A time as the API has it.
-pub(super) fn message(time: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: time.as_microsecond().div_euclid(1_000_000),
-        nanos: time.subsec_nanosecond(),
+    fn failed(&self, verb: &str, due: Timestamp, error: &Error) -> CliError {
+        let what = format!("cannot {verb} the run of {due} of job {}", self.name);
+        CliError::call(what, error).naming("JOB", &self.name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules of a job besides its schedule: what becomes of due times that meet a run, or nobody.
 
-use crate::toml_file::{Length, Table};
+use crate::toml_file::{Length, Table, closest};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -142,7 +142,10 @@ pub(super) fn choice<T: Copy>(
     let found = known.iter().find(|(name, _)| *name == text);
     if found.is_none() {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        table.fault(key, format!("must be one of {}", names.join(", ")));
+        let meant = closest(&text, &names);
+        let meant = meant.map(|name| format!(": did you mean \"{name}\"?"));
+        let meant = meant.unwrap_or_default();
+        table.fault(key, format!("must be one of {}{meant}", names.join(", ")));
     }
     found.map(|(_, value)| *value)
 }

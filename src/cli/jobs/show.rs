@@ -33,17 +33,26 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
     if job.failures > 0 {
         lines.push(("failures", format!("{} in a row", job.failures)));
     }
-    if let Some(paused) = paused(job) {
-        lines.push(("paused", paused));
-    }
-    for (name, value) in lines {
-        output::line(format!("  {name:<12} {value}"));
-    }
+    lines.push(("paused", paused(job).unwrap_or_else(|| "no".to_owned())));
+    lines.into_iter().for_each(field);
+}
+
+/// What became of the due time that a job had last.
+pub(super) fn last_run(run: Option<&JobRun>) {
+    let outcome = |run: &JobRun| match why(run) {
+        why if why.is_empty() => format!("{} {}", due(run), state(run)),
+        why => format!("{} {}: {why}", due(run), state(run)),
+    };
+    field(("last run", run.map_or_else(|| "-".to_owned(), outcome)));
+}
+
+fn field((name, value): (&str, String)) {
+    output::line(format!("  {name:<12} {value}"));
 }
 
 /// Many of them.
 pub(super) fn jobs(jobs: &[Job]) {
-    let mut table = Table::new(&["name", "schedule", "next due", ">failures", "paused"]);
+    let mut table = Table::new(&["name", "~schedule", "next due", ">failures", "~paused"]);
     for job in jobs {
         table.row([
             job.name.clone(),
@@ -150,9 +159,9 @@ pub(super) fn runs(runs: &[JobRun]) {
     let mut table = Table::new(&[
         "due",
         "state",
-        "why",
-        ">attempt",
-        "started",
+        "~why",
+        "?>attempt",
+        "?started",
         "took",
         "scheduler",
     ]);

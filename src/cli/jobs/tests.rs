@@ -151,7 +151,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_line() {
         "line 6: jobs.a.misfire: CATCH_UP needs a limit",
         "line 7: jobs.a.max_runtime: must be longer than nothing",
         "line 8: jobs.a.rerun: say how often",
-        "line 9: jobs.a.steps[1].statment: it is unknown; known are order, statement",
+        "line 9: jobs.a.steps[1].statment: it is unknown: did you mean `statement`?",
         "line 9: jobs.a.steps[1].statement: missing",
         "line 9: jobs.a.steps[2]: expected a table",
         "line 12: jobs.b.schedule.cron: never fires: no month of field 4 (`2`)",
@@ -188,6 +188,13 @@ fn jobs_that_wait_for_each_other_and_files_without_jobs_are_errors() {
         "schedule.cron = \"@daily\"\nrerun.within_window = true",
     ));
     assert!(window.contains("jobs.a.rerun.within_window: the schedule has no window"));
+    let plain = said("[jobs.a]\nschedule = \"0 3 * * *\"\noverlap = \"skip\"\n");
+    assert!(
+        plain.contains("line 2: jobs.a.schedule: a schedule is a table: write `schedule.cron ="),
+        "{plain}"
+    );
+    assert!(plain.contains("ALLOW: did you mean \"SKIP\"?"), "{plain}");
+    assert_eq!(plain.matches("jobs.a.schedule").count(), 1, "{plain}");
     let broken = said("[jobs.a\nschedule = 1\n");
     assert!(broken.contains("line 1"), "{broken}");
 }

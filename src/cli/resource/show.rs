@@ -102,7 +102,7 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
         output::line("");
         output::line(output::paint(title, BOLD));
         let mut table = Table::new(&[
-            ">claim", "uses", "owner", "caller", ">since", ">token", "reason",
+            ">claim", "~uses", "~owner", "~caller", ">since", ">token", "~reason",
         ]);
         for claim in claims {
             let since = match is_held {

@@ -1,5 +1,6 @@
 //! Options of `serve` that limit each namespace.
 
+use crate::cli::number::whole;
 use crate::core::model::limits::Limits;
 use clap::Args;
 
@@ -13,6 +14,7 @@ pub(super) struct Quotas {
         env = "RALLYPOINT_MAX_SCHEDULERS",
         hide_env_values = true,
         default_value_t = 1_000_000,
+        value_parser = whole::<u32>(0..),
         value_name = "N"
     )]
     max_schedulers: u32,
@@ -22,6 +24,7 @@ pub(super) struct Quotas {
         env = "RALLYPOINT_MAX_QUEUED_TASKS",
         hide_env_values = true,
         default_value_t = 50_000_000,
+        value_parser = whole::<u32>(0..),
         value_name = "N"
     )]
     max_queued_tasks: u32,
@@ -31,6 +34,7 @@ pub(super) struct Quotas {
         env = "RALLYPOINT_MAX_QUEUED_MIB",
         hide_env_values = true,
         default_value_t = 262_144,
+        value_parser = whole::<u32>(0..),
         value_name = "MIB"
     )]
     max_queued_mib: u32,
@@ -40,7 +44,7 @@ pub(super) struct Quotas {
         long,
         env = "RALLYPOINT_MAX_SUBMIT_RATE",
         hide_env_values = true,
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = whole::<u32>(1..),
         value_name = "N"
     )]
     max_submit_rate: Option<u32>,
@@ -50,6 +54,7 @@ pub(super) struct Quotas {
         env = "RALLYPOINT_MAX_STREAMS",
         hide_env_values = true,
         default_value_t = 100_000,
+        value_parser = whole::<u32>(0..),
         value_name = "N"
     )]
     max_streams: u32,

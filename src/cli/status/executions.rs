@@ -6,18 +6,18 @@ use rallypoint_client::api::Execution;
 /// Prints them; so many more are left out.
 pub(super) fn print(executions: &[Execution], left_out: i64) {
     let mut table = Table::new(&[
-        "replica",
+        "?replica",
         "target",
         ">slot",
         "state",
-        ">backend",
+        "?>backend",
         ">elapsed",
-        "namespace",
-        "submitted by",
+        "?namespace",
+        "?submitted by",
         "task",
-        ">order",
-        ">try",
-        "statement",
+        "?>order",
+        "?>try",
+        "~statement",
     ]);
     for one in executions {
         let idle = one.handle.is_empty();

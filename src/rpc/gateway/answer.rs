@@ -3,7 +3,7 @@
 
 use super::{
     event_stream,
-    media::json,
+    media::{json, line},
     translation::{PREFIX_BYTES, status_json, translated, untranslatable},
 };
 use crate::rpc::{errors, room::Share};
@@ -23,7 +23,7 @@ use tonic::{
 use tonic_types::StatusExt;
 
 const HEALTH: &str = "grpc.health.v1.Health.Check";
-const SERVING: &[u8] = br#"{"status":"SERVING"}"#;
+const SERVING: &[u8] = b"{\"status\":\"SERVING\"}\n";
 
 /// The answer of `method`; of a stream until the deadline. Another one takes its room there.
 pub(super) async fn of(
@@ -74,12 +74,12 @@ async fn single(body: Body, kind: MessageDescriptor) -> Result<Bytes, Status> {
     }
     message.advance(PREFIX_BYTES);
     let translated = translated(message, kind).await?;
-    Ok(translated.text.into())
+    Ok(line(translated.text))
 }
 
 /// An error as an answer.
 pub(super) fn failure(status: &Status) -> Response<Body> {
-    let mut answer = json(http_code(status.code()), status_json(status));
+    let mut answer = json(http_code(status.code()), line(status_json(status)));
     let headers = answer.headers_mut();
     if let Some(delay) = retry_delay(status) {
         let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);

@@ -41,9 +41,15 @@ pub(super) fn guarded(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// An answer in JSON.
-pub(super) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::new(Full::new(text.into())));
+/// A text that ends with its line, as terminals and tools of lines have it.
+pub(super) fn line(mut text: String) -> Bytes {
+    text.push('\n');
+    text.into()
+}
+
+/// An answer in JSON: a [`line`].
+pub(super) fn json(code: StatusCode, text: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::new(Full::new(text)));
     *response.status_mut() = code;
     let kind = HeaderValue::from_static(JSON);
     response.headers_mut().insert(CONTENT_TYPE, kind);

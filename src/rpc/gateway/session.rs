@@ -5,7 +5,11 @@
 //! foreign page cannot send without asking first, and is never told it may (see `same_site`). It is
 //! checked with every call, at the door of all calls.
 
-use super::{answer, media::json, settings::Settings};
+use super::{
+    answer,
+    media::{json, line},
+    settings::Settings,
+};
 use crate::{
     core::Namespace,
     identity::{Authenticator, Credentials, Refusal, Role},
@@ -94,7 +98,7 @@ fn shown(
         }
         Some(authenticator) => known(authenticator, headers, extensions)?,
     };
-    Ok(json(StatusCode::OK, who.to_string()))
+    Ok(json(StatusCode::OK, line(who.to_string())))
 }
 
 fn known(
@@ -162,13 +166,13 @@ async fn signed_in(
         return Err(errors::access::identity_invalid());
     }
     let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let mut response = json(StatusCode::OK, who.to_string());
+    let mut response = json(StatusCode::OK, line(who.to_string()));
     set(&mut response, &token, KEPT_SECONDS, settings);
     Ok(response)
 }
 
 fn signed_out(settings: &Settings) -> Response<Body> {
-    let mut response = json(StatusCode::OK, "{}");
+    let mut response = json(StatusCode::OK, line("{}".to_owned()));
     set(&mut response, "", 0, settings);
     response
 }

@@ -8,6 +8,7 @@ use crate::{
     toml_file::{Faults, Length, Table, read},
 };
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,7 +30,11 @@ pub(super) fn sources(
         return None;
     }
     let mut sources = Sources::default();
+    let before = faults.count();
+    let has_rules = !access.is_empty();
+    let mut are_known = true;
     if let Some((line, identity)) = identity {
+        are_known = identity.is_sound;
         let mut at = Place::of(faults, line, "identity".to_owned());
         if let Some(file) = &identity.token_file {
             sources.tokens = tokens(&from.folder.join(file), &mut at);
@@ -38,13 +43,15 @@ pub(super) fn sources(
             .jwt
             .and_then(|jwt| jwt_of(jwt, from.folder, &mut at));
     }
+    // What is wrong with the sources is not said of those who come from them.
+    are_known &= faults.count() == before;
     for (line, one) in access {
         let mut at = Place::of(faults, line, "access".to_owned());
-        sources
-            .rules
-            .extend(rule(one, &sources, from.certificates, &mut at));
+        let known = are_known.then_some(&sources);
+        let rule = rule(one, known, from.certificates, &mut at);
+        sources.rules.extend(rule);
     }
-    if sources.rules.is_empty() {
+    if !has_rules {
         faults.add(
             None,
             "nobody may do anything: add [[access]] with identities, namespaces, role",
@@ -105,20 +112,29 @@ fn jwt_of(
     folder: &Path,
     at: &mut Place<'_>,
 ) -> Option<(JwtSettings, KeySource, Option<JwkSet>)> {
-    let named: Vec<Option<Algorithm>> = jwt.algorithms.iter().map(|name| public(name)).collect();
-    if named.is_empty() || named.contains(&None) {
+    let named = jwt.algorithms.as_ref();
+    let named =
+        named.map(|names| -> Vec<Option<Algorithm>> { names.iter().map(|n| public(n)).collect() });
+    if named
+        .as_ref()
+        .is_some_and(|named| named.is_empty() || named.contains(&None))
+    {
         let what =
             "name those that count, of RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 EdDSA";
         at.fault("jwt.algorithms", what);
     }
     for (key, value) in [("issuer", &jwt.issuer), ("audience", &jwt.audience)] {
-        if value.is_empty() {
+        if value.as_deref() == Some("") {
             at.fault(&format!("jwt.{key}"), "must not be empty");
         }
     }
     let leeway = jwt.leeway.map_or(DEFAULT_LEEWAY, |Length(leeway)| leeway);
     if leeway > MAX_LEEWAY {
         at.fault("jwt.leeway", "must be at most 60s");
+    }
+    if !jwt.has_keys {
+        let what = "the keys are missing: give `keys_file` or `keys_url`";
+        at.fault("jwt", what);
     }
     let source = source(jwt.keys_file, jwt.keys_url, jwt.keys_ca_file, folder, at)?;
     let keys = match &source {
@@ -133,9 +149,9 @@ fn jwt_of(
         },
     };
     let settings = JwtSettings {
-        algorithms: named.into_iter().flatten().collect(),
-        issuer: jwt.issuer,
-        audience: jwt.audience,
+        algorithms: named.into_iter().flatten().flatten().collect(),
+        issuer: jwt.issuer.unwrap_or_default(),
+        audience: jwt.audience.unwrap_or_default(),
         leeway,
         required_claims: jwt.required_claims.into_iter().collect(),
         name_claim: jwt.name_claim.unwrap_or_else(|| "sub".to_owned()),
@@ -182,64 +198,76 @@ fn source(
             at.fault("jwt.keys_url", "`keys_file` says it too: keep one of them");
             None
         }
-        (None, None) => {
-            at.fault(
-                "jwt",
-                "the keys are missing: give `keys_file` or `keys_url`",
-            );
-            None
-        }
+        (None, None) => None,
     }
 }
 
+/// `sources`: `None` if something is wrong with them.
 fn rule(
     access: contents::Access,
-    sources: &Sources,
+    sources: Option<&Sources>,
     certificates: bool,
     at: &mut Place<'_>,
 ) -> Option<Rule> {
-    if access.identities.is_empty() {
+    if let Some(identities) = &access.identities {
+        check_identities(identities, &access.claims, sources, certificates, at);
+    }
+    let namespaces = namespaces(&access.namespaces?, at)?;
+    Some(Rule {
+        identities: access.identities?,
+        claims: access.claims,
+        namespaces,
+        role: access.role?,
+    })
+}
+
+fn check_identities(
+    identities: &[String],
+    claims: &BTreeMap<String, String>,
+    sources: Option<&Sources>,
+    certificates: bool,
+    at: &mut Place<'_>,
+) {
+    if identities.is_empty() {
         at.fault(
             "identities",
             "name some, like \"token:nightly\" or \"jwt:*\"",
         );
     }
-    for identity in &access.identities {
+    for identity in identities {
         if let Some(what) = wrong_identity(identity, sources, certificates) {
             at.fault("identities", what);
         }
     }
     let is_jwt = |identity: &String| identity.starts_with("jwt:");
-    if !access.claims.is_empty() && !access.identities.iter().all(is_jwt) {
+    if !claims.is_empty() && !identities.iter().all(is_jwt) {
         at.fault("claims", "only identities `jwt:…` have claims");
     }
-    let named = access.namespaces.iter();
-    let namespaces = match &*access.namespaces {
-        [all] if all == ALL => Namespaces::All,
+}
+
+fn namespaces(named: &[String], at: &mut Place<'_>) -> Option<Namespaces> {
+    match named {
+        [all] if all == ALL => return Some(Namespaces::All),
         [] => {
             at.fault("namespaces", "name some, or [\"*\"] for all");
             return None;
         }
-        _ => {
-            let named: Option<_> = named.map(|name| Namespace::named(name)).collect();
-            let Some(these) = named else {
-                let what = format!("each is {}, or [\"*\"] stands for all", Namespace::FORM);
-                at.fault("namespaces", what);
-                return None;
-            };
-            Namespaces::These(these)
-        }
-    };
-    Some(Rule {
-        identities: access.identities,
-        claims: access.claims,
-        namespaces,
-        role: access.role,
-    })
+        _ => {}
+    }
+    let named: Option<_> = named.iter().map(|name| Namespace::named(name)).collect();
+    if named.is_none() {
+        let what = format!("each is {}, or [\"*\"] stands for all", Namespace::FORM);
+        at.fault("namespaces", what);
+    }
+    named.map(Namespaces::These)
 }
 
 /// Why nobody can ever be this.
-fn wrong_identity(identity: &str, sources: &Sources, certificates: bool) -> Option<&'static str> {
+fn wrong_identity(
+    identity: &str,
+    sources: Option<&Sources>,
+    certificates: bool,
+) -> Option<&'static str> {
     let kind = KINDS.iter().find(|kind| identity.starts_with(**kind));
     let Some(kind) = kind else {
         return Some("an identity begins with `token:`, `jwt:` or `cert:`");
@@ -250,6 +278,10 @@ fn wrong_identity(identity: &str, sources: &Sources, certificates: bool) -> Opti
         return Some("a name follows, and `*` stands at its end only");
     }
     let is_pattern = name.ends_with('*');
+    if *kind == "cert:" && !certificates {
+        return Some("callers present no certificates: start the server with --listen-client-ca");
+    }
+    let sources = sources?;
     match *kind {
         "token:" if sources.tokens.is_empty() => {
             Some("there are no tokens: name a `token_file` in [identity]")
@@ -258,9 +290,6 @@ fn wrong_identity(identity: &str, sources: &Sources, certificates: bool) -> Opti
             Some("the file of tokens has nobody of this name")
         }
         "jwt:" if sources.jwt.is_none() => Some("no issuer is named: add [identity.jwt]"),
-        "cert:" if !certificates => {
-            Some("callers present no certificates: start the server with --listen-client-ca")
-        }
         _ => None,
     }
 }

@@ -174,6 +174,45 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
+fn a_value_of_another_form_hides_no_other_fault_and_is_no_missing_one() {
+    let said = said(
+        r#"
+        [targets.app]
+        url = ["hunter2"]
+        slots = "many"
+        pasword_file = "x"
+        session_reset = "never"
+        [targets.app.watchdog]
+        [targets.dw]
+        url = "mysql://u:hunter2@h/d"
+        [identity]
+        token_file = 3
+        [[access]]
+        identities = ["token:etl", "user:x"]
+        role = "boss"
+        [[acess]]
+        "#,
+    );
+    let expected = [
+        "line 3: targets.app.url: expected a string",
+        "line 4: targets.app.slots: expected a whole number",
+        "line 5: targets.app: unknown key `pasword_file`: did you mean `password_file`?",
+        "line 6: targets.app.session_reset: expected `task` or `scheduler`",
+        "line 7: targets.app.watchdog.user: missing: write `user = \"app\"`",
+        "line 8: targets.dw.url: not a URL of Postgres",
+        "line 11: identity.token_file: expected a",
+        "line 12: access[1].namespaces: missing: write `namespaces = [\"*\"]`",
+        "line 12: access.identities: an identity begins with",
+        "line 14: access[1].role: expected one of `reader`",
+        "line 15: unknown key `acess`: did you mean `access`?",
+    ];
+    assert_eq!(said.lines().count(), expected.len(), "{said}");
+    for (line, expected) in said.lines().zip(expected) {
+        assert!(line.contains(expected), "no `{expected}` in\n{said}");
+    }
+}
+
+#[test]
 fn a_login_that_no_task_can_ever_use_is_an_error() {
     let of = |namespaces: &[&str]| {
         let login = |one: &&str| format!("logins.{one}.user = \"u\"\n");
@@ -224,6 +263,8 @@ fn the_file_in_the_readme_has_the_right_form() {
     let readme = include_str!("../../../README.md");
     let (_, file) = readme.split_once("```toml\n").expect("a file");
     let (file, _) = file.split_once("```").expect("its end");
-    let contents = contents::parse(file).map_err(|fault| fault.what);
-    assert_eq!(contents.expect("it is good").targets.len(), 1);
+    let mut faults = Faults::of("rallypoint.toml".as_ref());
+    let contents = contents::parse(file, &mut faults);
+    let contents = faults.into_result(contents).expect("it is good");
+    assert_eq!(contents.targets.len(), 1);
 }

@@ -2,7 +2,9 @@
 //! print what stands below them.
 
 use super::{code, text};
-use crate::harness::{conversation::WAIT_TIMEOUT, process::PROGRAM, standalone::Standalone};
+use crate::harness::{
+    conversation::WAIT_TIMEOUT, process::PROGRAM, standalone::Standalone, terminal::wait_for,
+};
 use std::{
     fs,
     path::Path,
@@ -73,6 +75,40 @@ fn a_file_that_makes_no_sense_is_refused_with_every_fault() {
 }
 
 #[test]
+fn a_file_of_jobs_may_be_named_without_an_option() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "[jobs.a]\nschedule = \"0 3 * * *\"\n";
+    fs::write(folder.path().join("other.toml"), file).expect("written");
+    for verb in ["check", "apply"] {
+        let output = run_in(folder.path(), &["jobs", verb, "other.toml"]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("other.toml line 2: jobs.a.schedule: a schedule is a table"),
+            "{said}"
+        );
+        let both = run_in(folder.path(), &["jobs", verb, "-f", "a", "b"]);
+        assert_eq!(code(&both), 2, "{both:?}");
+    }
+}
+
+#[test]
+fn a_job_without_steps_is_found_without_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = []\n";
+    fs::write(folder.path().join("jobs.toml"), file).expect("written");
+    for verb in ["check", "apply"] {
+        let output = run_in(folder.path(), &["jobs", verb]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("line 3: jobs.a.steps: missing: add `steps = [{ statement"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn what_was_applied_before_a_job_failed_is_said() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
@@ -93,6 +129,13 @@ fn what_was_applied_before_a_job_failed_is_said() {
     assert_eq!(printed, "a: created\nb: created\n");
     assert!(
         said.contains("2 of 4 jobs are as in the file") && said.contains("cannot apply job c"),
+        "{said}"
+    );
+    assert!(
+        said.contains("jobs.c.steps[1].target")
+            && said.contains(&format!(
+                "change line 9 of {file} and `rallypoint jobs apply"
+            )),
         "{said}"
     );
     let again = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
@@ -160,4 +203,34 @@ fn the_log_of_a_job_shows_its_tasks_and_says_how_long_its_runs_may_take() {
     let (none, noted) = run(&["jobs", "log", "new"]);
     assert!(none.is_empty(), "{none}");
     assert!(noted.contains("no run of new has begun yet"), "{noted}");
+}
+
+#[test]
+fn a_job_is_shown_with_its_last_run_and_whether_it_is_paused() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let job = "[jobs.a]\nschedule.cron = \"@yearly\"\nsteps = [{ statement = \"select 1\" }]\n";
+    fs::write(&file, job).expect("written");
+    let run = |arguments: &[&str]| {
+        let output = server.run(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {output:?}");
+        text(&output.stdout)
+    };
+    run(&["jobs", "apply", &file.display().to_string()]);
+    let shown = run(&["jobs", "get", "a"]);
+    assert!(
+        shown.contains("  last run     -") && shown.contains("  paused       no"),
+        "{shown}"
+    );
+    run(&["jobs", "run", "a"]);
+    wait_for("its end", || {
+        run(&["jobs", "get", "a"]).contains("Z SUCCEEDED")
+    });
+    run(&["jobs", "pause", "a", "--reason", "too dear"]);
+    let shown = run(&["jobs", "get", "a"]);
+    assert!(
+        shown.contains("  paused       20") && shown.contains("too dear"),
+        "{shown}"
+    );
 }

@@ -1,7 +1,7 @@
 //! `list`, `tasks` and `attempts`: what they show, and how they end.
 
 use super::{code, exec_file, text};
-use crate::harness::standalone::Standalone;
+use crate::harness::{screen::Screen, standalone::Standalone};
 use serde_json::Value;
 
 /// What a command lists, which must succeed.
@@ -17,6 +17,29 @@ fn shown(server: &Standalone, arguments: &[&str]) -> Vec<Value> {
 fn seqs(tasks: &[Value]) -> Vec<i64> {
     let number = |task: &Value| task["id"]["seq"].as_i64().expect("a number");
     tasks.iter().map(number).collect()
+}
+
+#[test]
+fn a_narrow_terminal_shows_the_columns_by_which_people_find_things() {
+    let server = Standalone::start();
+    let long = format!("select '{}'::int", "x".repeat(90));
+    let run = ["exec", "--name", "nightly", "--json", "select 1", &long];
+    assert_eq!(code(&server.run(&run)), 3);
+    for (verb, shown) in [
+        (&["tasks", "nightly"][..], ["REMARK", "STATEMENT", "22P02 "]),
+        (&["list"], [" NAME", " nightly", "SCHEDULER"]),
+    ] {
+        let arguments = [&["--server", &server.url], verb].concat();
+        let mut screen = Screen::start((80, 24), &arguments, &[]);
+        assert!(screen.wait().success(), "{}", screen.text());
+        screen.wait_for(shown[0]);
+        let seen = screen.text();
+        for words in shown {
+            assert!(seen.contains(words), "no `{words}` in\n{seen}");
+        }
+        let piped = text(&server.run(verb).stdout);
+        assert!(!piped.contains('…'), "{piped}");
+    }
 }
 
 #[test]

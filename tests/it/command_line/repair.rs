@@ -63,6 +63,19 @@ fn a_failure_whose_retry_succeeded_does_not_count() {
 }
 
 #[test]
+fn a_halt_that_was_released_with_its_run_is_not_listed_as_one() {
+    let server = Standalone::start();
+    let run = ["exec", "--on-failure", "halt", "--order", "1", "select 1/0"];
+    assert_eq!(code(&server.run(&run)), 3);
+    let halted = |more: &[&str]| {
+        let listed = server.run(&[&["list", "--halted", "--json"], more].concat());
+        let listed: Value = serde_json::from_slice(&listed.stdout).expect("a list");
+        listed["schedulers"].as_array().expect("an array").len()
+    };
+    assert_eq!((halted(&[]), halted(&["--state", "released"])), (0, 1));
+}
+
+#[test]
 fn what_a_released_scheduler_cannot_do_is_said_in_words_of_the_command_line() {
     let server = Standalone::start();
     let output = server.run(&["exec", "--detach", "select 1/0"]);

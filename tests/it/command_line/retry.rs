@@ -94,6 +94,12 @@ async fn what_was_done_before_an_error_is_said() {
     let error = text(&refused.stderr);
     let error: serde_json::Value = serde_json::from_str(error.trim()).expect("an object");
     assert_eq!(error["reason"], "TASK_NOT_FOUND");
+    let handle = scheduler.handle();
+    let next = error["next"].as_str().expect("advice");
+    assert!(
+        next.contains(&format!("`rallypoint tasks {handle}`")),
+        "{next}"
+    );
     assert_eq!(error["effect"], "unknown", "{error}");
     let why = error["why"].to_string();
     assert!(why.contains("1 task was retried before"), "{error}");
@@ -117,8 +123,9 @@ async fn another_statement_is_not_dropped_in_silence_and_may_have_parameters() {
     let refused = right(&["1"]);
     let why = text(&refused.stderr);
     assert_eq!(code(&refused), 1, "{why}");
+    let next = format!("next: retry that one: `rallypoint retry {handle} 4 --statement SQL`");
     assert!(
-        why.contains("ALREADY_RETRIED") && why.contains("retry task 4"),
+        why.contains("ALREADY_RETRIED") && why.contains(&next),
         "{why}"
     );
     // The parameters of the task, unless there are others.

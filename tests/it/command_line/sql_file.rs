@@ -276,6 +276,37 @@ fn what_is_refused_is_named_by_file_and_line_before_anything_runs() {
     );
 }
 
+#[test]
+fn every_fault_of_a_file_is_said_and_none_hides_or_makes_another() {
+    let faults = [
+        "-- @oder 1",
+        "copy t from stdin;\na; it's data\n\\.",
+        "-- @name a\nset x = 1;",
+        "-- @name b\nselect 1;\n-- @task nightly\ncopy t to stdout;\n-- @end",
+        "\\connect other",
+        "-- @order 5\nselect 2;\n-- @order 3\nselect 3; -- @name c",
+        "-- @task\n-- @label k=v\n-- @end",
+        "select (4",
+    ];
+    let file = File::new(&faults.join("\n"));
+    let output = run(&["exec", "--explain", path(&file.path)]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(
+        said.contains("test.sql cannot be used: 10 faults"),
+        "{said}"
+    );
+    let lines = said
+        .lines()
+        .filter_map(|line| line.split_once("why:  line "));
+    let lines = lines.filter_map(|(_, line)| line.split_once(": "));
+    let lines: Vec<&str> = lines.map(|(line, _)| line).collect();
+    let expected = ["1", "2", "6", "9", "10", "12", "15", "16", "17", "20"];
+    assert_eq!(lines, expected, "{said}");
+    assert!(said.contains("line 6: SET counts in one session"), "{said}");
+    assert!(text(&output.stdout).is_empty(), "{output:?}");
+}
+
 /// What psql sends of these files, each of which begins with a statement of its own.
 fn sent_by_psql(files: &[File]) -> Vec<String> {
     let log = TempDir::new().expect("a directory");

@@ -2,8 +2,9 @@
 //! error that names the option and shows no password.
 
 use super::{code, run, text};
-use crate::harness::postgres::POSTGRES;
+use crate::harness::{postgres::POSTGRES, process::PROGRAM};
 use rallypoint::postgres::COORDINATION;
+use std::{io::Write, net::TcpListener, process::Command};
 
 const URL: &str = "postgres://u:secret@127.0.0.1:1/app";
 
@@ -76,6 +77,83 @@ fn a_file_that_is_not_there_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_wrong_address_of_a_server_is_named_with_where_it_stands_and_what_to_write() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    // What answers a greeting of TLS in plain text.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            (&stream)
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .ok();
+            std::io::copy(&mut &stream, &mut std::io::sink()).ok();
+        }
+    });
+    for (address, exit, what, next) in [
+        ("", 2, "it is empty", "http://HOST:PORT".to_owned()),
+        (
+            "ftp://a:1",
+            2,
+            "called by ftp://",
+            "https://HOST:PORT".to_owned(),
+        ),
+        (
+            &format!("https://127.0.0.1:{port}"),
+            1,
+            "cannot reach",
+            format!("to http://127.0.0.1:{port}"),
+        ),
+    ] {
+        let by_option = run(&["list", "--server", address]);
+        let mut command = Command::new(PROGRAM);
+        let by_variable = command
+            .arg("list")
+            .env("RALLYPOINT_SERVER", address)
+            .output();
+        let by_variable = by_variable.expect("the program runs");
+        for (output, from) in [(by_option, "--server"), (by_variable, "RALLYPOINT_SERVER")] {
+            let said = text(&output.stderr);
+            assert_eq!(code(&output), exit, "{said}");
+            for words in [what, from, &next] {
+                assert!(said.contains(words), "no `{words}` in {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options() {
+    let length = "write a length of time like 30s, 500ms, 2m, 1h30m or 2d";
+    let instant = "write a time like 2026-03-01, 2026-03-01T12:00 or 2026-03-01T12:00:00Z";
+    for (line, form) in [
+        ("wait x --order many", "write a whole number from 0 to "),
+        (
+            "exec --retries 1000 commit",
+            "write a whole number from 0 to 999",
+        ),
+        ("tasks x --limit 1.5", "write a whole number, 0 or more"),
+        ("serve --slots 0", "write a whole number from 1 to 10000"),
+        ("exec --weight big commit", "write a number like 2 or 0.5"),
+        ("exec --timeout soon commit", length),
+        ("list --connect-timeout 1y", length),
+        ("exec --timeout 0s commit", "it must be longer than 0s"),
+        ("list --since yesterday", instant),
+        ("tasks x --ended-since noon", instant),
+        ("jobs log x --due noon", instant),
+        ("jobs get-run x noon", instant),
+        ("jobs backfill x --from noon", instant),
+        ("jobs check --from noon", instant),
+        ("jobs preview --from noon", instant),
+        ("jobs claim x --due noon -- true", instant),
+    ] {
+        let output = run(&line.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{line}: {said}");
+        assert!(said.contains(form), "{line}: {said}");
+    }
+}
+
+#[test]
 fn the_mistyped_name_of_a_file_is_not_sent_to_postgres() {
     let output = run(&["exec", "night.sq"]);
     let said = text(&output.stderr);
@@ -106,6 +184,17 @@ fn an_import_that_cannot_be_used_writes_nothing() {
     );
     let said = import("CRON_TZ=Mars/Base\n0 1 * * * a\n", &[]);
     assert!(said.contains("line 1: CRON_TZ=Mars/Base"), "{said}");
+    let said = import("0 3 * * * /usr/bin/backup --full\n", &["--system"]);
+    assert!(
+        said.contains("line 1: left out: `/usr/bin/backup --full` is no user")
+            && said.contains("without --system"),
+        "{said}"
+    );
+    let said = import("0 99 * * * a\n", &[]);
+    assert!(
+        said.contains("line 1: left out: jobs.a.schedule.cron") && !said.contains("line 2"),
+        "{said}"
+    );
     let said = import("@reboot a\n", &[]);
     assert!(
         said.contains("no job to write") && said.contains("@reboot"),

@@ -20,7 +20,10 @@ fn pairs(expected: &[(Option<i64>, &str)]) -> Vec<(Option<i64>, String)> {
 
 /// The fault of a text, which must be on this line, and say these words in `why` and `next`.
 fn refused(text: &str, line: usize, why: &str, next: &str) {
-    let fault = parse(text, &How::default()).expect_err(text);
+    let faults = parse(text, &How::default()).expect_err(text);
+    let [fault] = &faults[..] else {
+        panic!("{text}: {faults:?}");
+    };
     assert_eq!(fault.line, line, "{text}: {fault:?}");
     assert!(fault.why.contains(why), "{text}: {fault:?}");
     assert!(fault.next.contains(next), "{text}: {fault:?}");
@@ -144,14 +147,15 @@ fn what_the_file_does_not_say_is_as_the_command_line_says() {
 #[test]
 fn an_annotation_that_makes_no_sense_is_refused() {
     let known = "@order, @task, @end, @label, @resource, @name";
-    refused(
-        "select 1;\n-- @retry 3\nselect 2;",
-        2,
-        "`@retry` is unknown",
-        known,
-    );
+    for (name, next) in [("owner", known), ("retry", "did you mean `@retries`?")] {
+        let text = format!("select 1;\n-- @{name} 3\nselect 2;");
+        refused(&text, 2, &format!("`@{name}` is unknown"), next);
+    }
     let all = [
-        ("-- @timeout soon", "`@timeout`: write it like 30s"),
+        (
+            "-- @timeout soon",
+            "`@timeout`: write a length of time like 30s",
+        ),
         ("-- @retries 1000", "from 0 to 999"),
         ("-- @delivery thrice", "`at least once`, `at most once`"),
         ("-- @isolation none", "`read committed`, `repeatable read`"),
@@ -230,19 +234,21 @@ fn a_group_that_is_not_whole_is_refused() {
     refused("select 1;\n-- @end\n", 2, "no `@task`", "write `-- @task`");
     refused("\n-- @task\n-- @end\n", 2, "no statement", "between");
     refused(
-        "-- @task\nselect 1;\n-- @task\n",
+        "-- @task\nselect 1;\n-- @task\n-- @end",
         3,
         "inside a task",
         "`-- @end`",
     );
-    refused("-- @task\n-- @task\n", 2, "`@task` of line 1", "`-- @end`");
+    let twice = "-- @task\n-- @task\nselect 1;\n-- @end";
+    refused(twice, 2, "`@task` of line 1", "`-- @end`");
     refused(
         "-- @task\nselect 1;\n-- @name a\n-- @end",
         3,
         "inside a task",
         "ahead of the first",
     );
-    refused("-- @task load\n", 1, "not `load`", "@name");
+    let named = "-- @task load\nselect 1;\n-- @end";
+    refused(named, 1, "not `load`", "@name");
 }
 
 #[test]
@@ -293,7 +299,7 @@ fn commands_of_psql_are_refused() {
     }
     refused("select 1\n\\g\n", 2, "a command of psql", "semicolon");
     refused(
-        "-- @task\n\\set ON_ERROR_STOP on\n",
+        "-- @task\n\\set ON_ERROR_STOP on\nselect 1;\n-- @end",
         2,
         "a command of psql",
         "between tasks",
@@ -304,7 +310,8 @@ fn commands_of_psql_are_refused() {
 fn copy_through_the_client_is_refused_in_a_group_too() {
     let data = "copy t from stdin;\n1\tit's\n\\.\n";
     refused(data, 1, "COPY", "INSERT");
-    refused(&format!("-- @task\n{data}"), 2, "COPY", "INSERT");
+    let grouped = format!("-- @task\n{data}-- @end");
+    refused(&grouped, 2, "COPY", "INSERT");
     refused("select 1 \\; copy t to stdout;", 1, "COPY", "@result_rows");
     assert_eq!(ordered("copy t from '/data/t.csv';").len(), 1);
 }
@@ -340,9 +347,12 @@ proptest! {
                 let orders = tasks.iter().filter_map(|task| task.order);
                 prop_assert!(orders.is_sorted());
             }
-            Err(fault) => {
-                prop_assert!((1..=1 + text.matches('\n').count()).contains(&fault.line));
-                prop_assert!(!fault.why.is_empty() && !fault.next.is_empty());
+            Err(faults) => {
+                prop_assert!(!faults.is_empty());
+                for fault in faults {
+                    prop_assert!((1..=1 + text.matches('\n').count()).contains(&fault.line));
+                    prop_assert!(!fault.why.is_empty() && !fault.next.is_empty());
+                }
             }
         }
     }

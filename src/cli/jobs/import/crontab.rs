@@ -91,6 +91,12 @@ fn entry(line: usize, text: &str, has_users: bool) -> Result<Entry, String> {
     let (user, command) = match has_users {
         true => {
             let (user, command) = split(rest);
+            if !is_user(user) || command.starts_with('-') {
+                return Err(format!(
+                    "`{user} {command}` is no user with a command: without --system, lines name no \
+                     user"
+                ));
+            }
             (Some(user.to_owned()), command)
         }
         false => (None, rest),
@@ -105,6 +111,11 @@ fn entry(line: usize, text: &str, has_users: bool) -> Result<Entry, String> {
         user,
         command: command.to_owned(),
     })
+}
+
+fn is_user(word: &str) -> bool {
+    let is_of_a_name = |c: char| c.is_alphanumeric() || "_.-$".contains(c);
+    !word.starts_with(['-', '.']) && word.chars().all(is_of_a_name)
 }
 
 fn of_name(name: &str) -> Result<&'static str, String> {

@@ -1,0 +1,73 @@
+//! Says that the server cannot be reached, and that it is back: a command that follows something
+//! keeps trying by itself, and would just seem to take long.
+
+use super::time_text;
+use rallypoint_client::Outage;
+use std::{
+    pin::pin,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::time::sleep;
+
+/// How often a command looks whether there is something to say.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// The shortest outage that is said.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// What has been said of the outages of a stream.
+pub(super) struct OutageNote {
+    outage: Outage,
+    /// The outage that was said.
+    said: Option<SystemTime>,
+}
+
+impl OutageNote {
+    pub(super) fn of(outage: Outage) -> OutageNote {
+        OutageNote { outage, said: None }
+    }
+
+    /// The server cannot be reached at present.
+    pub(super) fn is_away(&self) -> bool {
+        self.outage.since().is_some()
+    }
+
+    /// Waits for something, and says meanwhile what is new.
+    pub(super) async fn beside<T>(
+        &mut self,
+        waiting: impl Future<Output = T>,
+        say: impl Fn(String),
+    ) -> T {
+        let mut waiting = pin!(waiting);
+        loop {
+            let ended = tokio::select! {
+                ended = &mut waiting => Some(ended),
+                () = sleep(INTERVAL) => None,
+            };
+            self.news(SystemTime::now()).into_iter().for_each(&say);
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    /// What is to be said now, if there is something new.
+    fn news(&mut self, now: SystemTime) -> Option<String> {
+        let passed = |since: SystemTime| now.duration_since(since).unwrap_or_default();
+        match (self.outage.since(), self.said) {
+            (Some(since), None) if passed(since) >= SHORTEST => {
+                self.said = Some(since);
+                let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since = time_text::time(since.as_micros() as i64);
+                Some(format!(
+                    "the server cannot be reached since {since}: trying again …"
+                ))
+            }
+            (None, Some(since)) => {
+                self.said = None;
+                let away = time_text::duration(passed(since).as_micros() as i64);
+                Some(format!("the server is back after {away}"))
+            }
+            _ => None,
+        }
+    }
+}

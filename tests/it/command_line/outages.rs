@@ -1,0 +1,75 @@
+//! What a command that follows something says while the server cannot be reached.
+
+use super::{code, run, text};
+use crate::harness::{
+    conversation::WAIT_TIMEOUT, network::Network, process::PROGRAM, standalone::Standalone,
+};
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    process::{Command, Stdio},
+    time::Duration,
+};
+use tokio::time::{sleep, timeout};
+
+/// Where nobody listens.
+const NOWHERE: u16 = 1;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exec_says_that_the_server_cannot_be_reached_and_that_it_is_back() {
+    let server = Standalone::start();
+    let (_, port) = server.url.rsplit_once(':').expect("a port");
+    let port = port.parse().expect("a number");
+    let network = Network::to(port).await;
+    let address = format!("http://127.0.0.1:{}", network.port());
+    let mut exec = Command::new(PROGRAM)
+        .args(["--server", &address, "exec", "select pg_sleep(8)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = BufReader::new(exec.stderr.take().expect("stderr is piped"));
+    let (lines, mut said_lines) = tokio::sync::mpsc::channel(100);
+    std::thread::spawn(move || {
+        let mut said = said.lines().map_while(Result::ok);
+        said.all(|line| lines.blocking_send(line).is_ok())
+    });
+    let mut until = async |words: &str| {
+        let mut lines = Vec::new();
+        while !lines.iter().any(|line: &String| line.contains(words)) {
+            let line = timeout(WAIT_TIMEOUT, said_lines.recv()).await;
+            lines.push(
+                line.expect("in time")
+                    .unwrap_or_else(|| panic!("{lines:?}")),
+            );
+        }
+        lines
+    };
+    until("scheduler ").await;
+    // The stream is open a moment later.
+    sleep(Duration::from_secs(1)).await;
+    network.lead_to(NOWHERE);
+    until("the server cannot be reached since 2").await;
+    network.lead_to(port);
+    let meanwhile = until("the server is back after ").await;
+    assert_eq!(meanwhile.len(), 1, "{meanwhile:?}");
+    until("1 of 1 tasks succeeded").await;
+    let output = exec.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_call_that_finds_no_server_says_so_meanwhile_and_what_it_may_be_in_the_end() {
+    // As a server of TLS does, which is called in plain text.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let output = run(&["list", "--server", &address, "--request-timeout", "4s"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(
+        said.starts_with("the server cannot be reached since 2")
+            && said.contains("an address begins with https:// if the server has TLS"),
+        "{said}"
+    );
+}
