@@ -52,8 +52,8 @@ impl JobMetrics {
                 "rallypoint_job_due_times_total",
                 ["became"],
                 "Due times of jobs, and runs asked for, by what became of them: succeeded, failed, \
-                 cancelled, timed_out, skipped, missed, lost. One that was completed late counts \
-                 twice.",
+                 cancelled, timed_out, skipped, missed, lost. One that was missed and is \
+                 backfilled counts twice.",
             ),
         }
     }

@@ -73,11 +73,13 @@ impl Jobs {
         job: &NewJob,
         version: Option<i64>,
     ) -> Answered {
-        let no = self.job_at(caller, name, version)?;
+        let no = self.job_of(caller, name)?;
         let known = &self.jobs[&no];
+        // Also when it was said by an earlier attempt of the same call, and the version is another.
         if known.image.says(&job.settings, &job.steps, &job.on_failure) {
             return Ok(self.shown(no, false));
         }
+        self.job_at(caller, name, version)?;
         if known.image.settings.claimed != job.settings.claimed {
             return Err(Reject::Job(JobReject::ClaimedChanged));
         }

@@ -68,7 +68,7 @@ impl Jobs {
         for run in ended {
             let (state, reason) = self.unclaimed(&run);
             self.give_up(turn, run.key, state, reason);
-            self.count(turn, no, state);
+            self.count(turn, no, run.cause, state);
         }
     }
 

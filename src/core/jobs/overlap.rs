@@ -99,9 +99,9 @@ impl Jobs {
             match run.state {
                 // A claim of it was lost, and so is the run.
                 RunState::Waiting if run.attempt > 0 => {
-                    let (state, reason) = self.unclaimed(run);
+                    let ((state, reason), cause) = (self.unclaimed(run), run.cause);
                     self.give_up(turn, key, state, reason);
-                    self.count(turn, no, state);
+                    self.count(turn, no, cause, state);
                 }
                 RunState::Waiting => {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
@@ -131,8 +131,11 @@ impl Jobs {
             Some(RunReason::SchedulerGone | RunReason::ClaimantLost) => RunState::Lost,
             _ => RunState::Failed,
         };
+        let cause = self.runs.get(&key).map(|run| run.cause);
         self.give_up(turn, key, state, reason);
-        self.count(turn, key.job, state);
+        if let Some(cause) = cause {
+            self.count(turn, key.job, cause, state);
+        }
     }
 
     /// A due time has no run.

@@ -200,9 +200,7 @@ impl Jobs {
         }
         let cause = run.cause;
         self.record_run(turn, key);
-        if cause != RunCause::Backfilled {
-            self.count(turn, key.job, state);
-        }
+        self.count(turn, key.job, cause, state);
         self.follow_failure(key, Failure::Ended(state));
         if state == RunState::Succeeded {
             self.fire_followers(turn, allowance, key.job);
@@ -220,15 +218,21 @@ impl Jobs {
             Some(closes) => at < closes,
             None => rule.max.is_some(),
         };
+        // What is offered no more nobody could claim.
+        let is_offered = self.is_claimed(key.job) && run.closes.is_some();
         let may = state.is_failure()
             && rule.max.is_none_or(|max| run.attempt <= max)
-            && (is_open || !rule.within_window)
+            && (is_open || !(rule.within_window || is_offered))
             && !self.gives_way(key);
         may.then_some(at)
     }
 
-    /// Counts failures in a row, and pauses a job that has too many of them.
-    pub(super) fn count(&mut self, turn: &mut Turn, no: JobNo, ended: RunState) {
+    /// Counts failures in a row, and pauses a job that has too many of them. What is made up for
+    /// does not count.
+    pub(super) fn count(&mut self, turn: &mut Turn, no: JobNo, cause: RunCause, ended: RunState) {
+        if cause == RunCause::Backfilled {
+            return;
+        }
         let Some(job) = self.jobs.get(&no) else {
             return;
         };

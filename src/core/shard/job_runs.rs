@@ -70,6 +70,16 @@ impl Shard {
             let (jobs, mut allowance) = self.jobs();
             return jobs.scheduler_gone(turn, &mut allowance, key);
         };
+        if steps.runs.is_empty() {
+            // The job was changed since, and names no target any more.
+            let (jobs, mut allowance) = self.jobs();
+            return jobs.refused(
+                turn,
+                &mut allowance,
+                key,
+                "the job names none any more".to_owned(),
+            );
+        }
         // The steps may have changed since they were promised room.
         let limits = match promised == Some(steps.load()) {
             true => Limits {

@@ -74,7 +74,7 @@ impl Jobs {
     async fn plan(&self, caller: &Caller, range: &BackfillRange) -> Result<Plan, Status> {
         let (job, state) = self.stored(caller, &range.name).await?;
         let schedule = job.settings.schedule.check(&TimeZones::bundled()).ok();
-        let now = Time(Timestamp::now().as_microsecond());
+        let now = self.coordinator.clock().now();
         let from = range.from;
         let until = [range.until, state.next_due]
             .into_iter()

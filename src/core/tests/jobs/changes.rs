@@ -285,3 +285,20 @@ fn a_run_that_had_begun_is_cancelled_with_its_job_and_does_not_count_as_never_be
     w.delete("a");
     assert_eq!(w.ends(), [(1000, Cancelled, Some(RunReason::JobDeleted))]);
 }
+
+#[test]
+fn a_change_that_is_said_again_changes_nothing() {
+    let mut w = World::new(5);
+    w.job("a", 100, |_| {});
+    let verb = || JobVerb::Update {
+        name: "a".into(),
+        job: of(settings(every(70)), [order(1)]),
+        version: Some(1),
+    };
+    for is_first in [true, false] {
+        let Ok(JobReply::Job(job, _, changed)) = w.ask_jobs(verb()) else {
+            panic!("it is taken for another one's change");
+        };
+        assert_eq!((job.version, changed), (2, is_first));
+    }
+}

@@ -2,6 +2,7 @@
 //! for.
 
 use super::{claims::at, *};
+use crate::core::{Rerun, RunReport};
 
 const DAY: f64 = 86_400.0;
 
@@ -194,4 +195,58 @@ fn deleting_a_job_of_which_the_target_is_asked_leaves_the_answer() {
         };
         assert_eq!(w.ends(), [end]);
     }
+}
+
+#[test]
+fn a_claimed_run_is_repeated_only_while_it_could_be_claimed() {
+    for (delay, expected) in [(20, Retrying), (100, Failed)] {
+        let mut w = World::new(5);
+        w.create(
+            "a",
+            claimed(every(1000), |settings| {
+                settings.rerun = Some(Rerun {
+                    within_window: false,
+                    max: Some(3),
+                    delay: Duration::from_secs(delay),
+                });
+            }),
+        );
+        w.seconds(1950.0);
+        let token = w.claimed("one");
+        let report = RunReport {
+            token,
+            succeeded: false,
+            detail: "".into(),
+        };
+        let finish = JobVerb::FinishRun {
+            name: "a".into(),
+            due: at(1000),
+            report,
+            known: None,
+        };
+        w.ask_jobs(finish).expect("it is claimed");
+        assert_eq!(w.states(), [(1000, expected)]);
+        w.seconds(50.0);
+        assert_eq!(w.states(), [(1000, Failed), (2000, Waiting)]);
+    }
+}
+
+#[test]
+fn bad_old_days_of_claimants_do_not_pause_their_job() {
+    let mut w = World::new(5);
+    w.create(
+        "a",
+        claimed(every(1000), |settings| {
+            settings.misfire = Misfire::Skip;
+            settings.pause_after_failures = Some(1);
+        }),
+    );
+    w.now = w.now + Duration::from_secs(3_500);
+    w.take_over();
+    w.seconds(0.0);
+    w.backfill(&[1000]);
+    w.claimed("one");
+    w.seconds(8.0 * DAY);
+    assert_eq!(w.states()[0], (1000, Lost));
+    assert!(w.remembered.jobs.jobs[0].1.paused.is_none());
 }

@@ -95,3 +95,27 @@ fn steps_that_change_after_they_were_promised_room_are_held_to_the_limits() {
     let run = w.remembered.job_runs.values().next().expect("a run");
     assert_eq!((run.state, run.reason), (Failed, Some(RunReason::Refused)));
 }
+
+#[test]
+fn a_target_that_its_job_names_no_more_is_not_asked() {
+    let mut w = World::new(5);
+    let claimed = |steps: &[_]| {
+        let mut settings = settings(every(1000));
+        settings.claimed = true;
+        match steps {
+            [] => of(settings, []),
+            _ => of(settings, [order(1), order(2)]),
+        }
+    };
+    w.create("a", claimed(&[1]));
+    w.seconds(1000.0);
+    let token = w.claimed("one");
+    let update = JobVerb::Update {
+        name: "a".into(),
+        job: claimed(&[]),
+        version: None,
+    };
+    w.commands([failed(1000, token), say(update)]);
+    assert_eq!(w.states(), [(1000, Failed)]);
+    assert!(w.runs().is_empty(), "nobody asks");
+}
