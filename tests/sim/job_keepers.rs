@@ -141,8 +141,8 @@ impl JobKeepers {
             }
             9 => JobVerb::Update {
                 job: self.job(now, fixtures, &name),
+                version: self.seen(&name, jobs),
                 name,
-                version: None,
             },
             10 => JobVerb::Pause {
                 name,
@@ -160,8 +160,8 @@ impl JobKeepers {
             16..=18 => self.backfill(name, jobs),
             // One that others follow stays.
             19 => JobVerb::Delete {
+                version: self.seen(&name, jobs),
                 name,
-                version: None,
             },
             20..=22 => JobVerb::Create {
                 job: self.job(now, fixtures, &name),
@@ -180,6 +180,12 @@ impl JobKeepers {
         let verb = JobVerb::Backfill { name, asked };
         self.backfills.push(verb.clone());
         verb
+    }
+
+    /// The version that a caller has read, as half of them say.
+    fn seen(&mut self, name: &str, jobs: &Jobs) -> Option<i64> {
+        let version = jobs.version(name);
+        version.filter(|_| self.rng.percent(50))
     }
 
     fn job(&mut self, now: Time, fixtures: &Fixtures, name: &str) -> Arc<NewJob> {

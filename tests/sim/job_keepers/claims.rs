@@ -44,8 +44,12 @@ impl Claims {
                 finish(name, due, report, None)
             }
             _ => JobVerb::Claim {
+                // Now and then of a certain run, which may be over, or another one's.
+                due: match rng.percent(25) {
+                    true => jobs.due_lately(&name),
+                    false => None,
+                },
                 name,
-                due: None,
                 claimant: Claimant {
                     owner: "one".into(),
                     request: Some(Uuid::from_u128(1 + u128::from(rng.next()))),

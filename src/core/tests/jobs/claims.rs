@@ -23,6 +23,11 @@ impl World {
     }
 
     pub(super) fn claim_for(&mut self, owner: &str) -> JobReply {
+        self.claim_of(None, owner).expect("it is there")
+    }
+
+    /// Claims the run of a due time, or the oldest.
+    fn claim_of(&mut self, due: Option<Time>, owner: &str) -> Result<JobReply, Reject> {
         let claimant = Claimant {
             owner: owner.into(),
             request: None,
@@ -30,10 +35,10 @@ impl World {
         };
         let verb = JobVerb::Claim {
             name: "a".into(),
-            due: None,
+            due,
             claimant,
         };
-        self.ask_jobs(verb).expect("it is there")
+        self.ask_jobs(verb)
     }
 
     pub(super) fn claimed(&mut self, owner: &str) -> RunToken {
@@ -319,4 +324,26 @@ fn a_target_that_answers_a_new_owner_at_once_is_not_asked_again() {
     assert_eq!(w.states(), [(3600, Retrying)]);
     assert_eq!(w.remembered.labels("job").len(), 1, "asked once");
     assert_eq!((w.status().jobs.running, w.status().jobs.waiting), (0, 1));
+}
+
+#[test]
+fn a_run_is_claimed_by_its_due_time() {
+    let mut w = World::new(5);
+    let mut settings = settings(every(1000));
+    settings.claimed = true;
+    settings.overlap = Overlap::QueueAll;
+    w.create("a", of(settings, []));
+    w.seconds(1500.0);
+    let mut claim = |due| w.claim_of(Some(at(due)), "one");
+    for wrong in [500, 2000] {
+        assert!(matches!(claim(wrong), Ok(JobReply::NotClaimed(None))));
+    }
+    let Ok(JobReply::Claimed(claimed, true)) = claim(1000) else {
+        panic!("it can be claimed");
+    };
+    assert_eq!(claimed.claim.run.due, at(1000));
+    let Ok(JobReply::NotClaimed(Some((_, Some(holder))))) = claim(1000) else {
+        panic!("it is claimed");
+    };
+    assert_eq!(&*holder.owner, "one");
 }

@@ -42,6 +42,19 @@ impl Jobs {
     }
 
     /// The job that has this name now.
+    /// The version of a job by its name.
+    pub(crate) fn version(&self, name: &str) -> Option<i64> {
+        let no = self.present(name)?;
+        Some(self.jobs[&no].version)
+    }
+
+    /// Its newest due time that has a row.
+    pub(crate) fn due_lately(&self, name: &str) -> Option<Time> {
+        let no = self.present(name)?;
+        let mut all = self.runs.range(RunKey::all_of(no));
+        all.next_back().map(|(key, _)| key.due)
+    }
+
     pub(super) fn present(&self, name: &str) -> Option<JobNo> {
         let named = |job: &&JobImage| &*job.key.name == name && !job.deleted;
         self.jobs.values().find(named).map(|job| job.no)
