@@ -21,8 +21,8 @@ use tonic::transport::server::TcpConnectInfo;
 const MAX_WAITING: usize = 1_024;
 /// How long one may wait for a place.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls of a connection that may be reading for their answers at a time. An answer takes no room
-/// before it is complete, and waits for the readers of the database meanwhile.
+/// Calls of a connection that read whose answers may be under way at a time, from when they are
+/// read until they are written.
 const MAX_READS: usize = 16;
 /// What is read of a connection that waits, to notice its end.
 const MAX_FIRST_BYTES: usize = 16 << 10;

@@ -49,7 +49,7 @@ pub struct ConnectionInfo {
     pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages and answers of all its calls hold.
     pub held_bytes: Arc<AtomicUsize>,
-    /// One for each call that may be reading for its answer at a time.
+    /// One for each call that reads whose answer may be under way at a time.
     pub reads: Arc<Semaphore>,
     /// Whether an answer was fetched.
     pub used: Arc<Use>,

@@ -10,7 +10,7 @@
 use super::{
     errors,
     room::{Place, Room, SMALL_BYTES},
-    unfetched::{self, Reads},
+    unfetched::{self, Turn},
 };
 use crate::{
     identity::{Access, access},
@@ -76,9 +76,12 @@ where
         let share = self.room.share(info.as_ref());
         let takes_room = unfetched::takes_room(request.uri().path());
         let place = Arc::new(share.place());
+        let mut turn = None;
         if let Some(info) = info {
-            if unfetched::waits_for_reads(request.uri().path()) {
-                request.extensions_mut().insert(Reads(info.reads.clone()));
+            if unfetched::takes_turns(request.uri().path()) {
+                let own = Turn::of(info.reads);
+                request.extensions_mut().insert(own.clone());
+                turn = Some(own);
             }
             // From here tonic knows the address of the caller.
             request.extensions_mut().insert(info.tcp);
@@ -91,7 +94,7 @@ where
             let answered = answer.await?;
             drop(place);
             Ok(match takes_room {
-                true => unfetched::held(answered, share),
+                true => unfetched::held(answered, share, turn),
                 false => answered,
             })
         }

@@ -10,6 +10,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Room for the messages and answers of all connections.
 const ROOM_BYTES: usize = 192 << 20;
@@ -39,6 +40,7 @@ pub(super) struct Place {
 struct Held {
     data: Bytes,
     _place: Place,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
@@ -60,10 +62,10 @@ impl Share {
         }
     }
 
-    /// The same bytes, which keep their room until the last reference to them is dropped; `None`:
-    /// there is no room.
-    pub(super) fn hold(&self, data: Bytes) -> Option<Bytes> {
-        if data.len() <= SMALL_BYTES {
+    /// The same bytes, which keep their room and this turn until the last reference to them is
+    /// dropped; `None`: there is no room.
+    pub(super) fn hold(&self, data: Bytes, turn: Option<OwnedSemaphorePermit>) -> Option<Bytes> {
+        if data.len() <= SMALL_BYTES && turn.is_none() {
             return Some(data);
         }
         let place = self.place();
@@ -72,6 +74,7 @@ impl Share {
             Bytes::from_owner(Held {
                 data,
                 _place: place,
+                _turn: turn,
             })
         })
     }
@@ -143,7 +146,7 @@ mod tests {
     fn bytes_keep_their_room_until_the_last_reference_is_dropped() {
         let room = Room::default();
         let share = room.share(None);
-        let mut held = share.hold(vec![7; 5_000].into()).expect("room");
+        let mut held = share.hold(vec![7; 5_000].into(), None).expect("room");
         assert_eq!((held.len(), held[4_999], room.used()), (5_000, 7, 5_000));
         let part = held.split_to(1);
         drop(held);
@@ -152,8 +155,8 @@ mod tests {
         assert_eq!(room.used(), 0);
         let all = share.place();
         assert!(all.take(ROOM_BYTES / 2));
-        assert!(share.hold(vec![7; 5_000].into()).is_none());
+        assert!(share.hold(vec![7; 5_000].into(), None).is_none());
         assert_eq!(room.used(), ROOM_BYTES / 2, "what got no room holds none");
-        assert!(share.hold(vec![7; SMALL_BYTES].into()).is_some());
+        assert!(share.hold(vec![7; SMALL_BYTES].into(), None).is_some());
     }
 }

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame};
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{
     Status,
     body::Body,
@@ -21,10 +21,35 @@ use tonic::{
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
 
-/// Among the extensions of a call that reads: one for each of its connection that may do so at a
-/// time. What is being read has no room yet.
+/// Among the extensions of a call that reads: its turn among those of its connection, of which few
+/// have one at a time. It keeps the turn until its answer is written: what is being read has no
+/// room yet, and a caller who fetches nothing has nothing more read.
 #[derive(Clone)]
-pub(in crate::rpc) struct Reads(pub Arc<Semaphore>);
+pub(in crate::rpc) struct Turn {
+    all: Arc<Semaphore>,
+    mine: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Turn {
+    pub(super) fn of(all: Arc<Semaphore>) -> Turn {
+        Turn {
+            all,
+            mine: Arc::default(),
+        }
+    }
+
+    /// Returns when the call has it.
+    pub(super) async fn come(&self) {
+        // It is not closed.
+        let mine = self.all.clone().acquire_owned().await.ok();
+        *self.mine.lock().unwrap_or_else(PoisonError::into_inner) = mine;
+    }
+
+    fn take(self) -> Option<OwnedSemaphorePermit> {
+        let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        mine.take()
+    }
+}
 
 /// Whether answers of the method at a path take room: of methods that only read. A call that has
 /// had an effect is never refused for want of room. Its answer is small, but for those with the
@@ -37,18 +62,20 @@ pub(super) fn takes_room(path: &str) -> bool {
     reads && !STREAMS.contains(&path)
 }
 
-/// Whether calls of the method at a path are [`Reads`].
-pub(super) fn waits_for_reads(path: &str) -> bool {
+/// Whether calls of the method at a path wait for their [`Turn`].
+pub(super) fn takes_turns(path: &str) -> bool {
     takes_room(path) && path != FORECAST
 }
 
-/// An answer whose parts take their room when they are asked for.
-pub(super) fn held(answer: Response<Body>, share: Share) -> Response<Body> {
+/// An answer whose parts take their room when they are asked for. The first one, which is the whole
+/// message, keeps the turn of the call.
+pub(super) fn held(answer: Response<Body>, share: Share, turn: Option<Turn>) -> Response<Body> {
     answer.map(|body| match body.is_end_stream() {
         true => body,
         false => Body::new(Unfetched {
             body,
             share,
+            turn: turn.and_then(Turn::take),
             is_refused: false,
         }),
     })
@@ -57,6 +84,7 @@ pub(super) fn held(answer: Response<Body>, share: Share) -> Response<Body> {
 struct Unfetched {
     body: Body,
     share: Share,
+    turn: Option<OwnedSemaphorePermit>,
     is_refused: bool,
 }
 
@@ -76,7 +104,10 @@ impl http_body::Body for Unfetched {
             return polled;
         };
         let frame = match frame.into_data() {
-            Ok(data) => self.share.hold(data).map(Frame::data),
+            Ok(data) => {
+                let turn = self.turn.take();
+                self.share.hold(data, turn).map(Frame::data)
+            }
             Err(trailers) => Some(trailers),
         };
         if let Some(frame) = frame {
@@ -107,7 +138,7 @@ mod tests {
     fn answer(share: &Share) -> Body {
         let data = Bytes::from(vec![7; ANSWER_BYTES]);
         let body = Body::new(Full::new(data));
-        held(Response::new(body), share.clone()).into_body()
+        held(Response::new(body), share.clone(), None).into_body()
     }
 
     #[tokio::test]
@@ -120,6 +151,28 @@ mod tests {
         assert_eq!(room.used(), ANSWER_BYTES, "it is not written");
         drop(frame);
         assert_eq!(room.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_keeps_its_turn_until_its_answer_is_written() {
+        let all = Arc::new(Semaphore::new(1));
+        for bytes in [10, ANSWER_BYTES] {
+            let turn = Turn::of(all.clone());
+            turn.come().await;
+            let body = Body::new(Full::new(Bytes::from(vec![7; bytes])));
+            let share = Room::default().share(None);
+            let mut body = held(Response::new(body), share, Some(turn)).into_body();
+            let frame = body.frame().await.expect("a frame").expect("data");
+            drop(body);
+            assert_eq!(all.available_permits(), 0, "it is not written");
+            drop(frame);
+            assert_eq!(all.available_permits(), 1);
+        }
+        let turn = Turn::of(all.clone());
+        turn.come().await;
+        let refused = Response::new(Body::empty());
+        drop(held(refused, Room::default().share(None), Some(turn)));
+        assert_eq!(all.available_permits(), 1);
     }
 
     #[tokio::test]

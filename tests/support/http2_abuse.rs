@@ -35,7 +35,7 @@ const LIST: &str = "/rallypoint.v1.SchedulerService/ListSchedulers";
 
 const RESETS: u32 = 20_000;
 const HEADER_BYTES: usize = 64 << 20;
-pub(crate) const STREAMS: u32 = 1_000;
+const STREAMS: u32 = 1_000;
 /// Of each message that has so many, so many are sent: all streams together stay within the window
 /// of a connection.
 const MESSAGE_BYTES: u32 = 4 << 20;

@@ -14,7 +14,7 @@ use crate::{
         auth::Auth,
         errors::{self, reason::Reason},
         traceparent,
-        unfetched::Reads,
+        unfetched::Turn,
     },
 };
 use prost::Message;
@@ -135,14 +135,13 @@ impl<S: Sync> Endpoint<'_, S> {
             subject.note(&caller, request.get_ref().about());
         }
         let (metadata, extensions, call) = request.into_parts();
-        let reads = extensions.get::<Reads>();
+        let turn = extensions.get::<Turn>();
         let call = Arc::new(call);
         let answered = async {
-            // Its message is there and its deadline runs: it waits for no caller. It is not closed.
-            let _read = match reads {
-                Some(Reads(reads)) => reads.acquire().await.ok(),
-                None => None,
-            };
+            // Its message is there, so that it keeps none of another call from arriving.
+            if let Some(turn) = turn {
+                turn.come().await;
+            }
             match self.route.filter(|route| route.has_peers()) {
                 Some(route) => self.run_anywhere(route, caller, call).await,
                 None => call.run(self.here, caller).await,

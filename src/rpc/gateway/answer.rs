@@ -55,7 +55,7 @@ pub(super) async fn of(
 /// An answer, and its room until it is written.
 fn held(text: Bytes, room: Option<Share>) -> Result<Bytes, Status> {
     match room {
-        Some(room) => room.hold(text).ok_or_else(errors::no_answer_room),
+        Some(room) => room.hold(text, None).ok_or_else(errors::no_answer_room),
         None => Ok(text),
     }
 }

@@ -46,7 +46,7 @@ impl Claims {
             _ => JobVerb::Claim {
                 // Now and then of a certain run, which may be over, or another one's.
                 due: match rng.percent(25) {
-                    true => jobs.due_lately(&name),
+                    true => jobs.newest_due_time(&name),
                     false => None,
                 },
                 name,

@@ -46,8 +46,8 @@ impl<'a> Rows<'a> {
     }
 
     /// Whether a task that has not begun ends as cancelled by a call that names it, perhaps with
-    /// those behind it. One in doubt whose attempt is asked to stop may end so, too, when its host is found to be lost:
-    /// nobody cancelled that while it waited.
+    /// those behind it. One in doubt whose attempt is asked to stop may end so, too, when its host
+    /// is found to be lost: nobody cancelled that while it waited.
     pub(crate) fn cancels(&self, handle: Handle, first: Seq) -> bool {
         let is_stopped = self.attempts.iter().any(|row| {
             row.handle == handle

@@ -49,7 +49,7 @@ impl Jobs {
     }
 
     /// Its newest due time that has a row.
-    pub(crate) fn due_lately(&self, name: &str) -> Option<Time> {
+    pub(crate) fn newest_due_time(&self, name: &str) -> Option<Time> {
         let no = self.present(name)?;
         let mut all = self.runs.range(RunKey::all_of(no));
         all.next_back().map(|(key, _)| key.due)
