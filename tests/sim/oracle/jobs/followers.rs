@@ -51,8 +51,8 @@ impl Jobs {
     /// Its newest due time that has a row.
     pub(crate) fn newest_due_time(&self, name: &str) -> Option<Time> {
         let no = self.present(name)?;
-        let mut all = self.runs.range(RunKey::all_of(no));
-        all.next_back().map(|(key, _)| key.due)
+        let mut all = self.runs.keys().rev();
+        all.find(|key| key.job == no).map(|key| key.due)
     }
 
     pub(super) fn present(&self, name: &str) -> Option<JobNo> {
