@@ -254,8 +254,11 @@ impl Exec {
             }
         };
         if tasks.is_empty() {
-            return Err(CliError::new("there is nothing to run")
-                .next("write a statement per line: `100, select 1`"));
+            let next = match self.sql_file() {
+                Some(_) => "write statements, each with ; at its end",
+                None => "write a statement per line: `100, select 1`",
+            };
+            return Err(CliError::new("there is nothing to run").next(next));
         }
         tasks.sort_by_key(|task| task.order);
         Ok(tasks)

@@ -77,7 +77,8 @@ impl Install {
                 self.config.display()
             );
             return Err(CliError::usage(what).next(
-                "name the file of the server with --config; without one say --url and --login",
+                "name the file of the server with --config; without one leave out --target, and say --url and \
+                 --login",
             ));
         }
         let Described { targets, .. } = check_config::read(&ConfigFile {

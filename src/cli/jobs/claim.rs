@@ -11,7 +11,7 @@ use crate::cli::{
     error::CliError,
     exit::Exit,
     job_signals::JobSignals,
-    json, lock, output,
+    lock, output,
     resource::duration,
     signals::Signals,
     table, time_text,
@@ -129,10 +129,7 @@ impl ClaimCommand {
                 format!("{name}: {owner} does the run of {}", show::due(run))
             }
             (Some(run), None) => {
-                let state = json::of(run)["state"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned();
+                let state = show::state(run);
                 format!(
                     "{name}: nothing to do; the run of {} is {state}",
                     show::due(run)

@@ -247,7 +247,7 @@ pub(super) fn due(run: &JobRun) -> String {
     }
 }
 
-fn state(run: &JobRun) -> String {
+pub(super) fn state(run: &JobRun) -> String {
     let name = RunState::try_from(run.state)
         .unwrap_or_default()
         .as_str_name();

@@ -117,13 +117,25 @@ impl Jobs {
         firing.catches_up = true;
         firing.closes = self.offered_until(turn.now, allowance.limits, no, (due, cause));
         self.wait(turn, allowance, firing.image(no));
-        let since = self.agent.stopped_at.unwrap_or(due);
+        self.miss_what_waits(turn, no, cause, most);
+    }
+
+    /// No more than so many runs of a job that have come due under a stopped agent wait for its
+    /// start, the newest ones.
+    pub(super) fn miss_what_waits(
+        &mut self,
+        turn: &mut Turn,
+        no: JobNo,
+        cause: RunCause,
+        most: usize,
+    ) {
+        let since = self.agent.stopped_at.unwrap_or(turn.now);
         let is_one = |run: &&RunImage| {
             (run.state, run.cause) == (RunState::Waiting, cause) && run.key.due >= since
         };
         let waiting: Vec<RunKey> = self.open_runs(no).filter(is_one).map(|r| r.key).collect();
         for key in &waiting[..waiting.len().saturating_sub(most)] {
-            self.give_up(turn, *key, stopped.0, stopped.1);
+            self.give_up(turn, *key, RunState::Missed, RunReason::AgentStopped);
         }
     }
 }

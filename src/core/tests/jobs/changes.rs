@@ -113,6 +113,26 @@ fn what_is_to_be_caught_up_waits_for_the_agent_when_its_job_changes() {
 }
 
 #[test]
+fn no_more_is_caught_up_however_often_a_job_changes_while_the_agent_is_stopped() {
+    for (misfire, states) in [
+        (Misfire::Skip, [Missed, Missed, Missed, Missed]),
+        (Misfire::RunOnce, [Missed, Missed, Missed, Waiting]),
+        (Misfire::CatchUp(2), [Missed, Missed, Waiting, Waiting]),
+        (Misfire::CatchUp(3), [Missed, Waiting, Waiting, Waiting]),
+    ] {
+        let mut w = stopped_for_two(misfire);
+        for (steps, seconds) in [(2, 1200.0), (3, 0.0)] {
+            let mut new = settings(every(600));
+            new.misfire = misfire;
+            w.update("a", of(new, (1..=steps).map(order)));
+            w.seconds(seconds);
+        }
+        let found: Vec<RunState> = w.states().into_iter().map(|(_, state)| state).collect();
+        assert_eq!(found, states, "{misfire:?}");
+    }
+}
+
+#[test]
 fn what_is_to_be_caught_up_is_there_after_a_pause() {
     let mut w = stopped_for_two(Misfire::RunOnce);
     let (name, reason): (Arc<str>, Arc<str>) = ("a".into(), "".into());
