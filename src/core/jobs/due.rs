@@ -116,11 +116,9 @@ impl Jobs {
             Misfire::RunOnce if served < newest.len() => served,
             _ => served.saturating_sub(misfire.runs()),
         };
-        if self.agent.is_stopped {
-            // Those of earlier changes under the same stop count.
-            let more = misfire.runs().saturating_sub(served - caught_up);
-            self.miss_what_waits(turn, no, RunCause::Scheduled, more);
-        }
+        // Those of earlier changes under the same stop count.
+        let more = misfire.runs().saturating_sub(served - caught_up);
+        self.miss_what_waits(turn, no, RunCause::Scheduled, more);
         if let Some(range) = earlier {
             self.miss_range(turn, no, range);
         }

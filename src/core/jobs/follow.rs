@@ -129,6 +129,9 @@ impl Jobs {
         cause: RunCause,
         most: usize,
     ) {
+        if !self.agent.is_stopped {
+            return;
+        }
         let since = self.agent.stopped_at.unwrap_or(turn.now);
         let is_one = |run: &&RunImage| {
             (run.state, run.cause) == (RunState::Waiting, cause) && run.key.due >= since
