@@ -15,6 +15,7 @@ mod incoming;
 mod renewed;
 mod strangers;
 mod tls;
+mod turns;
 mod usefulness;
 mod write_timeout;
 
@@ -27,6 +28,7 @@ pub use incoming::{Accept, connections};
 pub(crate) use strangers::network;
 pub use strangers::{Stranger, Strangers};
 pub use tls::{Tls, TlsFiles};
+pub use turns::Turns;
 pub use usefulness::{Use, Usefulness};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};

@@ -21,9 +21,6 @@ use tonic::transport::server::TcpConnectInfo;
 const MAX_WAITING: usize = 1_024;
 /// How long one may wait for a place.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Calls of a connection that read whose answers may be under way at a time, from when they are
-/// read until they are written.
-const MAX_READS: usize = 16;
 /// What is read of a connection that waits, to notice its end.
 const MAX_FIRST_BYTES: usize = 16 << 10;
 
@@ -71,7 +68,7 @@ impl Admission {
             certified: opened.certified,
             stranger: opened.stranger,
             held_bytes: Arc::default(),
-            reads: Arc::new(Semaphore::new(MAX_READS)),
+            turns: Arc::default(),
             used: Arc::new(used),
         };
         let first = opened.first.freeze();

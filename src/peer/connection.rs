@@ -4,6 +4,7 @@
 use super::{
     certified::Certified,
     strangers::{FIRST_CALL_TIMEOUT, Stranger},
+    turns::Turns,
     usefulness::Use,
 };
 use bytes::{Buf, Bytes};
@@ -16,7 +17,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
@@ -49,8 +50,8 @@ pub struct ConnectionInfo {
     pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages and answers of all its calls hold.
     pub held_bytes: Arc<AtomicUsize>,
-    /// One for each call that reads whose answer may be under way at a time.
-    pub reads: Arc<Semaphore>,
+    /// Who may have answers under way.
+    pub turns: Arc<Turns>,
     /// Whether an answer was fetched.
     pub used: Arc<Use>,
 }
@@ -167,7 +168,10 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::{super::strangers::Strangers, *};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        sync::Semaphore,
+    };
 
     async fn connection(stranger: Arc<Stranger>) -> (Connection, tokio::io::DuplexStream) {
         let (ours, theirs) = duplex(64);
@@ -179,7 +183,7 @@ mod tests {
             certified: None,
             stranger: Some(stranger),
             held_bytes: Arc::default(),
-            reads: Arc::new(Semaphore::new(1)),
+            turns: Arc::default(),
             used: Arc::default(),
         };
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await;

@@ -79,7 +79,7 @@ where
         let mut turn = None;
         if let Some(info) = info {
             if unfetched::takes_turns(request.uri().path()) {
-                let own = Turn::of(info.reads);
+                let own = Turn::of(info.turns);
                 request.extensions_mut().insert(own.clone());
                 turn = Some(own);
             }

@@ -3,15 +3,20 @@
 //! none, the call ends with OVERLOADED instead of its answer.
 
 use super::{errors, room::Share};
-use crate::identity::{Access, Role, STREAMS, access};
+use crate::{
+    core::{Caller, is_identity},
+    identity::{Access, Role, STREAMS, access},
+    peer::Turns,
+};
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
+    time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 use tonic::{
     Status,
     body::Body,
@@ -21,28 +26,39 @@ use tonic::{
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
 
-/// Among the extensions of a call that reads: its turn among those of its connection, of which few
-/// have one at a time. It keeps the turn until its answer is written: what is being read has no
-/// room yet, and a caller who fetches nothing has nothing more read.
+/// How long a call waits for its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Among the extensions of a call that reads: its turn among those of its caller on its connection,
+/// of which few have one at a time. It keeps the turn until its answer is written: what is being
+/// read has no room yet, and a caller who fetches nothing has nothing more read.
 #[derive(Clone)]
 pub(in crate::rpc) struct Turn {
-    all: Arc<Semaphore>,
+    all: Arc<Turns>,
     mine: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
 impl Turn {
-    pub(super) fn of(all: Arc<Semaphore>) -> Turn {
+    pub(super) fn of(all: Arc<Turns>) -> Turn {
         Turn {
             all,
             mine: Arc::default(),
         }
     }
 
-    /// Returns when the call has it.
-    pub(super) async fn come(&self) {
-        // It is not closed.
-        let mine = self.all.clone().acquire_owned().await.ok();
-        *self.mine.lock().unwrap_or_else(PoisonError::into_inner) = mine;
+    /// Returns when the call has it. Nobody else is told apart by a name that was not proven: who
+    /// gives itself many has no more turns. Fails when callers before it leave too much unread.
+    pub(super) async fn come(&self, caller: &Caller) -> Result<(), Status> {
+        let namespace = &caller.namespace.0;
+        let turns = match is_identity(&caller.name) {
+            true => self.all.of(&format!("{namespace} {}", caller.name)),
+            false => self.all.of(namespace),
+        };
+        let mine = timeout(TURN_TIMEOUT, turns.acquire_owned()).await;
+        let mine = mine.map_err(|_| errors::no_answer_room())?;
+        // They are not closed.
+        *self.mine.lock().unwrap_or_else(PoisonError::into_inner) = mine.ok();
+        Ok(())
     }
 
     fn take(self) -> Option<OwnedSemaphorePermit> {
@@ -62,7 +78,8 @@ pub(super) fn takes_room(path: &str) -> bool {
     reads && !STREAMS.contains(&path)
 }
 
-/// Whether calls of the method at a path wait for their [`Turn`].
+/// Whether calls of the method at a path wait for their [`Turn`]. Those of StatusService, which
+/// read what is in memory, do not ask whether it has come.
 pub(super) fn takes_turns(path: &str) -> bool {
     takes_room(path) && path != FORECAST
 }
@@ -129,7 +146,7 @@ impl http_body::Body for Unfetched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{identity::METHODS, rpc::room::Room};
+    use crate::{core::Namespace, identity::METHODS, rpc::room::Room};
     use http_body_util::{BodyExt, Full};
     use tonic_types::StatusExt;
 
@@ -155,24 +172,48 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_keeps_its_turn_until_its_answer_is_written() {
-        let all = Arc::new(Semaphore::new(1));
+        let all = Arc::new(Turns::default());
+        let caller = Caller {
+            namespace: Namespace::default_namespace(),
+            name: "ann".into(),
+        };
+        let turns = all.of(&caller.namespace.0);
+        let most = turns.available_permits();
         for bytes in [10, ANSWER_BYTES] {
             let turn = Turn::of(all.clone());
-            turn.come().await;
+            turn.come(&caller).await.expect("it is free");
             let body = Body::new(Full::new(Bytes::from(vec![7; bytes])));
             let share = Room::default().share(None);
             let mut body = held(Response::new(body), share, Some(turn)).into_body();
             let frame = body.frame().await.expect("a frame").expect("data");
             drop(body);
-            assert_eq!(all.available_permits(), 0, "it is not written");
+            assert_eq!(turns.available_permits(), most - 1, "it is not written");
             drop(frame);
-            assert_eq!(all.available_permits(), 1);
+            assert_eq!(turns.available_permits(), most);
         }
         let turn = Turn::of(all.clone());
-        turn.come().await;
+        turn.come(&caller).await.expect("it is free");
         let refused = Response::new(Body::empty());
         drop(held(refused, Room::default().share(None), Some(turn)));
-        assert_eq!(all.available_permits(), 1);
+        assert_eq!(turns.available_permits(), most);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_too_long_for_its_turn_is_told_why() {
+        let all = Arc::new(Turns::default());
+        let named = |name: &str| Caller {
+            namespace: Namespace::default_namespace(),
+            name: name.into(),
+        };
+        let turns = all.of(&named("").namespace.0);
+        let most = turns.available_permits() as u32;
+        let _unread = turns.acquire_many_owned(most).await;
+        let late = Turn::of(all.clone()).come(&named("ben")).await;
+        let late = late.expect_err("nothing is read");
+        assert_eq!(late.code(), tonic::Code::Unavailable);
+        let proven = named("token:cleo");
+        let other = Turn::of(all).come(&proven).await;
+        assert!(other.is_ok(), "somebody who is known");
     }
 
     #[tokio::test]

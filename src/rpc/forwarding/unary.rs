@@ -140,7 +140,7 @@ impl<S: Sync> Endpoint<'_, S> {
         let answered = async {
             // Its message is there, so that it keeps none of another call from arriving.
             if let Some(turn) = turn {
-                turn.come().await;
+                turn.come(&caller).await?;
             }
             match self.route.filter(|route| route.has_peers()) {
                 Some(route) => self.run_anywhere(route, caller, call).await,

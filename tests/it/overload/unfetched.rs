@@ -16,7 +16,7 @@ use tokio::{
 
 const GET_TASK: &str = "/rallypoint.v1.SchedulerService/GetTask";
 const ANSWER_BYTES: usize = 1_000_000;
-/// Of so many calls of a connection that read the answers are under way at a time.
+/// So many answers of a caller on a connection are under way at a time.
 const READS: u32 = 16;
 /// What the server may need for those of one connection, each of them several times, and for calls
 /// that wait.
