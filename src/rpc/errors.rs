@@ -12,6 +12,7 @@ pub(super) mod resource;
 mod retries;
 mod room;
 mod schedulers;
+pub(super) mod trailers;
 pub(crate) mod transport;
 pub(crate) mod violations;
 

@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
-use tonic::{Status, body::Body, codegen::http::HeaderMap};
+use tonic::{Status, body::Body};
 
 /// The body of a stream, which ends with UNAUTHENTICATED when `ends` resolves, if not before.
 pub(super) struct Expiring {
@@ -45,9 +45,8 @@ impl http_body::Body for Expiring {
         self.has_expired = true;
         // The handler ends here, and not when the caller has read this.
         self.body = Body::empty();
-        let mut trailers = HeaderMap::new();
-        let ended = errors::access::identity_expired().add_header(&mut trailers);
-        Poll::Ready(Some(ended.map(|()| Frame::trailers(trailers))))
+        let expired = errors::access::identity_expired();
+        Poll::Ready(Some(errors::trailers::of(&expired)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -17,11 +17,7 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
-use tonic::{
-    Status,
-    body::Body,
-    codegen::http::{HeaderMap, Response},
-};
+use tonic::{Status, body::Body, codegen::http::Response};
 
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
@@ -133,9 +129,7 @@ impl http_body::Body for Unfetched {
         self.is_refused = true;
         // What is left of it goes here, and not when the caller has read this.
         self.body = Body::empty();
-        let mut trailers = HeaderMap::new();
-        let refused = errors::no_answer_room().add_header(&mut trailers);
-        Poll::Ready(Some(refused.map(|()| Frame::trailers(trailers))))
+        Poll::Ready(Some(errors::trailers::of(&errors::no_answer_room())))
     }
 
     fn is_end_stream(&self) -> bool {
