@@ -164,6 +164,32 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         .collect()
 }
 
+/// Writes a sentence on stdout, broken between words where the terminal is too narrow; what follows
+/// is indented by so many characters.
+pub(super) fn sentence(text: &str, indent: usize, style: Option<&str>) {
+    for part in broken(text, indent, width()) {
+        line(style.map_or_else(|| part.clone(), |style| paint(&part, style)));
+    }
+}
+
+fn broken(text: &str, indent: usize, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room else {
+        return vec![text.to_owned()];
+    };
+    let (mut lines, mut present) = (Vec::new(), String::new());
+    // Spaces that align a word with those of other lines stay before it.
+    for word in text.split_inclusive(' ') {
+        let end = present.chars().count() + word.trim_end().chars().count();
+        if end > room && !present.trim().is_empty() {
+            lines.push(present.trim_end().to_owned());
+            present = " ".repeat(indent);
+        }
+        present += word;
+    }
+    lines.push(present);
+    lines
+}
+
 /// Whether stdout is written in colours.
 pub(super) fn is_coloured() -> bool {
     let output = OUTPUT.get();
@@ -191,6 +217,22 @@ pub(super) const RED: &str = "31";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_is_broken_between_words() {
+        let text = "jobs     3; next due tomorrow, or later";
+        assert_eq!(broken(text, 9, None), [text]);
+        let expected = [
+            "jobs     3; next due",
+            "         tomorrow,",
+            "         or later",
+        ];
+        assert_eq!(broken(text, 9, Some(20)), expected);
+        assert_eq!(
+            broken("a verylongword", 2, Some(5)),
+            ["a", "  verylongword"]
+        );
+    }
 
     #[test]
     fn a_long_line_is_cut_with_an_ellipsis() {
