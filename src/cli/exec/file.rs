@@ -294,6 +294,19 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_value_has_one_remedy() {
+        let said = fault(r#"{"statement": "a", "timeout": "soon"}"#);
+        assert!(
+            said.why
+                .starts_with("`timeout`: write a length of time like 30s")
+        );
+        assert!(
+            !said.why.contains("TIME") && said.next.is_empty(),
+            "{said:?}"
+        );
+    }
+
+    #[test]
     fn every_bad_line_is_named() {
         let faults = parse("select 1\n1, select 1\n2,\n{}", &How::default()).unwrap_err();
         let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
