@@ -217,16 +217,18 @@ fn without_environment(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_environment)
 }
 
-/// The error without the advice to write `-- -5s`, where that would be taken for something else
-/// than the value of the option before it.
+/// The error without the advice to write `-- -5s` or `-- --option`: nobody who writes an option
+/// means a value.
 fn without_tip(mut error: clap::Error) -> clap::Error {
-    let is_negative = matches!(
-        error.get(ContextKind::InvalidArg),
-        Some(ContextValue::String(word)) if word.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-    );
-    if is_negative {
-        error.remove(ContextKind::Suggested);
-    }
+    let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) else {
+        return error;
+    };
+    let mut tips = tips.clone();
+    tips.retain(|tip| !tip.to_string().starts_with("to pass"));
+    match tips.is_empty() {
+        true => error.remove(ContextKind::Suggested),
+        false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips)),
+    };
     error
 }
 
