@@ -176,24 +176,22 @@ fn broken(text: &str, indent: usize, room: Option<usize>) -> Vec<String> {
     let Some(room) = room else {
         return vec![text.to_owned()];
     };
-    let mut lines = vec![String::new()];
+    let (mut lines, mut present) = (Vec::new(), String::new());
     for part in parts(text, &[", ", "; ", ": "]) {
         // What has no comma for so long is broken between words.
         let is_long = indent + part.trim_end().chars().count() > room;
         let ends: &[&str] = if is_long { &[" "] } else { &[] };
         for part in parts(part, ends) {
-            let present = lines.last().map_or("", String::as_str);
             let end = present.chars().count() + part.trim_end().chars().count();
             if end > room && !present.trim().is_empty() {
-                lines.push(" ".repeat(indent));
+                lines.push(present.trim_end().to_owned());
+                present = " ".repeat(indent);
             }
-            lines.last_mut().map(|line| line.push_str(part));
+            present += part;
         }
     }
+    lines.push(present.trim_end().to_owned());
     lines
-        .iter()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
 }
 
 /// The parts of a text that end so, and the rest.
