@@ -38,6 +38,7 @@ mod list;
 mod listing;
 mod lock;
 mod man;
+mod meant;
 mod migrate;
 mod number;
 mod outage_note;
@@ -54,6 +55,7 @@ mod retry;
 mod serve;
 mod server_address;
 mod settings;
+mod shell;
 mod signals;
 mod status;
 mod submit_calls;
@@ -68,16 +70,18 @@ mod unreadable;
 mod update;
 mod wait;
 mod when;
+mod words;
 
 use clap::{
     CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::Resettable,
     error::{ContextKind, ContextValue},
 };
 use connect::Server;
 use error::CliError;
 use output::Output;
 use signals::Signals;
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 /// Coordinates parallel work on Postgres: tasks in orders, and an event as each is done.
 #[derive(Parser, Debug)]
@@ -190,20 +194,41 @@ pub fn main() -> ExitCode {
 }
 
 fn parsed() -> Result<Cli, clap::Error> {
-    let matches = command_line().try_get_matches().map_err(without_tip)?;
+    let words = words::of(std::env::args_os());
+    let matches = command_line().try_get_matches_from(&words);
+    let matches = matches.map_err(|error| without_tip(as_written(error, &words)))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
 }
 
-/// The error without the advice to write `-- -5s`, where that would be taken for something else
-/// than the value of the option before it.
-fn without_tip(mut error: clap::Error) -> clap::Error {
-    let is_negative = matches!(
-        error.get(ContextKind::InvalidArg),
-        Some(ContextValue::String(word)) if word.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-    );
-    if is_negative {
-        error.remove(ContextKind::Suggested);
+/// The error with a usage that shows the options of the command line, and not those that the
+/// environment sets.
+fn as_written(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let written = without_environment(command_line()).try_get_matches_from(words);
+    let usage = written.err();
+    if let Some(usage) = usage.and_then(|it| it.get(ContextKind::Usage).cloned()) {
+        error.insert(ContextKind::Usage, usage);
     }
+    error
+}
+
+fn without_environment(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| argument.env(Resettable::Reset))
+        .mut_subcommands(without_environment)
+}
+
+/// The error without the advice to write `-- -5s` or `-- --option`: nobody who writes an option
+/// means a value.
+fn without_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) else {
+        return error;
+    };
+    let mut tips = tips.clone();
+    tips.retain(|tip| !tip.to_string().starts_with("to pass"));
+    match tips.is_empty() {
+        true => error.remove(ContextKind::Suggested),
+        false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips)),
+    };
     error
 }
 
@@ -243,12 +268,20 @@ fn refuse(error: clap::Error) -> ExitCode {
 /// repeated.
 async fn run(server: &Server, command: Subcommands) -> Result<ExitCode, CliError> {
     if command.ends_in_order() {
-        return command.run(server).await;
+        return carried_out(server, command).await;
     }
     let mut signals = Signals::new()?;
     tokio::select! {
-        ended = command.run(server) => ended,
+        ended = carried_out(server, command) => ended,
         exit = signals.next() => Ok(exit.into()),
+    }
+}
+
+/// Runs it, and adds to its error what every command knows: where the server is, and its names.
+async fn carried_out(server: &Server, command: Subcommands) -> Result<ExitCode, CliError> {
+    match command.run(server).await {
+        Err(error) => Err(meant::suggested(server, error.called_at(&server.address)).await),
+        ended => ended,
     }
 }
 

@@ -16,6 +16,7 @@ const VERBS: &[(&str, &str)] = &[
     ("GetStatus", "`status`"),
     ("ListJobs", "`jobs list`"),
     ("UpdateJob", "`jobs apply`"),
+    ("ResumeJob", "`jobs resume`"),
     ("GetJob", "`jobs get`"),
     ("ListRuns", "`jobs runs`"),
     ("CancelRun", "`jobs cancel-run`"),
@@ -26,10 +27,22 @@ const VERBS: &[(&str, &str)] = &[
     ("ForceRelease", "`resource release --force`"),
 ];
 
-/// The text with verbs in place of calls.
+/// What the server says of fields of the API, as options say it.
+const OPTIONS: &[(&str, &str)] = &[
+    (
+        "set the mode to SHARED",
+        "say `--shared` (of a task `shared`, behind the name)",
+    ),
+    (
+        "`reuse` finds a scheduler by its name: give one",
+        "`--name` needs a name",
+    ),
+];
+
+/// The text with verbs and options in place of calls and fields.
 pub(super) fn translated(text: &str) -> String {
-    let verbs = VERBS.iter();
-    verbs.fold(text.to_owned(), |text, (call, verb)| {
+    let words = VERBS.iter().chain(OPTIONS);
+    words.fold(text.to_owned(), |text, (call, verb)| {
         text.replace(call, verb)
     })
 }
@@ -65,6 +78,10 @@ mod tests {
         assert_eq!(
             translated("until ResumeScheduler with ignore_failures"),
             "until `resume --ignore-failures`"
+        );
+        assert_eq!(
+            translated("have it alone: set the mode to SHARED"),
+            "have it alone: say `--shared` (of a task `shared`, behind the name)"
         );
         assert_eq!(
             translated("or end it with CancelRun"),

@@ -42,6 +42,7 @@ impl CheckConfig {
 pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
         let what = format!("{} cannot be used", file.path.display());
-        unreadable::with_remedy(CliError::new(what).why(faults), &file.path)
+        let error = faults.lines().fold(CliError::new(what), CliError::why);
+        unreadable::with_remedy(error, &file.path)
     })
 }

@@ -133,7 +133,7 @@ impl Server {
             .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
         found.ok_or_else(|| {
             CliError::new(format!("no scheduler has the name {word}"))
-                .because("HANDLE_NOT_FOUND")
+                .because_unknown("HANDLE_NOT_FOUND", word)
                 .next("check the name: `rallypoint list` shows it, and the handles of all")
         })
     }

@@ -5,7 +5,7 @@
 use super::{api_words, exit::Exit, output};
 use rallypoint_client::Error;
 use serde_json::{Value, json};
-use std::{fmt::Display, process::ExitCode};
+use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
 use tonic::Code;
 
 /// What went wrong, why, and the next step.
@@ -32,6 +32,10 @@ struct FailedCall {
     fields: Vec<String>,
     /// Tasks that earlier calls have submitted.
     tasks_before: usize,
+    /// No server answered.
+    is_unanswered: bool,
+    /// The name of something that is not there.
+    unknown: Option<String>,
 }
 
 impl CliError {
@@ -64,12 +68,15 @@ impl CliError {
         }
     }
 
-    /// What a call would have failed for, in the words of the service, for programs.
-    pub(super) fn because(mut self, reason: &str) -> CliError {
+    /// What a call would have failed for, in the words of the service, for programs: there is
+    /// nothing of this name.
+    pub(super) fn because_unknown(mut self, reason: &str, name: &str) -> CliError {
         self.call = Some(Box::new(FailedCall {
             reason: reason.to_owned(),
             fields: Vec::new(),
             tasks_before: 0,
+            is_unanswered: false,
+            unknown: Some(name.to_owned()),
         }));
         self
     }
@@ -82,17 +89,38 @@ impl CliError {
         self
     }
 
-    /// Which of all tasks that were to be submitted is the first one at fault, from 0.
-    pub(super) fn task(&self) -> Option<usize> {
-        let call = self.call.as_ref()?;
-        let place = call.fields.first()?.strip_prefix("tasks[")?;
-        let place: usize = place.split_once(']')?.0.parse().ok()?;
-        Some(call.tasks_before + place)
+    /// Which of all tasks that were to be submitted are at fault, from 0.
+    pub(super) fn tasks(&self) -> Vec<usize> {
+        let number = |field: &String| -> Option<usize> {
+            let rest = field.strip_prefix("tasks[")?;
+            rest.split_once(']')?.0.parse().ok()
+        };
+        let call = self.call.iter();
+        let tasks = call.flat_map(|call| {
+            let places = call.fields.iter().filter_map(number);
+            places.map(move |place| call.tasks_before + place)
+        });
+        tasks.collect::<BTreeSet<usize>>().into_iter().collect()
     }
 
     /// Whether a call failed for this reason.
     pub(super) fn is(&self, reason: &str) -> bool {
         self.call.as_ref().is_some_and(|call| call.reason == reason)
+    }
+
+    /// The reason of the service, and the name of what is not there.
+    pub(super) fn unknown_name(&self) -> Option<(&str, &str)> {
+        let call = self.call.as_ref()?;
+        Some((&call.reason, call.unknown.as_ref()?))
+    }
+
+    /// Says at which address no server answered, unless that was said.
+    pub(super) fn called_at(self, address: &str) -> CliError {
+        let is_unanswered = self.call.as_ref().is_some_and(|call| call.is_unanswered);
+        match is_unanswered && !self.what.contains(address) {
+            true => self.why(format!("the server was called at {address}")),
+            false => self,
+        }
     }
 
     /// Adds a line that says why.
@@ -104,6 +132,15 @@ impl CliError {
     /// Sets what the person can do about it.
     pub(super) fn next(mut self, next: impl Into<String>) -> CliError {
         self.next = Some(next.into());
+        self
+    }
+
+    /// A question that comes before the next step.
+    pub(super) fn asking(mut self, question: &str) -> CliError {
+        self.next = Some(match self.next.take() {
+            Some(next) => format!("{question} {next}"),
+            None => question.to_owned(),
+        });
         self
     }
 
@@ -153,26 +190,33 @@ impl CliError {
             .reason
             .clone()
             .unwrap_or_else(|| format!("{:?}", error.code));
-        let message = api_words::translated(&error.message);
-        let mut cli_error = CliError::new(what).why(format!("{message} ({label})"));
+        let mut cli_error = CliError::new(what);
+        cli_error.why = reasons(error, &label);
+        let quoted = error.message.split('"').nth(1);
+        let quoted = quoted.filter(|_| label.ends_with("_NOT_FOUND"));
         let fields = error.violations.iter().map(|(field, _)| field.clone());
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
             fields: fields.collect(),
             tasks_before: 0,
+            is_unanswered: error.transport,
+            unknown: quoted.map(str::to_owned),
         }));
         cli_error.has_effect = error.is_unknown();
-        // With a single fault, the message names it already.
-        let said_before = |fault: &String| error.message.contains(fault.as_str());
-        let violations = error.violations.iter();
-        let faults = violations.filter(|(_, fault)| !said_before(fault));
-        for fault in faults.map(|(field, fault)| format!("{field}: {fault}")) {
-            cli_error = cli_error.why(api_words::translated(&fault));
-        }
         match remedy(error) {
             Some(next) => cli_error.next(next),
             None => cli_error,
         }
+    }
+
+    /// Another call has failed, too: its reason and its fields are among those of the error.
+    pub(super) fn also(mut self, error: &Error) -> CliError {
+        let other = CliError::call("", error);
+        self.why.extend(other.why);
+        if let (Some(call), Some(other)) = (&mut self.call, other.call) {
+            call.fields.extend(other.fields);
+        }
+        self
     }
 
     /// What could not be done, and why, on one line.
@@ -242,6 +286,22 @@ fn without_line(text: String) -> String {
     }
 }
 
+/// Why a call failed: what the service says, and each field at fault that this does not name. Of
+/// several fields the message is a summary, so each has a line of its own.
+fn reasons(error: &Error, label: &str) -> Vec<String> {
+    let said = |(field, fault): &(String, String)| format!("{field}: {fault}");
+    let first = error.violations.first().map(said).unwrap_or_default();
+    let message: &str = match (error.violations.len(), error.message.find(&first)) {
+        (2.., Some(at @ 1..)) => error.message[..at].trim_end_matches(": "),
+        _ => &error.message,
+    };
+    let faults = error.violations.iter();
+    let faults = faults.filter(|(_, fault)| !message.contains(fault.as_str()));
+    let whole = format!("{message} ({label})");
+    let lines = [whole].into_iter().chain(faults.map(said));
+    lines.map(|line| api_words::translated(&line)).collect()
+}
+
 /// Advice for users of the command line, else that for any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
@@ -296,6 +356,25 @@ mod tests {
         let said = CliError::call("cannot submit", &error).in_words();
         let expected = "cannot submit: a: no such resource, … (InvalidArgument): b: not";
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn each_of_several_fields_at_fault_has_a_line_of_its_own() {
+        let message = "2 fields are wrong: tasks[4].order: not one; tasks[1].x: no";
+        let mut error = Error::from(tonic::Status::invalid_argument(message));
+        let fault = |field: &str, fault: &str| (field.to_owned(), fault.to_owned());
+        error.violations = vec![
+            fault("tasks[4].order", "not one"),
+            fault("tasks[1].x", "no"),
+        ];
+        let said = CliError::call("cannot submit", &error).behind(10);
+        let lines = [
+            "2 fields are wrong (InvalidArgument)",
+            "tasks[4].order: not one",
+            "tasks[1].x: no",
+        ];
+        assert_eq!(said.why, lines);
+        assert_eq!(said.tasks(), [11, 14]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod lone_statement;
 mod own_tasks;
 mod pipeline;
 pub(super) mod printer;
+mod quoting;
 mod run;
 mod sql_file;
 mod sql_script;
@@ -36,7 +37,7 @@ use super::{
     signals::Signals,
 };
 use crate::core::model::limits::MAX_ORDER;
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use file::Format;
 use follow::{detach, follow};
 use own_tasks::OwnTasks;
@@ -107,7 +108,7 @@ pub(super) struct Exec {
     /// Submit to the scheduler that is open under this name, or open one. It is left open, as by
     /// --keep, so that other runs can join it: of this one only its own tasks are followed, and
     /// cancelled by Ctrl-C. One that is open already keeps its settings
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Print only the events of tasks that did not succeed
     #[arg(short, long)]
@@ -176,6 +177,7 @@ impl Exec {
                 scheduler,
                 ending: Cell::new(ending),
                 own: None,
+                is_new: true,
             });
         };
         let reused = client.reuse(name, self.settings()).await;
@@ -187,6 +189,7 @@ impl Exec {
             scheduler: client.scheduler(found.handle),
             ending: Cell::new(Ending::Keep),
             own: Some(OwnTasks::default()),
+            is_new: !was_open,
         })
     }
 
@@ -236,9 +239,7 @@ impl Exec {
                 file::read(path, &how, Format::Sql)?
             }
             None => {
-                self.statements
-                    .iter()
-                    .try_for_each(|text| file_name::refuse(text))?;
+                self.check_statements()?;
                 let arguments = self.statements.iter().map(|text| Described {
                     order: self.order,
                     statement: text.clone(),
@@ -264,15 +265,27 @@ impl Exec {
         Ok(tasks)
     }
 
-    /// Says where the task stands that the server has found at fault.
+    /// Arguments that can be no statements were meant otherwise.
+    fn check_statements(&self) -> Result<(), CliError> {
+        quoting::refuse_split(&self.statements)?;
+        let mut names = self.statements.iter();
+        names.try_for_each(|text| file_name::refuse(text))?;
+        quoting::refuse_parts(&self.statements)
+    }
+
+    /// Says where the tasks stand that the server has found at fault.
     fn with_line(&self, error: CliError, tasks: &[Described]) -> CliError {
-        let task = error.task().and_then(|at| tasks.get(at));
-        let file = self.sql_file().or(self.file.as_deref());
-        match (task.and_then(|task| task.line), file) {
-            (Some(line), Some(file)) => {
-                error.why(format!("it begins in {}, line {line}", file::name_of(file)))
-            }
-            _ => error,
+        let at_fault = error.tasks();
+        let lines = at_fault.iter().filter_map(|at| tasks.get(*at)?.line);
+        let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
+        let Some(file) = self.sql_file().or(self.file.as_deref()) else {
+            return error;
+        };
+        let file = file::name_of(file);
+        match &lines[..] {
+            [] => error,
+            [line] => error.why(format!("it begins in {file}, line {line}")),
+            lines => error.why(format!("they begin in {file}, lines {}", lines.join(", "))),
         }
     }
 
@@ -320,7 +333,7 @@ impl Exec {
                     output::note("run them with `exec -f FILE --on-failure halt`");
                 }
             }
-            false => pipeline::picture(tasks, self.on_failure())
+            false => pipeline::picture(tasks, self.on_failure(), output::width())
                 .iter()
                 .for_each(output::line),
         }
@@ -350,11 +363,14 @@ async fn not_submitted(
 ) -> CliError {
     let cancelled = match error.has_effect() {
         true => run.cancel(console, signals).await,
-        false => run.discard(signals).await,
+        false => run.withdraw(signals).await,
     };
     let handle = run.scheduler.handle();
     match cancelled {
         Ok(()) if !error.has_effect() => error,
+        Err(_) if !error.has_effect() => error
+            .why("its scheduler has no task, and could not be released")
+            .leaves(handle, format!("`rallypoint release {handle}` releases it")),
         Ok(()) => error
             .why("what has been submitted is being cancelled")
             .leaves(

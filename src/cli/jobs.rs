@@ -137,7 +137,8 @@ impl AnyJobsFile {
 fn read(path: &Path) -> Result<Vec<job::Job>, CliError> {
     file::read(path).map_err(|faults| {
         let what = format!("{} cannot be used", path.display());
-        unreadable::with_remedy(CliError::usage(what).why(faults), path)
+        let error = faults.lines().fold(CliError::usage(what), CliError::why);
+        unreadable::with_remedy(error, path)
     })
 }
 

@@ -42,7 +42,7 @@ pub(super) struct List {
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
     /// Number of schedulers, the newest ones
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = whole::<usize>(0..))]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = whole::<usize>(1..))]
     limit: usize,
 }
 

@@ -12,7 +12,7 @@ use super::{
     job_signals::JobSignals,
     number::whole,
     output,
-    resource::duration,
+    resource::{closed, duration},
     signals::Signals,
     table, time_text,
 };
@@ -48,7 +48,7 @@ struct Run {
     #[arg(long)]
     shared: bool,
     /// Use so many permits of each, beside others
-    #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(1..))]
     permits: Option<i32>,
     /// How long to wait for them at most [default: for ever]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
@@ -89,7 +89,7 @@ impl Run {
         let what = format!("cannot lock {}", self.names.join(", "));
         let mut claim = claim.map_err(|error| CliError::call(&what, &error))?;
         tokio::select! {
-            granted = granted(&mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
+            granted = granted(&client, &mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
             exit = signals.next() => {
                 // Granted or not by now: otherwise its lease ends it.
                 claim.withdraw().await.ok();
@@ -150,9 +150,18 @@ impl Run {
 }
 
 /// Waits until the claim is granted or has ended, and says how it fares.
-async fn granted(claim: &mut ClaimStream) -> rallypoint_client::Result<()> {
+async fn granted(client: &Client, claim: &mut ClaimStream) -> rallypoint_client::Result<()> {
     while !claim.is_granted() && !claim.has_ended() {
-        output::note(waiting(claim.claim()));
+        let waits = claim.claim();
+        // Nothing is expected of a resource that grants nothing.
+        let closed = match waits.expected_wait {
+            Some(_) => None,
+            None => closed::in_words(client, &waits.resources).await,
+        };
+        output::note(match closed {
+            Some(closed) => format!("claim {} waits: {closed}", waits.claim),
+            None => waiting(waits),
+        });
         claim.next().await?;
     }
     Ok(())

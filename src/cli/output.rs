@@ -164,6 +164,52 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         .collect()
 }
 
+/// Writes a sentence on stdout, broken behind its commas where the terminal is too narrow; what
+/// follows is indented by so many characters.
+pub(super) fn sentence(text: &str, indent: usize, style: Option<&str>) {
+    for part in broken(text, indent, width()) {
+        line(style.map_or_else(|| part.clone(), |style| paint(&part, style)));
+    }
+}
+
+fn broken(text: &str, indent: usize, room: Option<usize>) -> Vec<String> {
+    let Some(room) = room else {
+        return vec![text.to_owned()];
+    };
+    let (mut lines, mut present) = (Vec::new(), String::new());
+    for part in parts(text, &[", ", "; ", ": "]) {
+        // What has no comma for so long is broken between words.
+        let is_long = indent + part.trim_end().chars().count() > room;
+        let ends: &[&str] = if is_long { &[" "] } else { &[] };
+        for part in parts(part, ends) {
+            let end = present.chars().count() + part.trim_end().chars().count();
+            if end > room && !present.trim().is_empty() {
+                lines.push(present.trim_end().to_owned());
+                present = " ".repeat(indent);
+            }
+            present += part;
+        }
+    }
+    lines.push(present.trim_end().to_owned());
+    lines
+}
+
+/// The parts of a text that end so, and the rest.
+fn parts<'a>(text: &'a str, ends: &[&str]) -> Vec<&'a str> {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    for (at, _) in text.char_indices() {
+        if ends
+            .iter()
+            .any(|end| at > from && text[..at].ends_with(end))
+        {
+            parts.push(&text[from..at]);
+            from = at;
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
 /// Whether stdout is written in colours.
 pub(super) fn is_coloured() -> bool {
     let output = OUTPUT.get();
@@ -191,6 +237,20 @@ pub(super) const RED: &str = "31";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_is_broken_behind_its_commas_and_else_between_words() {
+        let text = "jobs     3; runs: 1 running; next due 2026-11-29 00:00Z";
+        assert_eq!(broken(text, 9, None), [text]);
+        let expected = [
+            "jobs     3; runs: 1 running;",
+            "         next due 2026-11-29 00:00Z",
+        ];
+        assert_eq!(broken(text, 9, Some(40)), expected);
+        assert_eq!(broken(text, 9, Some(80)), [text]);
+        let long = broken("a very long text without commas", 2, Some(12));
+        assert_eq!(long, ["a very long", "  text", "  without", "  commas"]);
+    }
 
     #[test]
     fn a_long_line_is_cut_with_an_ellipsis() {

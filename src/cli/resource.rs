@@ -1,5 +1,6 @@
 //! `resource`: resources are defined, shown and deleted, and claims on them shown and ended.
 
+pub(super) mod closed;
 mod show;
 
 use super::{
@@ -55,7 +56,7 @@ enum Verb {
             long,
             default_value_t = 100,
             value_name = "N",
-            value_parser = whole::<i32>(0..)
+            value_parser = whole::<i32>(1..)
         )]
         limit: i32,
     },
@@ -64,7 +65,7 @@ enum Verb {
         /// What it is called
         name: String,
         /// End after so many messages
-        #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
+        #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
         count: Option<u64>,
     },
     /// Show a claim, open or ended
@@ -152,11 +153,16 @@ impl Resource {
             Verb::Watch { name, count } => watch(server, name, count).await?,
             Verb::List => list(server).await?,
             Verb::Claim { claim } => {
-                let known = server.client().await?.get_claim(claim).await;
+                let client = server.client().await?;
+                let known = client.get_claim(claim).await;
                 let what = format!("cannot show claim {claim}");
                 let known = known.map_err(|error| CliError::call(what, &error))?;
+                let closed = match known.state() {
+                    ClaimState::Waiting => closed::in_words(&client, &known.resources).await,
+                    _ => None,
+                };
                 let answer = GetClaimResponse { claim: Some(known) };
-                output::answer(&answer, |answer| show::claim(answer.claim.as_ref()));
+                output::answer(&answer, |answer| show::claim(answer.claim.as_ref(), closed));
             }
             Verb::Release(release) => release.run(&server.client().await?).await?,
             Verb::Delete { name } => {

@@ -9,14 +9,14 @@ use super::{
     error::CliError,
     output::{self, BOLD, RED},
     plural,
-    table::Table,
+    table::{self, Table},
     target_pause, time_text,
 };
 use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{
     Client, Error,
-    api::{DayPin, GetStatusResponse, PausedTarget, TargetStatus, day_pin::Reason},
+    api::{DayPin, GetStatusResponse, PausedTarget, ReplicaStatus, TargetStatus, day_pin::Reason},
 };
 use std::{
     io::{self, IsTerminal},
@@ -26,8 +26,12 @@ use std::{
 
 /// Shortest time between two updates of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Where what is said of a part of the service begins, behind its name.
+const INDENT: usize = 9;
 /// A replica that was not seen for so long has ended, as far as people are concerned.
 const GONE: Duration = Duration::from_secs(60);
+/// One that has ended is shown for so long.
+const GONE_SHOWN: Duration = Duration::from_secs(3_600);
 
 /// Arguments of `status`.
 #[derive(Args, Debug)]
@@ -100,7 +104,7 @@ fn print(status: &GetStatusResponse) {
         BOLD,
     ));
     for part in &status.unreachable {
-        output::line(output::paint(&format!("not reached: {part}"), RED));
+        output::sentence(&format!("not reached: {part}"), INDENT, Some(RED));
     }
     target_pause::print(&status.paused_targets);
     replicas(status);
@@ -109,7 +113,7 @@ fn print(status: &GetStatusResponse) {
     declare_dead::print(&status.pending_fences);
     unreadable(status);
     output::line("");
-    output::line(backlog(status));
+    output::sentence(&backlog(status), INDENT, None);
     if let Some(claims) = status
         .claims
         .filter(|claims| claims.holds + claims.waiting > 0)
@@ -118,16 +122,16 @@ fn print(status: &GetStatusResponse) {
         output::line(format!("resources: {holds} claims hold, {waiting} wait"));
     }
     jobs::show(status.jobs.as_ref());
-    output::line(journal(status));
+    let (text, style) = journal(status);
+    output::sentence(&text, INDENT, style);
 }
 
 fn replicas(status: &GetStatusResponse) {
     let mut table = Table::new(&["replica", "owner", ">epoch", ">up for", ">seen"]);
-    for replica in &status.replicas {
-        let (started, seen) = (&replica.started_at, &replica.seen_at);
-        let [started, seen] = [started, seen].map(|at| time_text::micros(at.as_ref()));
-        let silent_us = Timestamp::now().as_microsecond() - seen;
-        let up_for = match silent_us >= GONE.as_micros() as i64 {
+    let now = Timestamp::now().as_microsecond();
+    for replica in shown(&status.replicas, now) {
+        let started = time_text::micros(replica.started_at.as_ref());
+        let up_for = match silence(replica, now) >= GONE {
             true => "gone".to_owned(),
             false => time_text::ago(started).trim_end_matches(" ago").to_owned(),
         };
@@ -136,10 +140,29 @@ fn replicas(status: &GetStatusResponse) {
             if replica.owner { "yes" } else { "" }.to_owned(),
             replica.epoch.to_string(),
             up_for,
-            time_text::ago(seen),
+            time_text::ago(time_text::micros(replica.seen_at.as_ref())),
         ]);
     }
     section(table);
+}
+
+/// Those that are there, and of those that are gone the recent ones, each name once: a replica that
+/// was started again is there.
+fn shown(replicas: &[ReplicaStatus], now: i64) -> Vec<&ReplicaStatus> {
+    let seen = |one: &ReplicaStatus| time_text::micros(one.seen_at.as_ref());
+    let is_shown = |one: &&ReplicaStatus| {
+        let silent = silence(one, now);
+        let mut alike = replicas.iter().filter(|other| other.name == one.name);
+        let is_last = !alike.any(|other| seen(other) > seen(one));
+        one.owner || silent < GONE || is_last && silent < GONE_SHOWN
+    };
+    replicas.iter().filter(is_shown).collect()
+}
+
+/// Since when it was not seen.
+fn silence(replica: &ReplicaStatus, now: i64) -> Duration {
+    let seen = time_text::micros(replica.seen_at.as_ref());
+    Duration::from_micros(u64::try_from(now - seen).unwrap_or_default())
 }
 
 fn slots(status: &GetStatusResponse) {
@@ -229,10 +252,12 @@ fn backlog(status: &GetStatusResponse) -> String {
     )
 }
 
-fn journal(status: &GetStatusResponse) -> String {
+/// What is said of it, and in which style.
+fn journal(status: &GetStatusResponse) -> (String, Option<&'static str>) {
     let journal = status.journal.clone().unwrap_or_default();
     if !journal.available {
-        return output::paint(&format!("journal  unavailable: {}", journal.error), RED);
+        let text = format!("journal  unavailable: {}", journal.error);
+        return (table::plain(&text), Some(RED));
     }
     let oldest = match (&journal.pin, journal.oldest_day.as_str()) {
         (_, "") => String::new(),
@@ -244,10 +269,11 @@ fn journal(status: &GetStatusResponse) -> String {
         ),
     };
     let age = time_text::duration(time_text::duration_us(journal.last_durable_age.as_ref()));
-    format!(
+    let text = format!(
         "journal  batch {}, durable {age} ago{oldest}",
         journal.batch_no
-    )
+    );
+    (text, None)
 }
 
 /// What keeps the oldest day beyond its retention.
@@ -260,5 +286,40 @@ fn pinned(pin: &DayPin) -> String {
             pin.backend_pid, pin.application
         ),
         Reason::Due | Reason::Unspecified => "it is dropped in the next round".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_is_gone_is_shown_once_and_not_for_ever() {
+        let now = 10_000_000_000;
+        let replica = |name: &str, ago_s: i64| {
+            let at = now / 1_000_000 - ago_s;
+            let seen_at = Some(prost_types::Timestamp {
+                seconds: at,
+                nanos: 0,
+            });
+            ReplicaStatus {
+                name: name.to_owned(),
+                seen_at,
+                ..ReplicaStatus::default()
+            }
+        };
+        let replicas = [
+            replica("a", 1),
+            replica("a", 300),
+            replica("b", 600),
+            replica("b", 900),
+            replica("c", 7_200),
+        ];
+        let shown = shown(&replicas, now);
+        let shown: Vec<_> = shown
+            .iter()
+            .map(|one| (&*one.name, silence(one, now).as_secs()))
+            .collect();
+        assert_eq!(shown, [("a", 1), ("b", 600)]);
     }
 }

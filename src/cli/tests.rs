@@ -1,8 +1,11 @@
 //! What the command line as a whole must be.
 
-use super::{command_line, without_tip};
+use super::{command_line, without_tip, words};
 use clap::Command;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+};
 
 const DOCUMENT: &str = include_str!("../../docs/cli.md");
 
@@ -98,12 +101,22 @@ fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
         assert!(!said.contains("tip:"), "{line}: {said}");
     }
     let words = ["rallypoint", "exec", "--timeout", "-5s", "commit"];
-    let error = command_line().try_get_matches_from(words);
+    let error = command_line().try_get_matches_from(words::of(words.map(OsString::from)));
     let said = without_tip(error.expect_err("refused")).to_string();
     assert!(
-        said.contains("'-5' found") && !said.contains("tip:"),
+        said.contains("invalid value '-5s' for '--timeout <TIME>'") && !said.contains("tip:"),
         "{said}"
     );
+    for line in ["exec -5s commit", "exec --resource a commit"] {
+        let words = ["rallypoint"].into_iter().chain(line.split(' '));
+        let error = command_line().try_get_matches_from(words);
+        let said = without_tip(error.expect_err("refused")).to_string();
+        assert!(said.contains("unexpected argument"), "{said}");
+        assert!(!said.contains("to pass"), "{said}");
+    }
+    let similar = command_line().try_get_matches_from(["rallypoint", "list", "--limt", "1"]);
+    let similar = without_tip(similar.expect_err("refused")).to_string();
+    assert!(similar.contains("'--limit'"), "{similar}");
     let words = ["rallypoint", "exec", "--param", "-1", "select $1"];
     assert!(command_line().try_get_matches_from(words).is_ok());
 }

@@ -262,6 +262,8 @@ pub enum JobReject {
     ManyFollow(Arc<str>, usize),
     /// A run goes on, and there may be one at a time.
     JobRuns(Time),
+    /// A run waits until the job is resumed, and there may be one at a time.
+    RunHeld(Time),
     /// The job has no run of this due time that goes on.
     UnknownRun,
     /// It is over.

@@ -246,8 +246,10 @@ impl Jobs {
             }
             if let Some(at) = job.fires_at() {
                 counts.late += usize::from(at + limits.late_start < now);
-                counts.next_due = Some(counts.next_due.map_or(at, |next| next.min(at)));
             }
+            // As of each job: its jitter moves only when it starts.
+            let due = job.state.next_due.into_iter().chain(counts.next_due);
+            counts.next_due = due.min();
         }
         counts
     }

@@ -46,13 +46,7 @@ impl From<Violations> for Status {
         };
         let mut details = info(first.reason, &[("violations", count.to_string())]);
         details.set_bad_request(reported.iter().map(field_violation).collect::<Vec<_>>());
-        let message = match count {
-            1 => format!("{}: {}", first.field, first.message),
-            _ => format!(
-                "{count} fields are wrong, first {}: {}",
-                first.field, first.message
-            ),
-        };
+        let message = violations.in_words();
         Status::with_error_details(Code::InvalidArgument, message, details)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    ops::Range,
+    ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
 };
 
@@ -14,6 +14,8 @@ const ALIKE: f64 = 0.7;
 pub struct Faults {
     path: PathBuf,
     found: Vec<Fault>,
+    /// Lines whose table is not known, since its header is broken.
+    lost: Vec<RangeInclusive<usize>>,
 }
 
 /// One of them.
@@ -29,12 +31,37 @@ impl Faults {
         Faults {
             path: path.to_owned(),
             found: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
+    /// Something is wrong, unless it follows from a broken header.
     pub(crate) fn add(&mut self, line: Option<usize>, what: impl Into<String>) {
-        let what = what.into();
-        self.found.push(Fault { line, what });
+        let is_lost = |line: usize| self.lost.iter().any(|lost| lost.contains(&line));
+        if !line.is_some_and(is_lost) {
+            let what = what.into();
+            self.found.push(Fault { line, what });
+        }
+    }
+
+    /// What stands below a broken header is read as if it belonged to the table above: nothing is
+    /// said of these lines.
+    pub(super) fn lose(&mut self, lines: RangeInclusive<usize>) {
+        self.lost.push(lines);
+    }
+
+    /// All tables of the file are known: what is not there is missing.
+    pub(crate) fn knows_all_tables(&self) -> bool {
+        self.lost.is_empty()
+    }
+
+    /// A line of text for each fault: the file, the line, and what is wrong.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let path = self.path.display();
+        self.found.iter().map(move |fault| match fault.line {
+            Some(line) => format!("{path} line {line}: {}", fault.what),
+            None => format!("{path}: {}", fault.what),
+        })
     }
 
     /// How many there are.
@@ -62,17 +89,7 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        for (index, fault) in self.found.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            match fault.line {
-                Some(line) => write!(f, "{path} line {line}: {}", fault.what)?,
-                None => write!(f, "{path}: {}", fault.what)?,
-            }
-        }
-        Ok(())
+        f.write_str(&self.lines().collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -81,11 +98,33 @@ impl std::error::Error for Faults {}
 impl Fault {
     /// What the reader of TOML says of a text, without the value that is wrong.
     pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> Fault {
+        let key = || error.span().and_then(|span| text.get(span));
         Fault {
             line: error.span().map(|span| line(text, &span)),
-            what: explained(error.message()),
+            what: match (error.message(), key()) {
+                (DUPLICATE, Some(key)) => format!("`{key}` stands twice: keep one of them"),
+                (message, _) => explained(message),
+            },
         }
     }
+}
+
+/// What the reader of TOML says of a key that is there already; the place is that of the key.
+pub(super) const DUPLICATE: &str = "duplicate key";
+
+/// The lines below a broken header, up to the next one. `None`: the fault is none of a header.
+pub(super) fn below_header(text: &str, error: &toml::de::Error) -> Option<RangeInclusive<usize>> {
+    let at = line(text, &error.span()?);
+    let is_header = |line: &str| line.trim_start().starts_with('[');
+    let lines: Vec<&str> = text.lines().collect();
+    // The reader of TOML passes over all that follows a key without a value, as `targets.app]`.
+    if error.message().starts_with("key with no value") {
+        return Some(at + 1..=lines.len());
+    }
+    let below = lines.get(at..)?.iter().position(|line| is_header(line));
+    let last = below.map_or(lines.len(), |next| at + next);
+    let is_broken = is_header(lines.get(at - 1)?) && error.message() != DUPLICATE;
+    is_broken.then_some(at + 1..=last)
 }
 
 /// The line of a place in the text, from 1.
@@ -123,6 +162,8 @@ fn type_in_words(expected: &str) -> &str {
         "i64" | "u32" => "a whole number",
         "a boolean" => "true or false",
         "path string" => "a string",
+        "a sequence" => "a list in brackets, as [\"a\", \"b\"]",
+        "a map" => "a table",
         _ => expected,
     }
 }

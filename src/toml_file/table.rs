@@ -3,7 +3,7 @@
 
 use super::{
     Faults,
-    faults::{Fault, line, unknown_key},
+    faults::{DUPLICATE, Fault, below_header, line, unknown_key},
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -30,9 +30,18 @@ impl<'t, 'f> Table<'t, 'f> {
     /// The whole file; what is no TOML is a fault.
     pub(crate) fn of_file(text: &'t str, faults: &'f mut Faults) -> Self {
         let (document, errors) = DeTable::parse_recoverable(text);
-        for error in errors {
-            let fault = Fault::of_toml(text, &error);
-            faults.add(fault.line, fault.what);
+        let mut next_header = None;
+        for error in &errors {
+            let fault = Fault::of_toml(text, error);
+            // The reader of TOML takes the `[[header]]` behind a broken one for `[header]`.
+            let follows = next_header.is_some() && fault.line == next_header;
+            if !(follows && error.message() == DUPLICATE) {
+                faults.add(fault.line, fault.what);
+            }
+            if let Some(lines) = below_header(text, error) {
+                next_header = Some(lines.end() + 1);
+                faults.lose(lines);
+            }
         }
         Table::new(text, String::new(), 1, document.into_inner(), faults)
     }
@@ -127,7 +136,7 @@ impl<'t, 'f> Table<'t, 'f> {
                 Some(Table::new(self.text, path, at, entries, self.faults))
             }
             _ => {
-                self.fault(key, "expected a table, and found something else");
+                self.fault_of_form(key, "a table");
                 None
             }
         }
@@ -144,7 +153,7 @@ impl<'t, 'f> Table<'t, 'f> {
             return Vec::new();
         };
         let DeValue::Array(values) = value.into_inner() else {
-            self.fault(key, "expected a list of tables, and found something else");
+            self.fault_of_form(key, "a list of tables");
             return Vec::new();
         };
         let mut made = Vec::new();
@@ -165,6 +174,11 @@ impl<'t, 'f> Table<'t, 'f> {
         made
     }
 
+    /// No header of the file is broken: what is not there is missing.
+    pub(crate) fn knows_all_tables(&self) -> bool {
+        self.faults.knows_all_tables()
+    }
+
     /// How many faults of the file have been found so far.
     pub(crate) fn count_faults(&self) -> usize {
         self.faults.count()
@@ -177,6 +191,17 @@ impl<'t, 'f> Table<'t, 'f> {
         let at = self.lines.get(first).copied().unwrap_or(self.line);
         let (path, what) = (self.path_of(key), what.into());
         self.faults.add(Some(at), format!("{path}: {what}"));
+    }
+
+    /// The value of a key has another form than the expected one. Below a broken header a table may
+    /// be read as another one.
+    fn fault_of_form(&mut self, key: &str, expected: &str) {
+        if self.knows_all_tables() {
+            self.fault(
+                key,
+                format!("expected {expected}, and found something else"),
+            );
+        }
     }
 
     /// Has all that was not asked for be a fault.

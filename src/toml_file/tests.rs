@@ -44,3 +44,43 @@ fn what_is_no_toml_does_not_hide_the_rest() {
         "{said}"
     );
 }
+
+/// What is wrong with a file that has tables of free names with a number each.
+fn said(text: &str) -> Vec<String> {
+    let mut faults = Faults::of(Path::new("f.toml"));
+    let mut file = Table::of_file(text, &mut faults);
+    for name in file.keys() {
+        if let Some(mut table) = file.table_any(&name) {
+            table.take::<Vec<String>>("list");
+            table.take::<i64>("size");
+            table.finish();
+        }
+    }
+    file.finish();
+    faults.lines().collect()
+}
+
+#[test]
+fn a_broken_header_makes_no_second_fault() {
+    for header in ["[b", "[b c]", "[[b"] {
+        let text = format!("[a]\nsize = 1\n{header}\nsize = 2\nother = 3\n[c]\nsize = \"x\"\n");
+        let said = said(&text);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("f.toml line 3: "), "{said:?}");
+        assert!(said[1].starts_with("f.toml line 7: c.size: "), "{said:?}");
+    }
+}
+
+#[test]
+fn a_key_that_stands_twice_is_named_and_a_list_is_called_one() {
+    let said = said("[a]\nsize = 1\nsize = 2\nlist = \"x\"\n[a]\n");
+    assert_eq!(
+        said,
+        [
+            "f.toml line 3: `size` stands twice: keep one of them",
+            "f.toml line 5: `a` stands twice: keep one of them",
+            "f.toml line 4: a.list: expected a list in brackets, as [\"a\", \"b\"], and found \
+             something else",
+        ]
+    );
+}

@@ -11,6 +11,7 @@ pub(super) struct Fault {
     /// Number of the line, from 1.
     pub line: usize,
     pub why: String,
+    /// What to write instead; empty: the reason says it.
     pub next: String,
 }
 
@@ -27,13 +28,20 @@ impl Fault {
 /// The faults of a file, of which there is one at least, as an error of the command.
 pub(super) fn error(file: &str, mut faults: Vec<Fault>) -> CliError {
     if let [Fault { line, why, next }] = &faults[..] {
-        return CliError::new(format!("{file}, line {line}: {why}")).next(next);
+        let error = CliError::new(format!("{file}, line {line}: {why}"));
+        return match &**next {
+            "" => error,
+            next => error.next(next),
+        };
     }
     faults.sort_by_key(|fault| fault.line);
     let what = format!("{file} cannot be used: {} faults", faults.len());
     let more = faults.len().saturating_sub(MOST_SAID);
     let said = faults.iter().take(MOST_SAID);
-    let said = said.map(|Fault { line, why, next }| format!("line {line}: {why}: {next}"));
+    let said = said.map(|Fault { line, why, next }| match &**next {
+        "" => format!("line {line}: {why}"),
+        next => format!("line {line}: {why}: {next}"),
+    });
     let error = said.fold(CliError::new(what), CliError::why);
     match more {
         0 => error,
@@ -44,6 +52,18 @@ pub(super) fn error(file: &str, mut faults: Vec<Fault>) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_whose_reason_is_its_remedy_has_no_other() {
+        let fault = Fault::new(3, "`timeout`: write a length of time like 30s", "");
+        let said = error("a.json", vec![fault.clone()]).in_words();
+        assert_eq!(
+            said,
+            "a.json, line 3: `timeout`: write a length of time like 30s"
+        );
+        let said = error("a.json", vec![fault.clone(), fault]).in_words();
+        assert!(said.ends_with("line 3: `timeout`: write a length of time like 30s"));
+    }
 
     #[test]
     fn faults_are_said_in_the_sequence_of_their_lines_and_no_endless_list_of_them() {

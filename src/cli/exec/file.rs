@@ -96,6 +96,7 @@ fn parse(text: &str, how: &How) -> Result<Vec<Described>, Vec<Fault>> {
     }
 }
 
+/// What is wrong, and what to write instead; empty: what is wrong says it.
 type Wrong = (String, &'static str);
 
 fn pair(line: &str, how: &How) -> Result<Described, Wrong> {
@@ -134,7 +135,7 @@ fn object(line: &str, how: &How) -> Result<Described, Wrong> {
         ..Described::default()
     };
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-        field(&mut task, name, value).map_err(|why| wrong(format!("`{name}`: {why}")))?;
+        field(&mut task, name, value).map_err(|why| (format!("`{name}`: {why}"), ""))?;
     }
     match task.statement.trim() {
         "" => Err(wrong("`statement` is missing".to_owned())),
@@ -290,6 +291,19 @@ mod tests {
             let fault = fault(text);
             assert!(fault.why.contains(why), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn a_bad_value_has_one_remedy() {
+        let said = fault(r#"{"statement": "a", "timeout": "soon"}"#);
+        assert!(
+            said.why
+                .starts_with("`timeout`: write a length of time like 30s")
+        );
+        assert!(
+            !said.why.contains("TIME") && said.next.is_empty(),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub(super) fn refuse(text: &str) -> Result<(), CliError> {
         return Err(CliError::usage(format!("{text} is a file, and not SQL"))
             .next(format!("read tasks from it: `rallypoint exec -f {text}`")));
     }
-    if path.is_dir() && looks_like_a_name(text) {
+    let has_letters = text.contains(char::is_alphabetic);
+    if path.is_dir() && (looks_like_a_name(text) || !has_letters) {
         return Err(CliError::usage(format!("{text} is a folder, and not SQL"))
             .next("name a file in it: `rallypoint exec -f FILE`"));
     }
@@ -52,6 +53,8 @@ mod tests {
             let error = refuse(name).expect_err(name);
             assert!(format!("{error:?}").contains("-f FILE"), "{error:?}");
         }
+        let folder = refuse(".").expect_err("a folder");
+        assert!(format!("{folder:?}").contains(". is a folder, and not SQL"));
         for statement in [
             "commit",
             "select-1/2",

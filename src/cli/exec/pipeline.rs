@@ -11,8 +11,13 @@ use crate::cli::{enum_text::FailurePolicy, output, plural::count, table::plain};
 use rallypoint_client::api::ResourceUse;
 use serde_json::{Map, Value, json};
 
-/// One line of the picture a task, and one between two orders. `tasks`: in ascending order.
-pub(super) fn picture(tasks: &[Described], on_failure: FailurePolicy) -> Vec<String> {
+/// One line of the picture a task, and one between two orders. `tasks`: in ascending order. `room`:
+/// characters of a line.
+pub(super) fn picture(
+    tasks: &[Described],
+    on_failure: FailurePolicy,
+    room: Option<usize>,
+) -> Vec<String> {
     let groups: Vec<&[Described]> = tasks
         .chunk_by(|one, other| one.order == other.order)
         .collect();
@@ -51,10 +56,9 @@ pub(super) fn picture(tasks: &[Described], on_failure: FailurePolicy) -> Vec<Str
             } else {
                 String::new()
             };
-            format!(
-                "{head:<widest$}  {branch} {}",
-                described(task, first + index)
-            )
+            let before = format!("{head:<widest$}  {branch} ");
+            let left = room.map(|room| room.saturating_sub(before.chars().count()));
+            before + &described(task, first + index, left)
         }));
         first += group.len();
     }
@@ -92,8 +96,9 @@ fn heading(task: &Described) -> String {
     }
 }
 
-/// `task 3  line 9  refresh: refresh materialized view sales  (timeout 30m)`.
-fn described(task: &Described, number: usize) -> String {
+/// `task 3  line 9  refresh: refresh materialized view sales  (timeout 30m)`. The statement is cut
+/// first, since its line names it.
+fn described(task: &Described, number: usize, room: Option<usize>) -> String {
     let line = task
         .line
         .map_or_else(String::new, |line| format!("  line {line}"));
@@ -108,12 +113,19 @@ fn described(task: &Described, number: usize) -> String {
         true => String::new(),
         false => format!("  ({})", options.join(", ")),
     };
-    let title = output::cut(&plain(&task.title()), TITLE);
-    format!("task {number}{line}  {title}{options}")
+    let before = format!("task {number}{line}  ");
+    let others = before.chars().count() + options.chars().count();
+    let left = room.map_or(TITLE, |room| {
+        room.saturating_sub(others).clamp(LEAST, TITLE)
+    });
+    let text = before + &output::cut(&plain(&task.title()), left) + &options;
+    room.map_or_else(|| text.clone(), |room| output::cut(&text, room))
 }
 
 /// Characters of a statement that are shown.
 const TITLE: usize = 60;
+/// Of them those that are shown however narrow the terminal is.
+const LEAST: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -123,7 +135,22 @@ mod tests {
     fn drawn(text: &str, on_failure: FailurePolicy) -> String {
         let mut tasks = sql_file::parse(text, &How::default()).unwrap();
         tasks.sort_by_key(|task| task.order);
-        picture(&tasks, on_failure).join("\n")
+        picture(&tasks, on_failure, None).join("\n")
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_statements_and_wraps_no_line() {
+        let long = "x".repeat(100);
+        let text = format!("-- @timeout 30m\n-- @target dw\nselect {long};\nselect {long};");
+        let tasks = sql_file::parse(&text, &How::default()).unwrap();
+        let lines = picture(&tasks, FailurePolicy::Halt, Some(80));
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(80), "{lines:?}");
+        assert!(lines[2].contains("task 1  line 3  select xxx"), "{lines:?}");
+        assert!(
+            lines[2].ends_with("x…  (target dw, timeout 30m)"),
+            "{lines:?}"
+        );
     }
 
     #[test]

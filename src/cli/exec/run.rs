@@ -34,6 +34,8 @@ pub(super) struct Run {
     pub(super) ending: Cell<Ending>,
     /// `None`: the scheduler has no others.
     pub(super) own: Option<OwnTasks>,
+    /// The run has opened it, rather than found it open.
+    pub(super) is_new: bool,
 }
 
 impl Run {
@@ -107,6 +109,16 @@ impl Run {
         }
     }
 
+    /// Nothing was submitted: the scheduler that the run has opened is released, unless others have
+    /// joined it meanwhile.
+    pub(super) async fn withdraw(&self, signals: &mut Signals) -> Result<(), CliError> {
+        match (&self.own, self.is_new) {
+            (None, _) => self.discard(signals).await,
+            (Some(_), true) => self.release_unused().await,
+            (Some(_), false) => Ok(()),
+        }
+    }
+
     /// The error of a run whose tasks go on without it.
     pub(super) fn left(&self, error: CliError) -> CliError {
         let handle = self.scheduler.handle();
@@ -127,6 +139,18 @@ impl Run {
         released
             .map(drop)
             .map_err(|error| CliError::call(what(), &error))
+    }
+
+    /// Others may submit at this very moment: then their tasks finish, and who comes later opens
+    /// another scheduler of the name.
+    async fn release_unused(&self) -> Result<(), CliError> {
+        let what = || format!("cannot look at {}", self.scheduler.handle());
+        let described = self.scheduler.describe().await;
+        let described = described.map_err(|error| CliError::call(what(), &error))?;
+        match described.submitted {
+            0 => self.release(ReleaseMode::Finish, false).await,
+            _ => Ok(()),
+        }
     }
 
     /// The last ones first, so that none of a later order starts meanwhile.

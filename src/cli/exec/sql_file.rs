@@ -207,8 +207,11 @@ impl Reader<'_> {
         };
         match taken {
             Some(taken) => taken.map_err(|why| {
-                let why = format!("`@{name}`: {why}");
-                Fault::new(line, why, "mend the comment, or leave it out")
+                let next = match &*task_option::form(name) {
+                    "" => "mend the comment, or leave it out".to_owned(),
+                    form => format!("mend the comment (`-- @{form}`), or leave it out"),
+                };
+                Fault::new(line, format!("`@{name}`: {why}"), next)
             }),
             None => Err(unknown(line, name)),
         }

@@ -210,13 +210,15 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// Takes one option. `None`: there is none of this name.
 pub(super) fn set(how: &mut How, name: &str, text: &str) -> Option<Result<(), String>> {
     let known = KNOWN.iter().find(|known| known.name == name)?;
-    let taken = (known.take)(how, text.trim());
-    Some(taken.map_err(|why| {
-        format!(
-            "{why} (write `{}`)",
-            format!("{name} {}", known.what).trim()
-        )
-    }))
+    Some((known.take)(how, text.trim()))
+}
+
+/// How an option stands in a comment; empty: there is none of this name.
+pub(super) fn form(name: &str) -> String {
+    let known = KNOWN.iter().find(|known| known.name == name);
+    known.map_or_else(String::new, |known| {
+        format!("{name} {}", known.what).trim().to_owned()
+    })
 }
 
 /// The options that are said, as [`set`] takes them.

@@ -1,13 +1,15 @@
-//! `jobs apply`: the jobs of the service become those of a file. What differs is said as it is
-//! changed, and with `--dry-run` nothing else is done. Jobs that are not in the file stay as they
-//! are.
+//! `jobs apply`: the jobs of the service become those of a file. All of them are compared before
+//! the first is changed, so that everything that the service refuses is said at once. What differs
+//! is said as it is changed, and with `--dry-run` nothing else is done. Jobs that are not in the
+//! file stay as they are.
 
 use super::{AnyJobsFile, fault, job::Job};
 use crate::cli::{connect::Server, error::CliError, json, output};
 use clap::Args;
 use rallypoint_client::{Client, Error, api};
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
+use tonic::Code;
 
 /// Arguments of `jobs apply`.
 #[derive(Args, Debug)]
@@ -28,29 +30,62 @@ struct Change {
     differences: Vec<(String, String, String)>,
 }
 
+/// What is to be done to a job.
+struct Plan<'j> {
+    job: &'j Job,
+    change: Change,
+    /// Of the version that was compared; `None`: the service does not have the job.
+    etag: Option<String>,
+}
+
 impl Apply {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let mut jobs = super::read(self.file.path())?;
         in_sequence(&mut jobs);
         let client = server.client().await?;
+        let plans = self.plans(&client, &jobs).await?;
         let mut changes = Vec::new();
-        for job in &jobs {
-            match apply(&client, job, self.dry_run).await {
-                Ok(change) => {
-                    if !output::is_json() {
-                        output::line(change.text(self.dry_run));
-                    }
-                    changes.push(change);
-                }
-                Err(error) => {
-                    self.say_all(&changes);
-                    output::note(self.stopped(&changes, jobs.len()));
-                    return Err(self.failed(job, &error));
-                }
+        for Plan { job, change, etag } in plans {
+            let made = match self.dry_run {
+                true => Ok(()),
+                false => make(&client, job, &change, etag).await,
+            };
+            if let Err(error) = made {
+                self.say_all(&changes);
+                output::note(stopped(changes.len(), jobs.len()));
+                return Err(self.failed(&[(job, error)], jobs.len()));
             }
+            if !output::is_json() {
+                output::line(change.text(self.dry_run));
+            }
+            changes.push(change);
         }
         self.say_all(&changes);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is to be done to each job, or all that the service refuses of any.
+    async fn plans<'j>(&self, client: &Client, jobs: &'j [Job]) -> Result<Vec<Plan<'j>>, CliError> {
+        let (mut plans, mut refused) = (Vec::new(), Vec::new());
+        for job in jobs {
+            match plan(client, job).await {
+                Ok(plan) => plans.push(plan),
+                Err(error) => {
+                    let is_about_job = error.code == Code::InvalidArgument;
+                    refused.push((job, error));
+                    if !is_about_job {
+                        break;
+                    }
+                }
+            }
+        }
+        if refused.is_empty() {
+            return Ok(plans);
+        }
+        if !self.dry_run {
+            output::note("all jobs are as they were");
+        }
+        Err(self.failed(&refused, jobs.len()))
     }
 
     /// For programs; people were told of each change when it was made.
@@ -65,28 +100,40 @@ impl Apply {
         }
     }
 
-    /// What is behind the command when it stops: the error says at which job.
-    fn stopped(&self, changes: &[Change], all: usize) -> String {
-        let done = changes.len();
-        match self.dry_run {
-            true => format!("{done} of {all} jobs were compared"),
-            false => {
-                format!("{done} of {all} jobs are as in the file, and the others are as they were")
+    /// Why jobs could not be applied, of which there is one at least, and what to do before the
+    /// file is applied again.
+    fn failed(&self, refused: &[(&Job, Error)], all: usize) -> CliError {
+        let what = match refused {
+            [(job, _)] => format!("cannot apply job {}", job.name),
+            several => format!("cannot apply {} of {all} jobs", several.len()),
+        };
+        let mut errors = refused
+            .iter()
+            .map(|(job, error)| fault::in_file(job, error));
+        let failed = match errors.next() {
+            Some(first) => CliError::call(what, &first),
+            None => CliError::new(what),
+        };
+        let failed = errors.fold(failed, |failed, error| failed.also(&error));
+        let path = self.file.path().display();
+        let again = format!("`rallypoint jobs apply -f {path}` again");
+        let lines = refused.iter().map(|(job, error)| fault::lines(job, error));
+        let lines: BTreeSet<usize> = lines.flatten().collect();
+        let named = lines.iter().map(usize::to_string).collect::<Vec<_>>();
+        match &named[..] {
+            [] => failed.then(&again),
+            [line] => failed.then(&format!("change line {line} of {path} and {again}")),
+            lines => {
+                let lines = lines.join(", ");
+                failed.then(&format!("change lines {lines} of {path} and {again}"))
             }
         }
     }
+}
 
-    /// Why a job could not be applied, and what to do before the file is applied again.
-    fn failed(&self, job: &Job, error: &Error) -> CliError {
-        let what = format!("cannot apply job {}", job.name);
-        let failed = CliError::call(what, &fault::in_file(job, error));
-        let path = self.file.path().display();
-        let again = format!("`rallypoint jobs apply -f {path}` again");
-        match fault::line(job, error) {
-            Some(line) => failed.then(&format!("change line {line} of {path} and {again}")),
-            None => failed.then(&again),
-        }
-    }
+/// What is behind the command when it stops: the error says at which job.
+fn stopped(done: usize, all: usize) -> String {
+    format!("{done} of {all} jobs are as in the file, and the others are as they were")
 }
 
 /// Jobs come behind those that they follow.
@@ -105,14 +152,15 @@ fn in_sequence(jobs: &mut Vec<Job>) {
     }
 }
 
-async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, Error> {
+/// Compares a job of the file with that of the service, which judges it as if it were to be made.
+async fn plan<'j>(client: &Client, job: &'j Job) -> Result<Plan<'j>, Error> {
     let name = &job.name;
     let request = api::CreateJobRequest {
         name: name.clone(),
         settings: Some(job.settings()),
         validate_only: true,
     };
-    let planned = client.create_job(request.clone()).await?;
+    let planned = client.create_job(request).await?;
     let planned = planned.job.unwrap_or_default();
     let known = client
         .get_job(api::GetJobRequest { name: name.clone() })
@@ -122,29 +170,54 @@ async fn apply(client: &Client, job: &Job, dry_run: bool) -> Result<Change, Erro
         Err(error) if error.is("JOB_NOT_FOUND") => None,
         Err(error) => return Err(error),
     };
-    let Some(known) = known else {
-        if !dry_run {
-            let request = api::CreateJobRequest {
-                validate_only: false,
-                ..request
-            };
-            client.create_job(request).await?;
+    let (done, differences) = match &known {
+        None => ("created", Vec::new()),
+        Some(known) => {
+            let found = differences(known.settings.as_ref(), planned.settings.as_ref());
+            (
+                if found.is_empty() {
+                    "unchanged"
+                } else {
+                    "changed"
+                },
+                found,
+            )
         }
-        return Ok(Change::of(name, "created", Vec::new()));
     };
-    let differences = differences(known.settings.as_ref(), planned.settings.as_ref());
-    if differences.is_empty() {
-        return Ok(Change::of(name, "unchanged", differences));
+    Ok(Plan {
+        job,
+        change: Change::of(name, done, differences),
+        etag: known.map(|known| known.etag),
+    })
+}
+
+/// Makes the change of a plan.
+async fn make(
+    client: &Client,
+    job: &Job,
+    change: &Change,
+    etag: Option<String>,
+) -> Result<(), Error> {
+    let (name, settings) = (job.name.clone(), Some(job.settings()));
+    match etag {
+        None => {
+            let request = api::CreateJobRequest {
+                name,
+                settings,
+                validate_only: false,
+            };
+            client.create_job(request).await.map(drop)
+        }
+        Some(_) if change.differences.is_empty() => Ok(()),
+        Some(etag) => {
+            let request = api::UpdateJobRequest {
+                name,
+                settings,
+                etag,
+            };
+            client.update_job(request).await.map(drop)
+        }
     }
-    if !dry_run {
-        let request = api::UpdateJobRequest {
-            name: name.clone(),
-            settings: Some(job.settings()),
-            etag: known.etag,
-        };
-        client.update_job(request).await?;
-    }
-    Ok(Change::of(name, "changed", differences))
 }
 
 fn differences(

@@ -4,6 +4,7 @@
 use super::job::Job;
 use crate::cli::exec::Described;
 use rallypoint_client::Error;
+use std::collections::BTreeSet;
 
 /// Fields of the API begin so.
 const SETTINGS: &str = "settings.";
@@ -28,10 +29,15 @@ pub(super) fn in_file(job: &Job, error: &Error) -> Error {
     }
 }
 
-/// The line of the file that is to be changed; `None`: the error is about no field of the job.
-pub(super) fn line(job: &Job, error: &Error) -> Option<usize> {
-    let (field, _) = error.violations.first()?;
-    let field = field.strip_prefix(SETTINGS)?;
+/// The lines of the file that are to be changed; none: the error is about no field of the job.
+pub(super) fn lines(job: &Job, error: &Error) -> BTreeSet<usize> {
+    let fields = error.violations.iter();
+    fields
+        .filter_map(|(field, _)| line(job, field.strip_prefix(SETTINGS)?))
+        .collect()
+}
+
+fn line(job: &Job, field: &str) -> Option<usize> {
     let among = |tasks: &[Described], list: &str| {
         let place = field.strip_prefix(list)?.strip_prefix('[')?;
         let place: usize = place.split_once(']')?.0.parse().ok()?;

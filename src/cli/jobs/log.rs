@@ -27,7 +27,7 @@ pub(super) struct Log {
     #[arg(long, value_name = "TIME")]
     due: Option<When>,
     /// Number of tasks, the newest ones
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(0..))]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(1..))]
     limit: usize,
 }
 

@@ -6,7 +6,7 @@ use crate::{
         connect::Server,
         error::CliError,
         number::whole,
-        output,
+        output, shell,
         when::{self, When},
     },
     core::model::limits::MAX_ORDER,
@@ -14,6 +14,9 @@ use crate::{
 use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{Client, Error, api};
+
+/// Due times among which the run is looked for that is in the way of another one.
+const RUNS_LOOKED_AT: i32 = 100;
 
 /// Which job.
 #[derive(Args, Debug)]
@@ -61,7 +64,7 @@ pub(super) struct Runs {
         long,
         default_value_t = 20,
         value_name = "N",
-        value_parser = whole::<i32>(0..)
+        value_parser = whole::<i32>(1..)
     )]
     limit: i32,
 }
@@ -123,7 +126,16 @@ impl Named {
             etag: String::new(),
         };
         let deleted = server.client().await?.delete_job(request).await;
-        let deleted = deleted.map_err(|error| CliError::call(what, &error))?;
+        let deleted = deleted.map_err(|error| {
+            let failed = CliError::call(what, &error);
+            match error.is("JOB_NOT_FOUND") {
+                true => failed.next(
+                    "if it was deleted before, nothing is left to do: `rallypoint jobs list` \
+                     shows the jobs there are",
+                ),
+                false => failed,
+            }
+        })?;
         output::answer(&deleted, |_| output::line(said));
         Ok(())
     }
@@ -153,10 +165,43 @@ impl RunNow {
             request_id: String::new(),
             from_order: self.from_order,
         };
-        let run = server.client().await?.run_job(request).await;
-        let run = run.map_err(|error| CliError::call(what, &error))?;
-        output::answer(&run, |answer| show::run(answer.run.as_ref()));
+        let client = server.client().await?;
+        let name = request.name.clone();
+        match client.run_job(request).await {
+            Ok(run) => output::answer(&run, |answer| show::run(answer.run.as_ref())),
+            Err(error) => {
+                let failed = CliError::call(what, &error);
+                return Err(match error.is("JOB_BLOCKED") {
+                    true => behind_a_run(&client, &name, failed).await,
+                    false => failed,
+                });
+            }
+        }
         Ok(())
+    }
+}
+
+/// Says how the run is cancelled that is in the way of another one, if there is one.
+async fn behind_a_run(client: &Client, job: &str, failed: CliError) -> CliError {
+    let request = api::ListRunsRequest {
+        name: job.to_owned(),
+        page_size: RUNS_LOOKED_AT,
+        page_token: String::new(),
+    };
+    let runs = client.list_runs(request).await.unwrap_or_default().runs;
+    let is_open = |run: &&api::JobRun| {
+        use api::RunState::{Retrying, Running, Waiting};
+        let open = [Running, Retrying, Waiting];
+        open.contains(&run.state())
+    };
+    match runs.iter().find(is_open) {
+        Some(run) => {
+            let (job, due) = (shell::word(job), show::due(run));
+            failed.next(format!(
+                "`rallypoint jobs cancel-run {job} {due}` ends that run"
+            ))
+        }
+        None => failed,
     }
 }
 

@@ -162,8 +162,8 @@ pub(super) fn runs(runs: &[JobRun]) {
         "~why",
         "?>attempt",
         "?started",
-        "took",
-        "scheduler",
+        "?took",
+        "?scheduler",
     ]);
     for run in runs {
         let (from, to) = (run.started_at.as_ref(), run.ended_at.as_ref());

@@ -20,7 +20,7 @@ pub(super) fn resource(resource: Option<&Resource>, remark: &str) {
     };
     output::line(format!("{}{remark}{by}", resource.name));
     let mut lines = vec![
-        ("capacity", settings.capacity.to_string()),
+        ("capacity", capacity(settings.capacity)),
         ("permits in use", resource.permits_in_use.to_string()),
         ("holds", resource.holds.to_string()),
         ("waiting", resource.waiting.to_string()),
@@ -43,6 +43,13 @@ pub(super) fn resource(resource: Option<&Resource>, remark: &str) {
     times("usual hold", resource.usual_hold.as_ref());
     for (name, value) in lines {
         output::line(format!("  {name:<15} {value}"));
+    }
+}
+
+fn capacity(capacity: i32) -> String {
+    match capacity {
+        0 => "0: nothing is granted until it is raised".to_owned(),
+        capacity => capacity.to_string(),
     }
 }
 
@@ -149,11 +156,14 @@ fn tasks(waiting: &[WaitingTasks]) {
     table.print();
 }
 
-/// One claim in full.
-pub(super) fn claim(claim: Option<&Claim>) {
+/// One claim in full. `closed`: it waits for a resource of capacity 0.
+pub(super) fn claim(claim: Option<&Claim>, closed: Option<String>) {
     let Some(claim) = claim else { return };
     let state = match claim.state() {
-        ClaimState::Waiting => format!("waiting, place {}", claim.position),
+        ClaimState::Waiting => match closed {
+            Some(closed) => format!("waiting: {closed}"),
+            None => format!("waiting, place {}", claim.position),
+        },
         ClaimState::Held => format!("held, token {}", claim.token),
         ClaimState::Ended => format!("ended: {}", end(claim)),
         ClaimState::Unspecified => "unknown".to_owned(),

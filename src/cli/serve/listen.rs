@@ -22,7 +22,8 @@ pub(super) struct Listen {
         env = "RALLYPOINT_LISTEN",
         hide_env_values = true,
         default_value = "127.0.0.1:50051",
-        value_name = "ADDRESS"
+        value_name = "ADDRESS",
+        value_parser = address
     )]
     pub(super) listen: SocketAddr,
     /// Certificate of this server (PEM); with it callers come by TLS, without it in plain text
@@ -58,7 +59,8 @@ pub(super) struct Listen {
         long,
         env = "RALLYPOINT_ADMIN_LISTEN",
         hide_env_values = true,
-        value_name = "ADDRESS"
+        value_name = "ADDRESS",
+        value_parser = address
     )]
     admin_listen: Option<SocketAddr>,
     /// Listen off this machine although anybody there may then do anything, or read what is said
@@ -174,5 +176,35 @@ impl Listen {
                 .why("anybody who reaches it is taken for a replica, and believed")
                 .next("set --peer-cert, --peer-key and --peer-ca; --insecure does without"),
         )
+    }
+}
+
+/// Reads an address to listen on, with its port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().unwrap_or_default();
+        match port.parse::<u16>() {
+            Ok(port) => format!(
+                "write 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} for all that \
+                 reach it"
+            ),
+            Err(_) => "write an address and a port, like 127.0.0.1:50051 or [::1]:50051".to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn a_port_alone_is_answered_by_an_address_with_it() {
+        for text in ["50951", ":50951", "localhost:50951"] {
+            let said = address(text).expect_err(text);
+            assert!(said.contains("127.0.0.1:50951") && said.contains("0.0.0.0:50951"));
+        }
+        let said = address("here").expect_err("no port");
+        assert!(said.contains("[::1]:50051"), "{said}");
+        assert!(address("[::1]:1").is_ok());
     }
 }

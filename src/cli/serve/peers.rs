@@ -1,5 +1,6 @@
 //! Options of `serve` about other replicas.
 
+use super::listen;
 use crate::{
     cli::{error::CliError, peer_files::PeerFiles},
     peer::{PeerConfig, Tls},
@@ -17,7 +18,8 @@ pub(super) struct Peers {
         long,
         env = "RALLYPOINT_PEER_LISTEN",
         hide_env_values = true,
-        value_name = "ADDRESS"
+        value_name = "ADDRESS",
+        value_parser = listen::address
     )]
     peer_listen: Option<SocketAddr>,
     /// Address that other replicas use, as HOST:PORT [default: the one it listens on]

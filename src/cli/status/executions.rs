@@ -8,7 +8,7 @@ pub(super) fn print(executions: &[Execution], left_out: i64) {
     let mut table = Table::new(&[
         "?replica",
         "target",
-        ">slot",
+        "?>slot",
         "state",
         "?>backend",
         ">elapsed",

@@ -1,5 +1,6 @@
 //! Recurring jobs in `status`: whether they fire, and what needs somebody's attention.
 
+use super::INDENT;
 use crate::cli::{
     output::{self, RED},
     time_text,
@@ -28,7 +29,7 @@ pub(super) fn show(counts: Option<&JobCounts>) {
         let next = time_text::time(time_text::micros(Some(next)));
         line.push_str(&format!("; next due {next}"));
     }
-    output::line(line);
+    output::sentence(&line, INDENT, None);
     if let Some(agent) = agent.filter(|agent| agent.stopped) {
         let since = time_text::time(time_text::micros(agent.changed_at.as_ref()));
         let why = match &*agent.reason {
@@ -37,6 +38,6 @@ pub(super) fn show(counts: Option<&JobCounts>) {
         };
         let by = &agent.changed_by;
         let text = format!("the agent is stopped since {since} by {by}: no job fires{why}");
-        output::line(output::paint(&text, RED));
+        output::sentence(&text, 0, Some(RED));
     }
 }

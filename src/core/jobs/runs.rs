@@ -283,10 +283,15 @@ impl Jobs {
             return Err(Reject::Job(JobReject::NoSteps));
         }
         let overlap = job.image.settings.overlap;
-        let busy = self.ordinary_runs(no).next().map(|run| run.key.due);
-        if let Some(due) = busy.filter(|_| overlap == Overlap::Skip) {
-            return Err(Reject::Job(JobReject::JobRuns(due)));
+        let busy = self.ordinary_runs(no).next();
+        if let Some(run) = busy.filter(|_| overlap == Overlap::Skip) {
+            let is_held = run.state != RunState::Running && !self.may_start(run);
+            return Err(Reject::Job(match is_held {
+                true => JobReject::RunHeld(run.key.due),
+                false => JobReject::JobRuns(run.key.due),
+            }));
         }
+        let is_busy = busy.is_some();
         if self.open_runs(no).count() >= allowance.limits.waiting_runs {
             return Err(Reject::Job(JobReject::RunsWait(
                 allowance.limits.waiting_runs,
@@ -303,7 +308,7 @@ impl Jobs {
             closes: self.offered_until(turn.now, allowance.limits, no, (due, RunCause::Asked)),
             ..Firing::new(due, RunCause::Asked).image(no)
         };
-        match busy.is_none() || overlap == Overlap::Allow {
+        match !is_busy || overlap == Overlap::Allow {
             true => self.start_or_wait(turn, allowance, image),
             false => self.wait(turn, allowance, image),
         }

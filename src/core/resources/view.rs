@@ -101,6 +101,15 @@ impl Resources {
         let places: Vec<(u64, Option<Duration>)> = places
             .filter_map(|(key, want)| self.place(&key, no, want.mode))
             .collect();
+        // Nobody can say when an operator raises a capacity.
+        let is_closed = |key: &ResourceKey| {
+            let in_use = self.in_use.get(key);
+            in_use.is_some_and(|one| one.settings.capacity == 0)
+        };
+        let expected_wait = match claim.keys().any(|key| is_closed(&key)) {
+            true => None,
+            false => places.iter().filter_map(|(_, wait)| *wait).max(),
+        };
         ClaimView {
             no,
             spec: claim.spec.clone(),
@@ -111,7 +120,7 @@ impl Resources {
                 .flatten()
                 .map(|(until, _)| until),
             position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),
-            expected_wait: places.iter().filter_map(|(_, wait)| *wait).max(),
+            expected_wait,
             in_the_way: match waits {
                 true => self.in_the_way(no),
                 false => Vec::new(),

@@ -1,6 +1,7 @@
 //! Errors of requests over HTTP that become no call. None of them had an effect.
 
 use super::{info, plain, reason::Reason, violation};
+use crate::core::model::limits::CALL_BYTES;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -23,6 +24,26 @@ pub(in crate::rpc) fn no_such_path() -> Status {
     let message = "there is nothing at this path: calls are POST \
                    /rallypoint.v1.SchedulerService/GetScheduler and the like, see /openapi.json";
     plain(Code::NotFound, Reason::HttpRequestInvalid, message)
+}
+
+/// The text of a request is longer than `largest` bytes.
+pub(in crate::rpc) fn text_too_large(largest: usize) -> Status {
+    let message = format!(
+        "a request is at most {} MiB of JSON, and what it says at most {} MiB; make several calls",
+        largest >> 20,
+        CALL_BYTES >> 20
+    );
+    let facts = [("limit_bytes", largest.to_string())];
+    let details = info(Reason::CallTooLarge, &facts);
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+/// It has more than `most` values.
+pub(in crate::rpc) fn too_many_values(most: usize) -> Status {
+    let message = format!("a request has at most {most} values of JSON; make several calls");
+    let facts = [("limit_bytes", CALL_BYTES.to_string())];
+    let details = info(Reason::CallTooLarge, &facts);
+    Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
 /// The text is no JSON.

@@ -84,6 +84,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             ))
         }
         JobReject::JobRuns(due) => job_runs(due),
+        JobReject::RunHeld(due) => run_held(due),
         JobReject::RunsWait(most) => runs_wait(most),
         JobReject::UnknownRun => unknown_run("the job has no such run, or it is over"),
         JobReject::RunEnded(_) => unknown_run("the run is over"),
@@ -108,12 +109,26 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
 }
 
 fn job_runs(due: Time) -> Status {
-    let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
-    let due = due.unwrap_or_default();
+    let due = in_words(due);
     let message = format!(
         "the run of {due} goes on, and `overlap` is SKIP: wait for it, or end it with CancelRun"
     );
     precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
+}
+
+fn run_held(due: Time) -> Status {
+    let due = in_words(due);
+    let message = format!(
+        "the job is paused, and the run of {due} waits until it is resumed: cancel that run first \
+         with CancelRun, or let it begin with ResumeJob"
+    );
+    precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
+}
+
+/// RFC 3339.
+fn in_words(due: Time) -> String {
+    let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
+    due.unwrap_or_default()
 }
 
 fn runs_wait(most: usize) -> Status {

@@ -7,6 +7,8 @@ use std::fmt;
 
 /// Violations that fit a trailer of any client (8 KiB is a common limit); the rest is only counted.
 const MAX_REPORTED: usize = 20;
+/// Violations that the text for people names.
+const MAX_NAMED: usize = 5;
 /// Bytes of a map key that are echoed.
 const MAX_KEY_BYTES: usize = 40;
 
@@ -105,6 +107,19 @@ impl Violations {
     pub fn count(&self) -> usize {
         self.count
     }
+
+    /// For people: every field at fault with what is wrong with it; of many, the first ones.
+    pub fn in_words(&self) -> String {
+        let said = |one: &Violation| format!("{}: {}", one.field, one.message);
+        let named = self.reported.iter().take(MAX_NAMED);
+        let named = named.map(said).collect::<Vec<_>>().join("; ");
+        match (self.count, self.count.saturating_sub(MAX_NAMED)) {
+            (0, _) => "malformed request".to_owned(),
+            (1, _) => named,
+            (count, 0) => format!("{count} fields are wrong: {named}"),
+            (count, more) => format!("{count} fields are wrong: {named}; and {more} more"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +146,20 @@ mod tests {
             (violations.reported().len(), violations.count()),
             (MAX_REPORTED, 10_000)
         );
+    }
+    #[test]
+    fn the_text_names_every_field_at_fault_and_of_many_the_first_ones() {
+        let mut violations = Violations::default();
+        violations.add(Path::Root.field("a"), Reason::KindMissing, "set it");
+        assert_eq!(violations.in_words(), "a: set it");
+        violations.add(Path::Root.field("b"), Reason::KindMissing, "leave it out");
+        let two = "2 fields are wrong: a: set it; b: leave it out";
+        assert_eq!(violations.in_words(), two);
+        for _ in 0..9 {
+            violations.add(Path::Root.field("x"), Reason::KindMissing, "no");
+        }
+        let many =
+            "11 fields are wrong: a: set it; b: leave it out; x: no; x: no; x: no; and 6 more";
+        assert_eq!(violations.in_words(), many);
     }
 }

@@ -64,7 +64,7 @@ async fn collect(mut text: Body, place: &Place, largest: usize) -> Result<BytesM
         };
         let length = collected.len() + data.len();
         if length > largest {
-            return Err(errors::call_too_large());
+            return Err(errors::gateway::text_too_large(largest));
         }
         if length > room {
             room = largest.min(2 * length);

@@ -17,7 +17,7 @@ pub(super) fn values(text: &[u8]) -> Result<Option<usize>, Status> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let read = Value(&mut shape).deserialize(&mut json);
     match (shape.fault, read) {
-        (Some(Fault::Many), _) => Err(errors::call_too_large()),
+        (Some(Fault::Many), _) => Err(errors::gateway::too_many_values(MAX_VALUES)),
         (Some(Fault::Twice(key)), _) => {
             let message = format!("`{}` stands twice in one object", shortened(&key));
             Err(errors::gateway::field(

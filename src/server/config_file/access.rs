@@ -45,13 +45,13 @@ pub(super) fn sources(
     }
     // What is wrong with the sources is not said of those who come from them.
     are_known &= faults.count() == before;
-    for (line, one) in access {
-        let mut at = Place::of(faults, line, "access".to_owned());
+    for (index, (line, one)) in access.into_iter().enumerate() {
+        let mut at = Place::of(faults, line, format!("access[{}]", index + 1));
         let known = are_known.then_some(&sources);
         let rule = rule(one, known, from.certificates, &mut at);
         sources.rules.extend(rule);
     }
-    if !has_rules {
+    if !has_rules && faults.knows_all_tables() {
         faults.add(
             None,
             "nobody may do anything: add [[access]] with identities, namespaces, role",
@@ -94,14 +94,19 @@ fn tokens(path: &Path, at: &mut Place<'_>) -> Tokens {
     }
     table.finish();
     if let Err(faults) = faults.into_result(()) {
-        at.fault("token_file", faults.to_string());
+        faults
+            .lines()
+            .for_each(|fault| at.fault("token_file", fault));
     }
     tokens
 }
 
 /// One token, or more while one takes the place of another.
 #[derive(serde::Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a hash in quotes, or a list of them in brackets"
+)]
 enum Hashes {
     One(String),
     Several(Vec<String>),

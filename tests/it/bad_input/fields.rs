@@ -110,6 +110,23 @@ async fn thousands_of_faults_still_fit_into_an_answer() {
 }
 
 #[tokio::test]
+async fn the_text_of_a_refusal_names_every_field_at_fault() {
+    let mut client = schedulers().await;
+    let handle = opened(&mut client, Default::default()).await;
+    let request = api::ExecAsyncRequest {
+        handle,
+        tasks: vec![sql("", None), noop(None), sql("select '\0'", None)],
+        ..Default::default()
+    };
+    let refused = client.exec_async(request).await.expect_err("refused");
+    assert_eq!(
+        refused.message(),
+        "2 fields are wrong: tasks[0].sql.statement: the statement is empty; \
+         tasks[2].sql.statement: must not hold a NUL character: Postgres cannot take it"
+    );
+}
+
+#[tokio::test]
 async fn wrong_pages_and_intervals_are_named() {
     let mut client = schedulers().await;
     let page = api::ListSchedulersRequest {

@@ -108,34 +108,71 @@ fn a_job_without_steps_is_found_without_a_server() {
     }
 }
 
+/// A file of jobs, and its name.
+fn jobs_file(folder: &Path, jobs: &str) -> String {
+    let file = folder.join("jobs.toml");
+    fs::write(&file, jobs).expect("written");
+    file.display().to_string()
+}
+
+fn daily(name: &str, more: &str) -> String {
+    format!(
+        "[jobs.{name}]\nschedule.cron = \"@daily\"\n\
+         steps = [{{ statement = \"select 1\"{more} }}]\n"
+    )
+}
+
+#[test]
+fn what_is_refused_of_any_job_is_said_of_all_before_one_is_changed() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let elsewhere = ", target = \"nowhere\"";
+    let jobs = daily("a", "") + &daily("b", elsewhere) + &daily("c", "") + &daily("d", elsewhere);
+    let file = jobs_file(folder.path(), &jobs);
+    for more in [&[][..], &["--dry-run"]] {
+        let apply = [&["jobs", "apply", "-f", &file], more].concat();
+        let applied = server.run(&apply);
+        let said = text(&applied.stderr);
+        assert_eq!((code(&applied), text(&applied.stdout)), (1, String::new()));
+        for part in [
+            "cannot apply 2 of 4 jobs",
+            "jobs.b.steps[1].target: no such target",
+            "jobs.d.steps[1].target: no such target",
+            "change lines 6, 12 of",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let unchanged = said.contains("all jobs are as they were");
+        assert_eq!(unchanged, more.is_empty(), "{said}");
+    }
+    let fine = jobs_file(folder.path(), &daily("a", ""));
+    let applied = server.run(&["jobs", "apply", "-f", &fine]);
+    assert_eq!(text(&applied.stdout), "a: created\n");
+    let one = jobs_file(folder.path(), &(daily("a", "") + &daily("b", elsewhere)));
+    let said = text(&server.run(&["jobs", "apply", "-f", &one]).stderr);
+    let next = format!("change line 6 of {one} and `rallypoint jobs apply");
+    assert!(
+        said.contains("cannot apply job b") && said.contains(&next),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_was_applied_before_a_job_failed_is_said() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
-    let job = |name: &str, more: &str| {
-        format!(
-            "[jobs.{name}]\nschedule.cron = \"@daily\"\n\
-             steps = [{{ statement = \"select 1\"{more} }}]\n"
-        )
-    };
-    let elsewhere = job("c", ", target = \"nowhere\"");
-    let jobs = job("a", "") + &job("b", "") + &elsewhere + &job("d", "");
-    let file = folder.path().join("jobs.toml");
-    fs::write(&file, jobs).expect("written");
-    let file = file.display().to_string();
+    let before = daily("a", "") + &daily("b", "") + &daily("c", "");
+    let file = jobs_file(folder.path(), &before);
+    server.run(&["jobs", "apply", "-f", &file]);
+    let claimed = "[jobs.b]\nschedule.cron = \"@daily\"\nclaimed = true\n";
+    let after = daily("a", ", name = \"one\"") + claimed + &daily("c", ", name = \"one\"");
+    let file = jobs_file(folder.path(), &after);
     let applied = server.run(&["jobs", "apply", "-f", &file]);
     let (printed, said) = (text(&applied.stdout), text(&applied.stderr));
-    assert_ne!(code(&applied), 0, "{said}");
-    assert_eq!(printed, "a: created\nb: created\n");
+    assert_eq!(code(&applied), 1, "{said}");
+    assert!(printed.starts_with("a: changed\n"), "{printed}");
     assert!(
-        said.contains("2 of 4 jobs are as in the file") && said.contains("cannot apply job c"),
-        "{said}"
-    );
-    assert!(
-        said.contains("jobs.c.steps[1].target")
-            && said.contains(&format!(
-                "change line 9 of {file} and `rallypoint jobs apply"
-            )),
+        said.contains("1 of 3 jobs are as in the file") && said.contains("cannot apply job b"),
         "{said}"
     );
     let again = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
@@ -233,4 +270,59 @@ fn a_job_is_shown_with_its_last_run_and_whether_it_is_paused() {
         shown.contains("  paused       20") && shown.contains("too dear"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_job_that_is_not_there_and_a_run_that_is_in_the_way_are_answered_by_what_to_do() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = "[jobs.nightly]\nschedule.cron = \"@yearly\"\nrerun = { max = 3, delay = \"1h\" }\n\
+               steps = [{ statement = \"select 1/0\" }]\n";
+    let file = jobs_file(folder.path(), job);
+    assert_eq!(code(&server.run(&["jobs", "apply", &file])), 0);
+    let refused = |arguments: &[&str]| {
+        let output = server.run(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 1, "{arguments:?}: {said}");
+        said
+    };
+    let unknown = refused(&["jobs", "get", "nihgtly"]);
+    assert!(unknown.contains("did you mean `nightly`?"), "{unknown}");
+    server.run(&["jobs", "run", "nightly"]);
+    wait_for("its next attempt is to come", || {
+        text(&server.run(&["jobs", "runs", "nightly"]).stdout).contains("RETRYING")
+    });
+    server.run(&["jobs", "pause", "nightly"]);
+    let runs = server.run(&["jobs", "runs", "nightly", "--json"]);
+    let runs: serde_json::Value = serde_json::from_slice(&runs.stdout).expect("JSON");
+    let due = runs["runs"][0]["due"].as_str().expect("a due time");
+    let held = refused(&["jobs", "run", "nightly"]);
+    let cancel = format!("`rallypoint jobs cancel-run nightly {due}`");
+    assert!(held.contains(&cancel), "{held}");
+    assert_eq!(
+        code(&server.run(&["jobs", "cancel-run", "nightly", due])),
+        0
+    );
+    assert_eq!(code(&server.run(&["jobs", "run", "nightly"])), 0);
+    server.run(&["jobs", "delete", "nightly"]);
+    let again = refused(&["jobs", "delete", "nightly"]);
+    assert!(
+        again.contains("JOB_NOT_FOUND") && again.contains("if it was deleted before, nothing is"),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_next_due_time_is_the_same_in_the_list_and_in_the_status() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = daily("a", "").replace("steps", "schedule.jitter = \"1h\"\nsteps");
+    let file = jobs_file(folder.path(), &job);
+    assert_eq!(code(&server.run(&["jobs", "apply", &file])), 0);
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&server.run(arguments).stdout).expect("JSON")
+    };
+    let listed = json(&["jobs", "list", "--json"])["jobs"][0]["next_due"].clone();
+    assert!(listed.is_string());
+    assert_eq!(json(&["status", "--json"])["jobs"]["next_due"], listed);
 }

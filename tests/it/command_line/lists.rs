@@ -1,7 +1,7 @@
 //! `list`, `tasks` and `attempts`: what they show, and how they end.
 
 use super::{code, exec_file, text};
-use crate::harness::{screen::Screen, standalone::Standalone};
+use crate::harness::{screen::Screen, standalone::Standalone, terminal::wait_for};
 use serde_json::Value;
 
 /// What a command lists, which must succeed.
@@ -39,6 +39,44 @@ fn a_narrow_terminal_shows_the_columns_by_which_people_find_things() {
         }
         let piped = text(&server.run(verb).stdout);
         assert!(!piped.contains('…'), "{piped}");
+    }
+}
+
+#[test]
+fn runs_of_a_job_and_the_status_fit_a_terminal_of_80_columns() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let long = "x".repeat(80);
+    let job = format!(
+        "[jobs.a]\nschedule.cron = \"@yearly\"\nrerun = {{ max = 1, delay = \"1h\" }}\n\
+         steps = [{{ statement = \"select '{long}'::int\" }}]\n"
+    );
+    std::fs::write(&file, job).expect("written");
+    server.run(&["jobs", "apply", &file.display().to_string()]);
+    server.run(&["jobs", "run", "a"]);
+    wait_for("it has failed", || {
+        text(&server.run(&["jobs", "runs", "a"]).stdout).contains("RETRYING")
+    });
+    for (verb, shown) in [
+        (
+            &["jobs", "runs", "a"][..],
+            ["DUE", "RETRYING", "1 task failed"],
+        ),
+        (&["status"], ["REPLICA", "next due", "journal  batch"]),
+    ] {
+        let arguments = [&["--server", &server.url], verb].concat();
+        let mut screen = Screen::start((80, 40), &arguments, &[]);
+        assert!(screen.wait().success(), "{}", screen.text());
+        screen.wait_for(shown[2]);
+        let seen = screen.text();
+        for words in shown {
+            assert!(seen.contains(words), "no `{words}` in\n{seen}");
+        }
+        // A line that wraps begins in the first column, with anything.
+        let begins = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
+        let due = seen.lines().filter(begins).count();
+        assert_eq!(due, usize::from(verb.len() == 3), "{seen}");
     }
 }
 

@@ -250,3 +250,34 @@ fn a_run_whose_scheduler_is_released_before_it_submits_takes_the_next_one() {
     assert_eq!(found.count(), 2, "{noted}");
     assert!(said(&server, &open, 0).contains("nightly"));
 }
+
+#[test]
+fn a_name_that_a_refused_run_has_opened_is_free_again() {
+    let server = Standalone::start();
+    let refused = ["exec", "--name", "n", "--target", "nowhere", "select 1"];
+    said(&server, &refused, 1);
+    assert!(!said(&server, &["list", "--state", "open"], 0).contains(" n "));
+    // One that others have opened stays open.
+    said(&server, &["exec", "--name", "n", "select 1"], 0);
+    said(&server, &refused, 1);
+    assert!(said(&server, &["list", "--state", "open"], 0).contains(" n "));
+}
+
+#[test]
+fn a_name_that_is_not_there_is_answered_by_one_that_is_like_it() {
+    let server = Standalone::start();
+    said(&server, &["exec", "--name", "nightly", "select 1"], 0);
+    said(&server, &["resource", "create", "deploy"], 0);
+    for (line, meant) in [
+        ("tasks nihgtly", "did you mean `nightly`? check the name"),
+        ("resource get depoly", "did you mean `deploy`?"),
+        ("lock run deplyo -- true", "did you mean `deploy`?"),
+    ] {
+        let output = server.run(&line.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 1, "{line}: {said}");
+        assert!(said.contains(meant), "{line}: {said}");
+    }
+    let unlike = text(&server.run(&["tasks", "zzz"]).stderr);
+    assert!(!unlike.contains("did you mean"), "{unlike}");
+}

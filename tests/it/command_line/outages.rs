@@ -67,8 +67,10 @@ fn a_call_that_finds_no_server_says_so_meanwhile_and_what_it_may_be_in_the_end()
     let output = run(&["list", "--server", &address, "--request-timeout", "4s"]);
     let said = text(&output.stderr);
     assert_eq!(code(&output), 1, "{said}");
+    let place = format!("the server was called at {address}");
     assert!(
-        said.starts_with("the server cannot be reached since 2")
+        said.contains(&place)
+            && said.starts_with("the server cannot be reached since 2")
             && said.contains("an address begins with https:// if the server has TLS"),
         "{said}"
     );

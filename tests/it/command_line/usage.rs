@@ -131,7 +131,13 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
             "exec --retries 1000 commit",
             "write a whole number from 0 to 999",
         ),
-        ("tasks x --limit 1.5", "write a whole number, 0 or more"),
+        ("tasks x --limit 1.5", "write a whole number, 1 or more"),
+        ("list --limit 0", "write a whole number, 1 or more"),
+        ("jobs runs x --limit 0", "write a whole number, 1 or more"),
+        ("serve --listen 50951", "write 127.0.0.1:50951"),
+        ("serve --peer-listen :50951", "write 127.0.0.1:50951"),
+        ("exec --timeout -5s commit", length),
+        ("wait x --connect-timeout -5s", length),
         ("serve --slots 0", "write a whole number from 1 to 10000"),
         ("exec --weight big commit", "write a number like 2 or 0.5"),
         ("exec --timeout soon commit", length),
@@ -150,6 +156,76 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         let said = text(&output.stderr);
         assert_eq!(code(&output), 2, "{line}: {said}");
         assert!(said.contains(form), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_usage_shows_what_was_written_and_not_the_environment() {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["lock", "run"])
+        .env("RALLYPOINT_SERVER", "http://127.0.0.1:1");
+    let output = command.output().expect("the program runs");
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 2, "{said}");
+    assert!(
+        said.contains("Usage: rallypoint lock run <NAME>... -- <COMMAND>..."),
+        "{said}"
+    );
+    let written = run(&["lock", "run", "--lease", "5s"]);
+    let said = text(&written.stderr);
+    assert!(said.contains("lock run --lease <TIME> <NAME>..."), "{said}");
+}
+
+#[test]
+fn a_statement_without_quotes_is_not_sent_to_postgres() {
+    for (line, next) in [
+        ("exec select 1", "`rallypoint exec 'select 1'`"),
+        ("exec .", "`rallypoint exec -f FILE`"),
+        ("exec 1", "`rallypoint exec 'select 1'`"),
+        ("exec -", "`rallypoint exec -f -`"),
+    ] {
+        let output = run(&line.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{line}: {said}");
+        assert!(said.contains(next), "{line}: {said}");
+    }
+    let unnamed = run(&["exec", "--name", "", "commit"]);
+    let said = text(&unnamed.stderr);
+    assert_eq!(code(&unnamed), 2, "{said}");
+    assert!(
+        said.contains("a value is required for '--name <NAME>'"),
+        "{said}"
+    );
+}
+
+#[test]
+fn each_fault_of_a_file_is_a_reason_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rallypoint.toml");
+    let access = "[[access]]\nidentities = [\"x\"]\nnamespaces = [\"*\"]\nrole = \"reader\"\n";
+    let targets = "[targets.a]\nslots = 1\nslots = 2\nroles = \"x\"\n[targets.b\nslots = 3\n";
+    let faulty = [access, targets, access].concat();
+    std::fs::write(&file, faulty).expect("written");
+    let file = file.display().to_string();
+    let output = run(&["check-config", "--json", &file]);
+    assert_eq!(code(&output), 1);
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    let why: Vec<&str> = error["why"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one.as_str())
+        .collect();
+    let expected = [
+        "line 5: targets.a.url: missing",
+        "line 7: `slots` stands twice: keep one of them",
+        "line 8: targets.a.roles: expected a list in brackets",
+        "line 9: unclosed table",
+    ];
+    assert_eq!(why.len(), expected.len(), "{why:#?}");
+    for (why, expected) in why.iter().zip(expected) {
+        assert!(why.contains(expected), "{expected}: {why}");
     }
 }
 

@@ -169,6 +169,14 @@ fn wrong_requests_are_told_what_is_wrong() {
         (large.code, large.reason().as_str()),
         (400, "CALL_TOO_LARGE")
     );
+    let page = include_str!("../../../docs/http.md").replace('\n', " ");
+    for said in ["at most 5 MiB of JSON", "and what it says at most 4 MiB"] {
+        assert!(large.text.contains(said), "{}", large.text);
+    }
+    assert!(
+        page.contains("A request is at most 5 MiB of JSON"),
+        "{page}"
+    );
 }
 
 #[test]

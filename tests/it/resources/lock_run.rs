@@ -61,6 +61,34 @@ fn a_command_runs_under_the_lock_and_ends_as_it_does() {
 }
 
 #[test]
+fn a_resource_without_capacity_is_named_in_place_of_a_place_in_line() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "api/*", "--capacity", "0"]);
+    let waits = start(&server, &["api/a", "--wait", "3", "--", "true"]);
+    wait_for("it waits", || {
+        server.run(&["resource", "claim", "1"]).status.success()
+    });
+    let claim = server.run(&["resource", "claim", "1"]).stdout;
+    let claim = String::from_utf8_lossy(&claim).into_owned();
+    let shown = server.run(&["resource", "get", "api/a"]).stdout;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    let output = waits.wait_with_output().expect("it ends");
+    let next = "api/a has capacity 0, and nothing is granted until it is raised: \
+                `rallypoint resource update 'api/*' --capacity N`";
+    for text in [said(&output), claim] {
+        assert!(text.contains(next) && !text.contains("place"), "{text}");
+    }
+    assert!(shown.contains("0: nothing is granted until"), "{shown}");
+    server.run(&["resource", "create", "rate", "--refill", "1/s"]);
+    let alone = start(&server, &["rate", "--", "true"]);
+    let alone = said(&alone.wait_with_output().expect("it ends"));
+    assert!(
+        alone.contains("--shared") && !alone.contains("SHARED"),
+        "{alone}"
+    );
+}
+
+#[test]
 fn the_second_one_waits_and_is_told_for_whom() {
     let server = Standalone::start();
     server.run(&["resource", "create", "deploy"]);

@@ -48,6 +48,14 @@ fn before_its_start() -> World {
 }
 
 #[test]
+fn the_next_due_time_of_all_is_that_of_the_job() {
+    let mut w = World::new(5);
+    w.create(NAME, jittered(30, 1));
+    let due = w.shard.status(w.now).jobs.next_due;
+    assert_eq!(due.map(|due| (due.0 - BEGIN.0) / 1_000_000), Some(30));
+}
+
+#[test]
 fn a_due_time_that_has_not_started_yet_starts_by_the_new_definition() {
     let mut w = before_its_start();
     w.update(NAME, jittered(30, 2));

@@ -25,6 +25,26 @@ fn a_failed_run_is_repeated_under_its_due_time() {
 }
 
 #[test]
+fn a_run_that_a_pause_holds_is_named_as_what_is_in_the_way() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.rerun = Some(Rerun {
+            within_window: false,
+            max: Some(1),
+            delay: Duration::from_secs(5),
+        });
+    });
+    w.seconds(1000.0);
+    w.fail_all();
+    let due = BEGIN + Duration::from_secs(1000);
+    assert_eq!(w.run_now("a").err(), Some(JobReject::JobRuns(due)));
+    let (name, reason) = ("a".into(), "".into());
+    w.ask_jobs(JobVerb::Pause { name, reason })
+        .expect("it is there");
+    assert_eq!(w.run_now("a").err(), Some(JobReject::RunHeld(due)));
+}
+
+#[test]
 fn a_run_is_repeated_while_its_window_is_open_and_not_later() {
     let rule = RuleText::OncePer {
         period: Period::Day,

@@ -87,6 +87,18 @@ fn whoever_asks_for_many_is_not_passed_and_the_wait_is_known() {
 }
 
 #[test]
+fn nothing_is_guessed_of_a_wait_for_what_has_no_capacity() {
+    let mut w = World::new(0);
+    w.define("mail", rate(10, 10, 1));
+    w.define("closed", settings(0));
+    let all = w.claim("", &[("mail", Mode::Shared(10))]);
+    let both = w.claim("", &[("closed", READER), ("mail", Mode::Shared(8))]);
+    assert_eq!(w.holds([all, both]), [all]);
+    let seen = w.look(both);
+    assert_eq!((seen.position, seen.expected_wait), (1, None));
+}
+
+#[test]
 fn a_new_owner_gives_no_more_than_the_rate() {
     let limits = Limits {
         checkpoint_tasks: 1,

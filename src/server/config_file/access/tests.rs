@@ -153,11 +153,11 @@ fn whatever_is_wrong_is_said_with_its_key_and_shows_no_value() {
         ),
         (
             IDENTITY.to_owned() + &ACCESS.replace("\"a\"", "\"A b\""),
-            "access.namespaces",
+            "access[1].namespaces",
         ),
         (
             IDENTITY.to_owned() + &ACCESS.replace("[\"a\"]", "[]"),
-            "access.namespaces",
+            "access[1].namespaces",
         ),
         (
             IDENTITY.to_owned() + &ACCESS.replace("reader", "hunter2"),

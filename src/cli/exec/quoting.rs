@@ -1,0 +1,127 @@
+//! Arguments of `exec` that are parts of a statement: somebody has left out the quotes around it,
+//! and the shell has made an argument of each word. Told by their form: no statement is one word of
+//! it, but a few.
+
+use crate::cli::{error::CliError, shell};
+use std::path::Path;
+
+/// Commands of Postgres that are a statement in one word.
+const WHOLE: &[&str] = &[
+    "abort",
+    "analyse",
+    "analyze",
+    "begin",
+    "checkpoint",
+    "cluster",
+    "commit",
+    "end",
+    "rollback",
+    "vacuum",
+];
+/// Commands that may go on without a space, as `select(1)`.
+const GOING_ON: &[&str] = &["call", "select", "table", "values", "with"];
+
+/// Refuses arguments whose first one is a word of a statement.
+pub(super) fn refuse_split(arguments: &[String]) -> Result<(), CliError> {
+    match arguments {
+        [first, _, ..] if is_part(first) && first.starts_with(char::is_alphabetic) => {
+            Err(split(arguments))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses arguments of which one is a part of a statement, or a single one that can be none.
+pub(super) fn refuse_parts(arguments: &[String]) -> Result<(), CliError> {
+    match arguments {
+        [one] if one == "-" => Err(CliError::usage("`-` is no SQL statement")
+            .next("read tasks from stdin: `rallypoint exec -f -`")),
+        [one] if !one.trim().is_empty() && !one.contains(char::is_alphabetic) => {
+            Err(CliError::usage(format!("`{one}` is no SQL statement"))
+                .next("write a whole statement, in quotes: `rallypoint exec 'select 1'`"))
+        }
+        [_, _, ..] if arguments.iter().any(|one| is_part(one)) => Err(split(arguments)),
+        _ => Ok(()),
+    }
+}
+
+fn split(arguments: &[String]) -> CliError {
+    let what = format!(
+        "a statement is one argument, and the shell has made {} of it",
+        arguments.len()
+    );
+    let whole = shell::quoted(&arguments.join(" "));
+    let error = CliError::usage(what);
+    let error = match arguments.iter().any(|one| Path::new(one).is_file()) {
+        true => error.why("without quotes it also puts the names of files in place of `*`"),
+        false => error,
+    };
+    error.next(format!("put it in quotes: `rallypoint exec {whole}`"))
+}
+
+/// One word that is no statement.
+fn is_part(text: &str) -> bool {
+    if text.is_empty() || text.contains(char::is_whitespace) {
+        return false;
+    }
+    let text = text.trim_end_matches(';').to_lowercase();
+    let end = text.find(|c: char| !c.is_ascii_alphabetic());
+    let (word, rest) = text.split_at(end.unwrap_or(text.len()));
+    let goes_on = |rest: &str| !rest.starts_with(|c: char| c == '_' || c == ',' || c.is_numeric());
+    match (word, rest) {
+        ("", rest) => !GOING_ON.iter().any(|word| rest.contains(word)),
+        (word, "") => !WHOLE.contains(&word),
+        (word, rest) => !(GOING_ON.contains(&word) && goes_on(rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(arguments: &[&str]) -> Option<String> {
+        let arguments: Vec<String> = arguments.iter().map(|one| one.to_string()).collect();
+        let refused = refuse_split(&arguments).and_then(|()| refuse_parts(&arguments));
+        refused.err().map(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn a_statement_without_quotes_is_answered_by_the_command_with_quotes() {
+        for (arguments, command) in [
+            (&["select", "1"][..], "`rallypoint exec 'select 1'`"),
+            (
+                &["drop", "table", "a.b"],
+                "`rallypoint exec 'drop table a.b'`",
+            ),
+            (&["select", "a b"], "`rallypoint exec 'select a b'`"),
+            (&["select", "it's"], r"exec 'select it'\\''s'`"),
+            (&["vacuum", "t1"], "`rallypoint exec 'vacuum t1'`"),
+            (&["."], "`rallypoint exec 'select 1'`"),
+            (&["1"], "`rallypoint exec 'select 1'`"),
+            (&["-"], "`rallypoint exec -f -`"),
+        ] {
+            let said = refused(arguments).expect("refused");
+            assert!(said.contains(command), "{arguments:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn statements_are_none_of_the_kind() {
+        for arguments in [
+            &["select 1", "select 2"][..],
+            &["commit", "vacuum;", "CHECKPOINT"],
+            &[
+                "select(1)",
+                "select-1",
+                "select.5",
+                "(select(1))",
+                "values(1)",
+            ],
+            &["select", "select 2"][1..],
+            &["nonsense"],
+            &[""],
+        ] {
+            assert_eq!(refused(arguments), None, "{arguments:?}");
+        }
+    }
+}

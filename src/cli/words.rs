@@ -1,0 +1,58 @@
+//! The words of the command line, as they are meant.
+
+use std::ffi::{OsStr, OsString};
+
+/// A word like `-5s` behind an option is its value, and no option: it becomes `--timeout=-5s`, so
+/// that the option says what it takes. What stands behind `--` is another command's.
+pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut meant, mut is_over): (Vec<OsString>, bool) = (Vec::new(), false);
+    for word in words {
+        is_over |= word == "--";
+        match meant.last_mut() {
+            Some(option) if !is_over && takes_value(option) && is_negative(&word) => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => meant.push(word),
+        }
+    }
+    meant
+}
+
+fn takes_value(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    word.len() > 2 && word.starts_with("--") && !word.contains('=')
+}
+
+/// Something negative that is no plain number: those are read as values in any case.
+fn is_negative(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    let begins = word.starts_with('-') && word[1..].starts_with(|c: char| c.is_ascii_digit());
+    begins && word.parse::<f64>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(line: &str) -> String {
+        let words = of(line.split(' ').map(OsString::from));
+        words.join(" ".as_ref()).to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_negative_length_belongs_to_the_option_before_it() {
+        for (line, expected) in [
+            ("exec --timeout -5s x", "exec --timeout=-5s x"),
+            ("exec --timeout -5 x", "exec --timeout -5 x"),
+            ("exec --timeout 5s -5s", "exec --timeout 5s -5s"),
+            ("exec --timeout=5s -5s", "exec --timeout=5s -5s"),
+            (
+                "lock run a -- sleep --for -5s",
+                "lock run a -- sleep --for -5s",
+            ),
+        ] {
+            assert_eq!(meant(line), expected);
+        }
+    }
+}
