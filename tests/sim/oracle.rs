@@ -61,8 +61,8 @@ pub(crate) struct Oracle {
     last_sent: Option<(i64, i64)>,
     /// What calls of durable batches must be answered.
     expected: FxHashMap<Ticket, Expected>,
-    /// When a call was fed to the machine.
-    asked: FxHashMap<Ticket, Time>,
+    /// When a call was fed to the machine, and when that decided it, unless it is still to do so.
+    asked: FxHashMap<Ticket, (Time, Option<Time>)>,
     opened: Vec<Opened>,
     calls: Vec<Accepted>,
     /// The submit rate of a namespace is used up to this time.
@@ -131,7 +131,7 @@ impl Oracle {
     /// A command is fed to the machine.
     pub(crate) fn asked(&mut self, now: Time, envelope: &Envelope) {
         if let Some(ticket) = envelope.ticket {
-            self.asked.insert(ticket, now);
+            self.asked.insert(ticket, (now, None));
         }
         match &envelope.command {
             Command::Slots { work, total, .. } => {
@@ -243,7 +243,8 @@ impl Oracle {
 
     fn decide(&mut self, at: Time, envelope: &Envelope, rows: &mut Rows<'_>) {
         let asked = envelope.ticket.and_then(|ticket| self.asked.get(&ticket));
-        let between = (asked.copied().unwrap_or(self.settled_at), at);
+        let (asked, decided) = asked.copied().unwrap_or((self.settled_at, None));
+        let between = (asked, decided.unwrap_or(at));
         match &envelope.command {
             Command::Call {
                 caller,
@@ -283,13 +284,14 @@ impl Oracle {
         if matches!(reply, Reply::Rejected(Reject::JournalRejected)) {
             return;
         }
-        let asked = self.asked.remove(&ticket).unwrap_or(now);
+        let (asked, decided) = self.asked.remove(&ticket).unwrap_or((now, None));
+        let between = (asked, decided.unwrap_or(now));
         let expected = self.expected.remove(&ticket).unwrap_or_else(|| {
             let caller = rallypoint::core::Caller {
                 namespace: namespace.clone(),
                 name: "".into(),
             };
-            self.call((asked, now), (&caller, handle), verb, &mut Rows::default())
+            self.call(between, (&caller, handle), verb, &mut Rows::default())
         });
         expected.check(reply);
     }

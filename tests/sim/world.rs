@@ -198,6 +198,8 @@ impl<'a> World<'a> {
             self.journal.oracle.all_used(self.now);
         }
         let effects = self.machine.step(self.now, events);
+        let undecided = self.machine.undecided_tickets();
+        self.journal.oracle.decides(self.now, &undecided);
         if self.machine.core().is_some() {
             let since = self.journal.oracle.requests_since(self.now);
             self.journal.requests_since = Some(since);
@@ -214,7 +216,6 @@ impl<'a> World<'a> {
                 Effect::StandBy => unreachable!("this loop is never deposed"),
                 Effect::Recover => {
                     self.recovering = true;
-                    let undecided = self.machine.undecided_tickets();
                     let survivors = self.survivors.as_mut();
                     if let Some(survivors) = survivors.filter(|_| !undecided.contains(&CLEARED)) {
                         survivors.reported = false;

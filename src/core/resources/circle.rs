@@ -7,7 +7,7 @@
 //! that were reached are assumed to wait for ever, and those struck out, again and again, who would
 //! have room if only what the others hold and have reserved were taken.
 
-use super::Resources;
+use super::{Resources, in_use::InUse};
 use crate::core::{ClaimNo, ClaimState, Mode, Namespace, ResourceKey, Waits};
 use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
@@ -140,7 +140,8 @@ impl<'a> Search<'a> {
         let Some(in_use) = self.resources.in_use.get(key) else {
             return true;
         };
-        let passes = in_use.settings.reader_preferred && mode != Mode::Exclusive;
+        let settings = self.resources.in_force(key, in_use);
+        let passes = settings.reader_preferred && mode != Mode::Exclusive;
         let mut ahead = Vec::new();
         for (holder, mode) in &in_use.held {
             if self.steps > MAX_STEPS {
@@ -156,15 +157,13 @@ impl<'a> Search<'a> {
         self.steps += ahead.len();
         let used: u64 = ahead
             .iter()
-            .map(|mode| u64::from(in_use.permits(*mode)))
+            .map(|mode| u64::from(InUse::permits(&settings, *mode)))
             .sum();
         match mode {
             _ if ahead.is_empty() => true,
             Mode::Exclusive => false,
-            _ if in_use.settings.refill.is_none() && ahead.contains(&Mode::Exclusive) => false,
-            Mode::Shared(permits) => {
-                used + u64::from(permits) <= u64::from(in_use.settings.capacity)
-            }
+            _ if settings.refill.is_none() && ahead.contains(&Mode::Exclusive) => false,
+            Mode::Shared(permits) => used + u64::from(permits) <= u64::from(settings.capacity),
         }
     }
 

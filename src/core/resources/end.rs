@@ -127,7 +127,7 @@ impl Resources {
         let delays = self.claims[&no].keys().filter_map(|key| {
             let in_use = self.in_use.get(&key)?;
             let is_held = in_use.held.contains_key(&no);
-            is_held.then_some(in_use.settings.lock_delay)
+            is_held.then(|| self.in_force(&key, in_use).lock_delay)
         });
         delays.max().unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Resources {
         let limits = self.claims[&no].keys().filter_map(|key| {
             let in_use = self.in_use.get(&key)?;
             let is_held = in_use.held.contains_key(&no);
-            in_use.settings.max_hold.filter(|_| is_held)
+            self.in_force(&key, in_use).max_hold.filter(|_| is_held)
         });
         limits.min()
     }

@@ -78,12 +78,17 @@ impl Resources {
     /// Whether it is the claim's turn in one queue.
     pub(super) fn is_next_of(&self, key: &ResourceKey, no: ClaimNo) -> bool {
         let in_use = self.in_use.get(key);
-        in_use.is_some_and(|one| one.next_in_line(self.now).any(|next| next == no))
+        in_use.is_some_and(|one| {
+            let settings = self.in_force(key, one);
+            one.next_in_line(&settings, self.now).any(|next| next == no)
+        })
     }
 
     /// The first claim of a queue whose turn it is everywhere.
     fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
-        let mut in_line = self.in_use.get(key)?.next_in_line(self.now);
+        let in_use = self.in_use.get(key)?;
+        let settings = self.in_force(key, in_use);
+        let mut in_line = in_use.next_in_line(&settings, self.now);
         in_line.find(|no| {
             // A place that is kept for tasks has no claim: they take what they want with a slot.
             let Some(claim) = self.claims.get(no) else {
@@ -161,14 +166,30 @@ impl Resources {
     pub(super) fn in_use_of(&mut self, key: &ResourceKey) -> &mut InUse {
         let settings = self.settings_of(key);
         let in_use = self.in_use.entry(key.clone());
-        in_use.or_insert_with(|| InUse::new(settings))
+        let in_use = in_use.or_insert_with(|| InUse::new(settings));
+        in_use.settings = settings;
+        in_use
+    }
+
+    /// How a resource in use is to be treated. A definition that has changed counts at once, as it
+    /// would for a new owner: who has been told of it may rely on it, though what is in use follows
+    /// it slice by slice.
+    pub(super) fn in_force(&self, key: &ResourceKey, in_use: &InUse) -> ResourceSettings {
+        let changed = match self.redefined.is_empty() {
+            true => None,
+            false => self.definitions.of(key),
+        };
+        changed.map_or(in_use.settings, |definition| definition.image.settings)
     }
 
     /// What is left of a resource, whoever waits for it.
     pub(super) fn room_of(&self, key: &ResourceKey, now: Time) -> Room {
         match self.in_use.get(key) {
-            Some(in_use) => in_use.room(now),
-            None => InUse::new(self.settings_of(key)).room(now),
+            Some(in_use) => in_use.room(&self.in_force(key, in_use), now),
+            None => {
+                let settings = self.settings_of(key);
+                InUse::new(settings).room(&settings, now)
+            }
         }
     }
 

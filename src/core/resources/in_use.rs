@@ -21,6 +21,7 @@ pub(crate) struct Waiter {
 /// Who holds a resource and who waits for it.
 #[derive(Debug)]
 pub(crate) struct InUse {
+    /// As far as it has followed its definition.
     pub settings: ResourceSettings,
     /// Claims that hold it, and those that have lost it and still keep others out.
     pub held: BTreeMap<ClaimNo, Mode>,
@@ -78,7 +79,11 @@ impl InUse {
 
     /// What has not come back yet, in millionths of permits.
     pub(crate) fn missing_parts(&self, now: Time) -> u64 {
-        let missing = self.missing.zip(self.settings.refill);
+        self.missing_at(self.settings.refill, now)
+    }
+
+    fn missing_at(&self, refill: Option<Refill>, now: Time) -> u64 {
+        let missing = self.missing.zip(refill);
         missing.map_or(0, |(missing, refill)| missing.now(now, refill))
     }
 
@@ -114,7 +119,7 @@ impl InUse {
     /// If permits come back by time, takes them, and returns what is missing then.
     pub(crate) fn take(&mut self, at: Time, by: (Token, ClaimNo), mode: Mode) -> Option<u64> {
         self.settings.refill?;
-        let permits = u64::from(self.permits(mode));
+        let permits = u64::from(Self::permits(&self.settings, mode));
         let parts = self.missing_parts(at) + permits * PARTS;
         self.missing = Some(Missing { parts, at, by });
         Some(parts)
@@ -131,24 +136,28 @@ impl InUse {
     /// Claims that wait, and of which no earlier one would have to wait for them, in line. One that
     /// waits for something else besides has its permits kept for it. Where readers are preferred
     /// they come first, past the writers.
-    pub(crate) fn next_in_line(&self, now: Time) -> impl Iterator<Item = ClaimNo> {
-        let is_preferred = self.settings.reader_preferred;
+    pub(crate) fn next_in_line(
+        &self,
+        settings: &ResourceSettings,
+        now: Time,
+    ) -> impl Iterator<Item = ClaimNo> {
+        let is_preferred = settings.reader_preferred;
         let readers = is_preferred.then_some(&self.readers).into_iter().flatten();
         let readers = readers.map(|no| (*no, self.queue[no].mode));
         let line = self.queue.iter().map(|(no, waiter)| (*no, waiter.mode));
-        let (mut first, mut then) = (self.room(now), self.room(now));
+        let (mut first, mut then) = (self.room(settings, now), self.room(settings, now));
         let readers = readers.map_while(move |(no, mode)| first.take(mode).then_some(no));
         let line = line.map_while(move |(no, mode)| then.take(mode).then_some(no));
         readers.chain(line)
     }
 
     /// What is left, before anybody in line has his.
-    pub(super) fn room(&self, now: Time) -> Room {
+    pub(super) fn room(&self, settings: &ResourceSettings, now: Time) -> Room {
         Room {
-            capacity: u64::from(self.settings.capacity) * PARTS,
-            all: self.settings.refill.map(|_| self.settings.capacity),
-            used: self.used * PARTS + self.missing_parts(now),
-            is_closed: self.writers > 0 || self.settings.capacity == 0,
+            capacity: u64::from(settings.capacity) * PARTS,
+            all: settings.refill.map(|_| settings.capacity),
+            used: self.used * PARTS + self.missing_at(settings.refill, now),
+            is_closed: self.writers > 0 || settings.capacity == 0,
         }
     }
 
@@ -172,7 +181,7 @@ impl InUse {
         if parts == 0 {
             return Time::NEVER;
         }
-        let mut room = self.room(now);
+        let mut room = self.room(&self.settings, now);
         if room.is_closed {
             return missing.less_at(0, refill);
         }
@@ -190,7 +199,7 @@ impl InUse {
         mode: Mode,
         refill: Refill,
     ) -> Duration {
-        let asked = position.saturating_mul(u64::from(self.permits(mode)));
+        let asked = position.saturating_mul(u64::from(Self::permits(&self.settings, mode)));
         let used = self
             .missing_parts(now)
             .saturating_add(asked.saturating_mul(PARTS));
@@ -203,9 +212,9 @@ impl InUse {
     }
 
     /// Permits of a mode: a writer takes all of what refills.
-    pub(crate) fn permits(&self, mode: Mode) -> u32 {
+    pub(crate) fn permits(settings: &ResourceSettings, mode: Mode) -> u32 {
         match mode {
-            Mode::Exclusive => self.settings.capacity,
+            Mode::Exclusive => settings.capacity,
             Mode::Shared(permits) => permits,
         }
     }
@@ -291,7 +300,9 @@ fn a_writer_that_was_lost_gives_back_nothing_of_the_one_after_it() {
     lock.hold(ClaimNo(2), Mode::Exclusive);
     lock.enqueue(ClaimNo(3), Mode::Exclusive);
     lock.give_back(ClaimNo(1));
-    assert_eq!((lock.used(now), lock.next_in_line(now).next()), (1, None));
+    let next = lock.next_in_line(&settings, now).next();
+    assert_eq!((lock.used(now), next), (1, None));
     lock.give_back(ClaimNo(2));
-    assert_eq!(lock.next_in_line(now).next(), Some(ClaimNo(3)));
+    let next = lock.next_in_line(&settings, now).next();
+    assert_eq!(next, Some(ClaimNo(3)));
 }

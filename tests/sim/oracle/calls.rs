@@ -8,13 +8,22 @@ use super::{
 };
 use rallypoint::core::{
     Caller, Checkpoint, DoneNo, Handle, Open, Order, Reject, ReleaseMode, SchedulerImage,
-    SchedulerState, SettingsField, Time, Update, Verb, model::limits::Limit,
+    SchedulerState, SettingsField, Ticket, Time, Update, Verb, model::limits::Limit,
 };
+use rustc_hash::FxHashSet;
 use std::{collections::BTreeMap, sync::Arc};
 
 const RELEASED: Expected = Expected::Rejected(Reject::Released);
 
 impl Oracle {
+    /// The machine has decided whatever was asked, but for these. It may decide a call once more.
+    pub(crate) fn decides(&mut self, now: Time, undecided: &FxHashSet<Ticket>) {
+        for (ticket, (_, decided)) in &mut self.asked {
+            let known = decided.unwrap_or(now);
+            *decided = (!undecided.contains(ticket)).then_some(known);
+        }
+    }
+
     /// What a caller must be answered. The call is decided between two times.
     pub(super) fn call(
         &mut self,

@@ -96,9 +96,11 @@ impl Oracle {
                 false => Found::Unknown,
             };
         }
-        // Behind what only a later command explains, a later call has cancelled it.
+        // Behind what only a later command explains, a later call has cancelled it; it runs as yet
+        // when a later report ends its attempt.
         let explains = |done: &Done| self.unexplained(handle, done, decided).is_none();
-        let is_later = !waits && !rows.before(handle, seq).all(explains);
+        let runs = self.reported.contains(&(handle, seq)) && rows.ends_attempt_of(handle, seq);
+        let is_later = !waits && (runs || !rows.before(handle, seq).all(explains));
         if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
         }

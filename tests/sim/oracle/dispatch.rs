@@ -44,11 +44,12 @@ impl Oracle {
     /// Everything that was decided before these started is durable.
     pub(super) fn no_longer_early(&mut self, started: &[(Handle, Seq)]) {
         for (handle, first) in started {
-            let at = self.at(*handle);
-            let task = at.and_then(|at| self.schedulers[at].task_mut(*first));
-            if let Some(running) = task.and_then(|task| task.running.as_mut()) {
-                running.early = false;
-            }
+            let Some(at) = self.at(*handle) else { continue };
+            let tasks = self.schedulers[at].tasks.iter_mut();
+            // Several may run as one.
+            let running = tasks.filter_map(|task| task.running.as_mut());
+            let started = running.filter(|running| running.first == first.0);
+            started.for_each(|running| running.early = false);
         }
     }
 

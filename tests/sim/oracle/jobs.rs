@@ -20,9 +20,12 @@ use rallypoint::core::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 const SECOND: i64 = 1_000_000;
+/// Due times of runs that are asked for at one moment are no further apart.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What the journal holds of jobs.
 #[derive(Default)]
@@ -33,6 +36,8 @@ pub(crate) struct Jobs {
     next: BTreeMap<JobNo, Time>,
     runs: BTreeMap<RunKey, RunImage>,
     claims: BTreeMap<(RunKey, RunToken), RunClaim>,
+    /// Runs that were asked for before their job changed, perhaps, though they are due behind that.
+    asked_before: BTreeSet<RunKey>,
     /// Schedulers of runs, and of what follows failures.
     opened: BTreeSet<Handle>,
     /// Since when there is room for the run of a job that waits for it.
@@ -79,6 +84,7 @@ impl Jobs {
         }
         self.claims_durable(records);
         for job in records.jobs.values() {
+            self.asked_before(job);
             self.define(job);
         }
         for (no, state) in &records.states {
@@ -88,6 +94,21 @@ impl Jobs {
         }
         self.one_at_a_time(records);
         begun
+    }
+
+    /// A job changes. Each run that is asked for has a due time of its own: one behind the other at
+    /// one moment.
+    fn asked_before(&mut self, job: &JobImage) {
+        let soon = job.changed_at..job.changed_at + AT_ONCE;
+        let runs = self.runs.values().filter(|run| run.key.job == job.no);
+        let asked =
+            runs.filter(|run| run.cause != RunCause::Scheduled && soon.contains(&run.key.due));
+        self.asked_before.extend(asked.map(|run| run.key));
+    }
+
+    /// Whether a run follows the present definition of its job.
+    fn follows_present(&self, run: &RunImage) -> bool {
+        run.key.due > self.jobs[&run.key.job].changed_at && !self.asked_before.contains(&run.key)
     }
 
     /// From now on a job is due by this definition, unless it was before.
@@ -184,7 +205,7 @@ impl Jobs {
             let begun: Vec<&RunImage> = self.open(no).filter(|run| goes_on(run)).collect();
             // Those of an earlier definition may have run side by side.
             let changed_at = self.jobs[&no].changed_at;
-            let is_fresh = |run: &&&RunImage| run.key.due > changed_at && !is_made_up(run);
+            let is_fresh = |run: &&&RunImage| self.follows_present(run) && !is_made_up(run);
             let fresh = begun.iter().filter(is_fresh).count();
             assert!(
                 overlap == Overlap::Allow || fresh <= 1,

@@ -136,6 +136,20 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether an attempt that ends without an outcome is still to be explained.
+    pub(crate) fn ends_attempt_of(&self, handle: Handle, seq: Seq) -> bool {
+        let mut of_task = self
+            .attempts
+            .iter()
+            .filter(|row| row.handle == handle && row.seq == seq);
+        of_task.any(|row| {
+            matches!(
+                row.what,
+                AttemptEvent::Failed { .. } | AttemptEvent::Lost { .. } | AttemptEvent::HandedBack
+            )
+        })
+    }
+
     /// What became of an attempt that ended without an outcome.
     pub(crate) fn ended_attempt(
         &mut self,

@@ -3,7 +3,8 @@
 use super::{READER, WRITER, settings};
 use crate::core::{
     ClaimNo, ClaimPhase, Command, Mode, Reject, ResourceReject, ResourceReply, ResourceVerb,
-    model::limits::Limits, tests::world::World,
+    model::limits::Limits,
+    tests::world::{NONE, World},
 };
 
 #[test]
@@ -116,6 +117,40 @@ fn what_is_in_use_follows_a_changed_definition_slice_by_slice() {
     w.resize(single, 2);
     w.seconds(0.1);
     assert_eq!(w.holds(claims.clone()), claims);
+}
+
+#[test]
+fn a_changed_definition_counts_at_once_also_where_it_is_followed_later() {
+    let limits = Limits {
+        slice: 1,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    let pattern = "tenant/*";
+    w.define(pattern, settings(2));
+    w.define("lock", settings(1));
+    let names: Vec<String> = (0..20).map(|name| format!("tenant/{name:02}")).collect();
+    let mut held: Vec<_> = names
+        .iter()
+        .map(|name| w.claim("", &[(name, READER)]))
+        .collect();
+    let one = w.claim("", &[("tenant/18", READER)]);
+    let next = w.claim("", &[("tenant/18", READER)]);
+    let lock = w.claim("", &[("lock", WRITER)]);
+    let both = w.claim("", &[("lock", WRITER), ("tenant/17", READER)]);
+    w.resize(pattern, 1);
+    let late = w.claim("", &[("tenant/19", READER)]);
+    w.give_back(one);
+    w.give_back(lock);
+    assert_eq!(
+        w.holds([late, next, both]),
+        NONE,
+        "one has it, and that is all"
+    );
+    w.seconds(0.1);
+    assert_eq!(w.holds([late, next, both]), NONE);
+    held.drain(17..).for_each(|no| w.give_back(no));
+    assert_eq!(w.holds([late, next, both]), [late, next, both]);
 }
 
 #[test]

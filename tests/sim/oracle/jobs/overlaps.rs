@@ -96,7 +96,7 @@ impl Jobs {
     pub(super) fn one_waits_at_most(&self, no: JobNo) {
         let job = &self.jobs[&no];
         let waits = |run: &&RunImage| {
-            let is_of_rule = !run.catches_up && !is_made_up(run) && run.key.due > job.changed_at;
+            let is_of_rule = !run.catches_up && !is_made_up(run) && self.follows_present(run);
             run.state == RunState::Waiting && is_of_rule
         };
         let may_many = matches!(job.settings.overlap, Overlap::QueueAll | Overlap::Allow);
