@@ -8,6 +8,7 @@
 
 mod completion_builder;
 mod config;
+mod line;
 mod outbox;
 mod overview;
 mod pg_client;
@@ -29,17 +30,16 @@ pub use status::{
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Epoch, Report, Running, Time, Unresolved, Work},
-    executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
+    core::{Completion, Epoch, Running, Time, Unresolved, Work},
+    executor_protocol::{Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use completion_builder::Completions;
 use outbox::shared::SharedOutbox;
 use sql::{
-    attempt::Attempted,
     markers::{self, Found},
     register::Register,
     target::Target,
-    target_slots::Slot,
+    target_slots::Given,
 };
 use std::{
     collections::HashMap,
@@ -102,7 +102,7 @@ impl Executor {
             );
             targets.insert(name, target);
         }
-        Executor(Arc::new(Inner {
+        let executor = Executor(Arc::new(Inner {
             targets,
             register,
             outbox,
@@ -113,7 +113,9 @@ impl Executor {
             attempts: TaskTracker::new(),
             runtime: tokio::runtime::Handle::current(),
             end,
-        }))
+        }));
+        executor.watch_lines();
+        executor
     }
 
     /// Works for this owner from now on: it gets the snapshot first, and then everything
@@ -133,26 +135,20 @@ impl Executor {
         for Dispatch {
             token,
             assignment,
+            leaves_free,
             body,
         } in orders
         {
-            let Assignment {
-                handle,
-                first,
-                count,
-                attempt,
-                ..
-            } = assignment;
-            let running = Running {
-                handle,
-                first,
-                count,
-                attempt,
-                since: self.0.clock.now(),
-            };
+            let since = self.0.clock.now();
             let held = HeldAssignment {
                 token,
-                running,
+                running: Running {
+                    handle: assignment.handle,
+                    first: assignment.first,
+                    count: assignment.count,
+                    attempt: assignment.attempt,
+                    since,
+                },
                 work: assignment.spec.work.clone(),
             };
             // Before it counts as taken: who is fenced waits until none of this is left.
@@ -162,23 +158,14 @@ impl Executor {
                 self.running().remove(&token);
                 continue;
             }
-            let target = match &assignment.spec.work {
-                Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => {
-                    self.0.targets.get(target)
-                }
-                _ => None,
+            let given = Given {
+                token,
+                assignment,
+                body,
+                stop,
             };
-            match target.and_then(|target| Some((target, target.take_slot(&assignment)?))) {
-                Some((target, slot)) => {
-                    self.run(Arc::clone(target), slot, (token, stop), assignment, body);
-                }
-                None => {
-                    let attempted = Attempted::without_session(Report::NotStarted);
-                    let completions = &self.0.completions;
-                    let completion = completions.of(&assignment, running.since, 0, attempted);
-                    self.0.outbox.complete(token, completion);
-                    self.running().remove(&token);
-                }
+            if let Err(given) = self.place(given, leaves_free) {
+                self.give_back(*given);
             }
         }
     }
@@ -194,6 +181,7 @@ impl Executor {
     /// fenced, and nobody wants its completions.
     pub async fn give_up(&self) {
         self.0.outbox.give_up();
+        self.clear_lines();
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
             sleep(STOPPED_POLL_INTERVAL).await;
@@ -296,6 +284,7 @@ impl Executor {
             .targets
             .values()
             .for_each(|target| target.take_no_more());
+        self.clear_lines();
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
             let limit = self
@@ -315,53 +304,6 @@ impl Executor {
         }
         self.0.end.cancel();
         self.0.outbox.drain(DRAIN_TIMEOUT).await;
-    }
-
-    /// A task of its own, and one that survives it: a panic must not swallow the completion.
-    fn run(
-        &self,
-        target: Arc<Target>,
-        slot: Slot,
-        (token, stop): (Token, CancellationToken),
-        assignment: Assignment,
-        body: Body,
-    ) {
-        let this = self.clone();
-        let running = async move {
-            let (number, started) = (slot.number, this.0.clock.now());
-            target.begin(number, &assignment, started);
-            let replica = this.0.completions.replica();
-            let attempt = sql::attempt::run(
-                Arc::clone(&target),
-                slot,
-                assignment.clone(),
-                body,
-                stop,
-                replica,
-            );
-            let (slot, attempted) = match tokio::spawn(attempt).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    let (slot, backend_pid) = target.replace_slot(number).await;
-                    let panicked = Attempted {
-                        backend_pid,
-                        ..Attempted::without_session(completion_builder::panicked())
-                    };
-                    let attempted = sql::attempt::resolve(&target, &assignment, panicked).await;
-                    (slot, attempted)
-                }
-            };
-            target.put_slot(slot);
-            this.running().remove(&token);
-            this.0.outbox.complete(
-                token,
-                this.0
-                    .completions
-                    .of(&assignment, started, number, attempted),
-            );
-        };
-        // Not on the thread of the caller, which has better things to do.
-        self.0.attempts.spawn_on(running, &self.0.runtime);
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Token, CancellationToken>> {

@@ -9,10 +9,14 @@ use std::{fmt, sync::Arc};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+/// Tasks that an executor keeps in line for each slot while tasks are short, so that a slot goes on
+/// without a word of the owner.
+pub const LINE_PER_SLOT: u32 = 2;
+
 /// Tasks of one slot that may be unfinished by the journal although they have begun: the one that
-/// runs, and those before it whose ends are not durable yet. The register of executors counts so
-/// many for each slot, and a new owner takes so many to be in doubt.
-pub const BEGUN_PER_SLOT: u32 = 4;
+/// runs, those in line behind it, and those before it whose ends are not durable yet. The register
+/// of executors counts so many for each slot, and a new owner takes so many to be in doubt.
+pub const BEGUN_PER_SLOT: u32 = 12;
 
 /// An executor as fences name it: the run of a replica, and how often it has begun afresh after a
 /// fence. Later incarnations are greater.
@@ -106,6 +110,9 @@ pub struct Dispatch {
     pub token: Token,
     /// What is to be run.
     pub assignment: Assignment,
+    /// It stands in line until more slots than these are free there, or a task ends. `None`: a slot
+    /// is free for it, or is about to be.
+    pub leaves_free: Option<u32>,
     /// The statement.
     pub body: Body,
 }
@@ -188,6 +195,8 @@ pub struct Snapshot {
     /// How many tasks each of them counts for in the register of executors; 0: an older version,
     /// one.
     pub begun_per_slot: u32,
+    /// How many tasks it keeps in line for each of them.
+    pub line_per_slot: u32,
     /// What it runs, or has done without an acknowledgement.
     pub attempts: Vec<HeldAssignment>,
     /// Of those, the completions.

@@ -22,8 +22,9 @@ impl Usage {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         Ok(Usage {
-            resident: kibibytes(&status, "VmRSS:")? * 1024.0,
-            peak: kibibytes(&status, "VmHWM:")? * 1024.0,
+            // A process that is about to end has no memory any more.
+            resident: kibibytes(&status, "VmRSS:").unwrap_or(0.0) * 1024.0,
+            peak: kibibytes(&status, "VmHWM:").unwrap_or(0.0) * 1024.0,
             processor: processor(&stat).context("/proc/PID/stat is malformed")?,
         })
     }

@@ -53,6 +53,8 @@ pub enum Command {
         /// How many tasks may have begun on them whose ends are not durable: so many a later owner
         /// takes to be in doubt.
         window: u32,
+        /// How many more may stand in line there until a slot is free.
+        line: u32,
     },
     /// From an executor, after a takeover: what it still runs of what was handed out before, or has
     /// done and not seen acknowledged. What is not known any more is stopped.

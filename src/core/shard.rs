@@ -150,9 +150,10 @@ impl Shard {
                 work,
                 total,
                 window,
+                line,
             } => {
                 let kind = self.fair.kind(work);
-                self.fair.slots.set_total(kind, *total, *window);
+                self.fair.slots.set_total(kind, *total, *window, *line);
             }
             Command::Reported(running) => self.adopt(turn, running),
             // Answered when everything is judged.

@@ -17,6 +17,7 @@ mod in_doubt;
 mod incremental;
 mod jobs;
 mod large_backlogs;
+mod line;
 mod listing;
 mod lookahead;
 mod model;

@@ -10,7 +10,7 @@ pub(crate) mod shared;
 
 use crate::{
     core::{Completion, Epoch, Report, Work},
-    executor_protocol::{BEGUN_PER_SLOT, Event, HeldAssignment, Snapshot, Token},
+    executor_protocol::{BEGUN_PER_SLOT, Event, HeldAssignment, LINE_PER_SLOT, Snapshot, Token},
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, mem};
@@ -69,6 +69,7 @@ impl Outbox {
         Some(Snapshot {
             slots: self.slots.iter().map(slots).collect(),
             begun_per_slot: BEGUN_PER_SLOT,
+            line_per_slot: LINE_PER_SLOT,
             attempts,
             completions,
         })

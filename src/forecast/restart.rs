@@ -38,6 +38,8 @@ pub(super) fn restart(snapshot: &Snapshot, units: &Units) -> (Shard, Output) {
             work: work.clone(),
             total: *total,
             window: *total,
+            // What stands in line ends no later for it.
+            line: 0,
         };
         shard.apply(snapshot.at, None, &slots, &mut out);
     }

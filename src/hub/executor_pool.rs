@@ -7,18 +7,15 @@
 //! nothing about tasks.
 
 pub(crate) mod assignments;
+mod hand_out;
 pub(crate) mod member;
 #[cfg(test)]
 mod tests;
 
 use super::event::Effect;
 use crate::{
-    core::{
-        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, Time, Work,
-    },
-    executor_protocol::{
-        Body, Dispatch, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token,
-    },
+    core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Seq, Time, Work},
+    executor_protocol::{Body, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token},
 };
 use assignments::Given;
 use bytes::Bytes;
@@ -272,64 +269,6 @@ impl ExecutorPool {
         Some(completion)
     }
 
-    fn hand_out_waiting(&mut self) {
-        for (assignment, body) in mem::take(&mut self.waiting) {
-            self.hand_out(assignment, body);
-        }
-    }
-
-    /// Gives an assignment to the executor with most free slots; of equals, to the one of this
-    /// process.
-    fn hand_out(&mut self, assignment: Assignment, body: Body) {
-        let work = &assignment.spec.work;
-        let free =
-            |(id, member): (&ExecutorId, &Member)| Some((member.free(work)?, member.local, *id));
-        let best = self
-            .members
-            .iter()
-            .filter_map(free)
-            .max_by_key(|(free, local, id)| (*free, *local, id.0));
-        let Some(member) = best.and_then(|(_, _, id)| self.members.get_mut(&id)) else {
-            return self.waiting.push_back((assignment, body));
-        };
-        member.hold(work, true);
-        let host = member.host;
-        self.serial += 1;
-        let token = Token {
-            epoch: self.epoch,
-            serial: self.serial,
-        };
-        let Assignment {
-            handle,
-            first,
-            count,
-            attempt,
-            ..
-        } = assignment;
-        let running = Running {
-            handle,
-            first,
-            count,
-            attempt,
-            since: self.now,
-        };
-        // Another attempt of it may still be noted: one that was over long ago, reported again by
-        // an executor that does not know so.
-        self.give(Given {
-            host,
-            token,
-            running,
-            work: work.clone(),
-            over: false,
-        });
-        let dispatch = Dispatch {
-            token,
-            assignment,
-            body,
-        };
-        self.send(host, Instruction::Run(Box::new(dispatch)));
-    }
-
     pub(crate) fn id_of(&self, host: Host) -> Option<ExecutorId> {
         let is_host = |(_, member): &(&ExecutorId, &Member)| member.host == host;
         self.members.iter().find(is_host).map(|(id, _)| *id)
@@ -363,16 +302,18 @@ impl ExecutorPool {
     }
 
     fn tell_slots(&mut self, work: Work) {
-        let (mut total, mut window) = (0, 0);
+        let (mut total, mut window, mut line) = (0, 0, 0);
         for member in self.members.values() {
             let slots = member.slots.get(&work).copied().unwrap_or(0);
             total += slots;
             window += slots.saturating_mul(member.begun_per_slot);
+            line += slots.saturating_mul(member.line_per_slot);
         }
         self.tell(Command::Slots {
             work,
             total,
             window,
+            line,
         });
     }
 

@@ -122,6 +122,7 @@ impl HubMachine {
             work: Work::Noop,
             total: self.noop_slots,
             window: self.noop_slots,
+            line: 0,
         }));
         if self.pool.members.is_empty() {
             self.pool.effects.push(Effect::Attach(member, epoch));

@@ -6,6 +6,7 @@ mod fences;
 mod fixture;
 mod hostile;
 mod interruption;
+mod line;
 mod logins;
 mod namespaces;
 mod options;

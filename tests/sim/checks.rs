@@ -63,10 +63,25 @@ pub(crate) fn dispatched(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    assert!(
-        noop || busy < i64::from(slots),
-        "{name} exceeds the slots as last told"
-    );
+    let line = state.lines.get(work).copied().unwrap_or(0);
+    let in_line = executors.in_line(work);
+    if assignment.in_line.is_some() {
+        assert!(
+            in_line < line + slots,
+            "{name} exceeds the line as last told"
+        );
+        let recorded = attempt.0 > 1 || !assignment.spec.options.resources.is_empty();
+        assert!(
+            !recorded && !assignment.is_numbered(),
+            "{name} stands in line with a record"
+        );
+    } else {
+        // Who stood in line may have begun before this one, which then waits for the next end.
+        assert!(
+            noop || busy < i64::from(slots) || line > 0 && in_line < line,
+            "{name} exceeds the slots as last told"
+        );
+    }
     let limit = journal.oracle.max_parallelism(handle);
     assert!(
         executors.tasks_of(handle) + i64::from(count) <= limit,

@@ -68,6 +68,7 @@ impl Contention<'_> {
             work,
             total: slots,
             window: slots,
+            line: 0,
         });
     }
 

@@ -2,11 +2,16 @@
 //! any order and some of it twice. They keep a completion until it is durable. A crash of the owner
 //! takes those with it that ran in its process; the others report to the next one.
 
+mod line;
+mod survivors;
+
 use crate::{fixtures::Fixtures, rng::Rng};
+use line::Begun;
 use rallypoint::core::{
     Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work,
 };
 use std::time::Duration;
+pub(crate) use survivors::Survivors;
 
 const LONGEST: Duration = Duration::from_millis(1_500);
 /// Reports kept to be told again.
@@ -26,20 +31,14 @@ pub(crate) struct Executors {
     unreported: Vec<Running>,
 }
 
-/// What a new owner will be told: what goes on, and whether a host was lost.
-pub(crate) struct Survivors {
-    pub running: Vec<Running>,
-    pub lost: bool,
-    /// All have reported, and that is perhaps not yet durable.
-    pub reported: bool,
-}
-
 pub(crate) struct Job {
     pub assignment: Assignment,
     began: Time,
     ends: Time,
     report: Report,
     asked_to_stop: bool,
+    /// It waits for a slot.
+    in_line: bool,
 }
 
 impl Executors {
@@ -54,10 +53,22 @@ impl Executors {
     ) -> bool {
         let noop = assignment.spec.work == Work::Noop;
         if !noop && faults && rng.percent(4) {
-            self.outbox
-                .push(completion(&assignment, Report::NotStarted, now, now));
+            self.end(&assignment, Report::NotStarted, now, now);
             return false;
         }
+        self.begin(now, assignment, fixtures, faults, rng);
+        true
+    }
+
+    fn begin(
+        &mut self,
+        now: Time,
+        assignment: Assignment,
+        fixtures: &Fixtures,
+        faults: bool,
+        rng: &mut Rng,
+    ) {
+        let noop = assignment.spec.work == Work::Noop;
         let (mut ends, mut report) = match noop {
             true => (now, Report::Succeeded(None)),
             false => (now + rng.up_to(LONGEST), fixtures.report(faults, rng)),
@@ -79,8 +90,8 @@ impl Executors {
             ends,
             report,
             asked_to_stop: false,
+            in_line: false,
         });
-        true
     }
 
     /// An assignment has got its body.
@@ -92,15 +103,15 @@ impl Executors {
     /// An assignment will not begin after all.
     pub(crate) fn decline(&mut self, now: Time, assignment: &Assignment) {
         self.awaited(assignment);
-        self.outbox
-            .push(completion(assignment, Report::NotStarted, now, now));
+        self.end(assignment, Report::NotStarted, now, now);
     }
 
     /// What would go on for ever ends, but for what callers can cancel: nobody cancels the tasks
     /// that follow a failure.
-    pub(crate) fn end(&mut self, now: Time, cancelled: &[Handle]) {
+    pub(crate) fn end_the_endless(&mut self, now: Time, cancelled: &[Handle]) {
         for job in &mut self.running {
-            if job.ends == Time::NEVER && !cancelled.contains(&job.assignment.handle) {
+            let endless = job.ends == Time::NEVER && !job.in_line;
+            if endless && !cancelled.contains(&job.assignment.handle) {
                 job.ends = now;
             }
         }
@@ -123,7 +134,7 @@ impl Executors {
             return;
         };
         job.asked_to_stop = true;
-        if job.ends == Time::NEVER || rng.percent(80) {
+        if !job.in_line && (job.ends == Time::NEVER || rng.percent(80)) {
             (job.ends, job.report) = (now, Report::Stopped);
         }
     }
@@ -142,81 +153,6 @@ impl Executors {
     pub(crate) fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
         self.unacknowledged
             .retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
-    }
-
-    /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
-    pub(crate) fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Survivors {
-        self.awaiting.clear();
-        self.old.clear();
-        self.running
-            .retain(|job| job.assignment.spec.work != Work::Noop);
-        // What an earlier owner has asked for, the next one asks for again.
-        (self.running.iter_mut()).for_each(|job| job.asked_to_stop = false);
-        self.outbox.append(&mut self.unacknowledged);
-        self.outbox.append(&mut self.silent);
-        // What never began, a new owner is not told.
-        self.outbox.retain(|completion| {
-            !completion.is_sessionless() && completion.report != Report::NotStarted
-        });
-        let before = self.running.len() + self.outbox.len();
-        self.running.retain(|_| !dies());
-        self.outbox.retain(|_| !dies());
-        let running = self.running.iter().map(|job| {
-            let Assignment {
-                handle,
-                first,
-                count,
-                attempt,
-                ..
-            } = job.assignment;
-            Running {
-                handle,
-                first,
-                count,
-                attempt,
-                since: job.began,
-            }
-        });
-        let done = self.outbox.iter().map(|c| {
-            let Completion {
-                handle,
-                first,
-                attempt,
-                started,
-                ..
-            } = *c;
-            Running {
-                handle,
-                first,
-                count: 1,
-                attempt,
-                since: started,
-            }
-        });
-        let survivors: Vec<Running> = running.chain(done).collect();
-        self.silent = std::mem::take(&mut self.outbox);
-        self.unreported = survivors.clone();
-        Survivors {
-            lost: lost || survivors.len() < before,
-            running: survivors,
-            reported: false,
-        }
-    }
-
-    /// These are told to the new owner; what becomes of them follows.
-    pub(crate) fn reported(&mut self, running: &[Running]) {
-        self.unreported.retain(|one| !running.contains(one));
-        let (silent, loud) = std::mem::take(&mut self.silent)
-            .into_iter()
-            .partition(|c| self.is_unreported(c));
-        self.silent = silent;
-        self.outbox.extend::<Vec<Completion>>(loud);
-    }
-
-    fn is_unreported(&self, completion: &Completion) -> bool {
-        self.unreported
-            .iter()
-            .any(|one| (one.handle, one.first) == (completion.handle, completion.first))
     }
 
     fn all(&self) -> impl Iterator<Item = &Assignment> {
@@ -242,29 +178,41 @@ impl Executors {
             .unwrap_or(Time::NEVER)
     }
 
-    /// Takes in what has ended by now.
-    pub(crate) fn finish(&mut self, now: Time) {
-        let mut at = 0;
-        while at < self.running.len() {
-            if self.running[at].ends <= now {
-                let Job {
-                    assignment,
-                    began,
-                    ends,
-                    report,
-                    ..
-                } = self.running.swap_remove(at);
-                let completion = completion(&assignment, report, began, ends);
-                let to = if self.is_unreported(&completion) {
-                    &mut self.silent
-                } else {
-                    &mut self.outbox
-                };
-                to.push(completion);
-            } else {
-                at += 1;
+    /// Takes in what has ended by now,
+    /// and says what begins on their slots.
+    pub(crate) fn finish(
+        &mut self,
+        now: Time,
+        fixtures: &Fixtures,
+        (faults, rng): (bool, &mut Rng),
+    ) -> Vec<Begun> {
+        let mut begun = Vec::new();
+        while let Some(at) = self.running.iter().position(|job| job.ends <= now) {
+            let Job {
+                assignment,
+                began,
+                ends,
+                report,
+                ..
+            } = self.running.remove(at);
+            let work = &assignment.spec.work;
+            // Who has not reported to the owner keeps no line for it.
+            let reported = !self.is_unreported((assignment.handle, assignment.first));
+            self.end(&assignment, report, began, ends);
+            if *work != Work::Noop && reported {
+                begun.extend(self.next_in_line(now, work, fixtures, (faults, rng)));
             }
         }
+        begun
+    }
+
+    fn end(&mut self, assignment: &Assignment, report: Report, began: Time, ended: Time) {
+        let completion = completion(assignment, report, began, ended);
+        let to = match self.is_unreported((completion.handle, completion.first)) {
+            true => &mut self.silent,
+            false => &mut self.outbox,
+        };
+        to.push(completion);
     }
 
     pub(crate) fn has_reports(&self) -> bool {
@@ -320,9 +268,14 @@ impl Executors {
     }
 
     /// Tasks of a kind that run now, besides those that were `unreported`.
+    /// Without those in line.
     pub(crate) fn busy(&self, work: &Work, unreported: &[(Handle, Seq)]) -> i64 {
         let is_reported = |a: &&Assignment| !unreported.contains(&(a.handle, a.first));
-        self.all()
+        let running = self.running.iter().filter(|job| !job.in_line);
+        let running = running.map(|job| &job.assignment);
+        let awaiting = self.awaiting.iter().filter(|one| one.in_line.is_none());
+        running
+            .chain(awaiting)
             .filter(|assignment| assignment.spec.work == *work)
             .filter(is_reported)
             .map(|assignment| i64::from(assignment.count))

@@ -98,6 +98,8 @@ struct Decided {
 pub(crate) struct ExecutorState {
     /// Slots as last told.
     pub slots: BTreeMap<Work, u32>,
+    /// Places in line, the most that were told: what stands there stays.
+    pub lines: BTreeMap<Work, u32>,
     /// Attempts that run and are not reported to this owner yet.
     pub unreported: Vec<(Handle, Seq)>,
 }
@@ -134,10 +136,9 @@ impl Oracle {
             self.asked.insert(ticket, (now, None));
         }
         match &envelope.command {
-            Command::Slots { work, total, .. } => {
-                self.executors.slots.insert(work.clone(), *total);
-                self.slots_since_sent(work, *total);
-            }
+            Command::Slots {
+                work, total, line, ..
+            } => self.slots_told(work, *total, *line),
             Command::Cleared { unreported, .. } => {
                 self.host_lost |= *unreported == Unreported::MayHaveBegun;
             }

@@ -66,6 +66,8 @@ struct World<'a> {
     slots: [u32; 2],
     /// How many tasks each of them counts for in the register.
     begun_per_slot: u32,
+    /// How many tasks may stand in line for each of them.
+    line_per_slot: u32,
     /// Targets that the operator has asked to pause.
     paused: BTreeSet<Option<Arc<str>>>,
     faults: bool,
@@ -106,7 +108,11 @@ pub(crate) fn simulate(scenario: Scenario, fixtures: &Fixtures) -> Summary {
 impl<'a> World<'a> {
     fn new(scenario: Scenario, fixtures: &'a Fixtures) -> Self {
         let mut rng = Rng::new(scenario.seed);
-        let limits = limits::limits(&mut rng);
+        let limits = Limits {
+            // So that the lines are used: attempts here last as long as those of people.
+            short_attempt: Duration::from_secs(2),
+            ..limits::limits(&mut rng)
+        };
         let (machine, _) = Machine::new(ShardId(0), limits);
         // Some scenarios begin shortly before midnight.
         let now = Time(20_000 * DAY_US - rng.below(20_000_000) as i64);
@@ -129,6 +135,7 @@ impl<'a> World<'a> {
             zombie: None,
             slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
             begun_per_slot: 1 + rng.below(4) as u32,
+            line_per_slot: (scenario.seed % 3) as u32,
             paused: BTreeSet::new(),
             faults: true,
             scenario,
@@ -258,7 +265,7 @@ impl<'a> World<'a> {
                 self.now = self.now.max(end);
             }
         }
-        self.executors.finish(self.now);
+        self.executors_go_on();
         let reports = self.executors.reports(self.faults, &mut self.rng);
         if !reports.is_empty() {
             events.push(command(Command::Completed(reports)));
@@ -358,7 +365,8 @@ impl<'a> World<'a> {
                     ReleaseMode::Cancel
                 };
                 events.extend(self.resume_everything());
-                self.executors.end(self.now, &self.callers.known);
+                self.executors
+                    .end_the_endless(self.now, &self.callers.known);
                 events.extend(self.callers.wind_up(mode).into_iter().map(Event::Command));
             } else {
                 break;
@@ -375,20 +383,6 @@ impl<'a> World<'a> {
                 "bodies of ended tasks stay in memory"
             );
         }
-    }
-}
-
-impl World<'_> {
-    /// Nothing is under way: only time can change anything.
-    fn is_quiet(&self) -> bool {
-        let awaiting = !self.executors.awaiting.is_empty();
-        let executing =
-            self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
-        self.sent.is_none()
-            && !self.recovering
-            && self.survivors.is_none()
-            && !executing
-            && self.machine.backlog() == 0
     }
 }
 

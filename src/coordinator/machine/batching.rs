@@ -267,6 +267,7 @@ mod tests {
             work: target(),
             total: 1,
             window: 4,
+            line: 0,
         };
         machine.step(NOW, [opens(1), Event::internal(slots)]);
         let submit = Submit {

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorState {
-    /// Slots as last reported, and what may have begun on them.
-    slots: BTreeMap<Work, (u32, u32)>,
+    /// Slots as last reported, what may have begun on them, and places in line.
+    slots: BTreeMap<Work, (u32, u32, u32)>,
     /// Assignments that were released or reported, and whose end is not durable yet.
     running: FxHashMap<(Handle, Seq), Running>,
     /// What earlier owners may have been running.
@@ -63,10 +63,11 @@ impl ExecutorState {
         let slots = self
             .slots
             .iter()
-            .map(|(work, (total, window))| Command::Slots {
+            .map(|(work, (total, window, line))| Command::Slots {
                 work: work.clone(),
                 total: *total,
                 window: *window,
+                line: *line,
             });
         let mut running: Vec<Running> = self.running.values().copied().collect();
         running.sort_unstable_by_key(|one| (one.handle, one.first));
@@ -103,8 +104,9 @@ impl ExecutorState {
                 work,
                 total,
                 window,
+                line,
             } => {
-                self.slots.insert(work.clone(), (*total, *window));
+                self.slots.insert(work.clone(), (*total, *window, *line));
             }
             Command::Reported(running) => {
                 for one in running {

@@ -5,6 +5,8 @@
 //! typically last, then as it goes on, and the difference when it ends. A part of each kind's slots
 //! is a reserve for those that run nothing there yet.
 
+mod line;
+
 use super::{
     fair_queue::{Charge, FairQueue, Flow},
     slot_kinds::{KindId, NamespaceId, SlotsByKind},
@@ -54,6 +56,8 @@ pub(crate) struct Grant {
     pub slots: u32,
     /// From the reserve, while others are next.
     pub ahead_of_turn: bool,
+    /// No slot is free: it stands in line for the next one.
+    pub in_line: bool,
 }
 
 /// Slots that an assignment holds.
@@ -66,6 +70,8 @@ pub(crate) struct Hold {
     /// The part of it that an earlier core charged.
     pub earlier: i64,
     pub ahead_of_turn: bool,
+    /// It was handed out while no slot was free.
+    pub in_line: bool,
 }
 
 impl FairShare {
@@ -245,6 +251,7 @@ impl Fair {
                 handle: self.member(next, kind).queue.first()?,
                 slots: unreserved,
                 ahead_of_turn: false,
+                in_line: false,
             });
         }
         slots.queue.iter().find_map(|id| {
@@ -260,6 +267,7 @@ impl Fair {
                 handle,
                 slots: 1,
                 ahead_of_turn: id != next || handle != first,
+                in_line: false,
             })
         })
     }
@@ -355,6 +363,11 @@ impl Fair {
         let slots = &mut self.slots[hold.kind];
         slots.queue.hold(&mut member.flow, 1.0, change);
         slots.busy = slots.busy.strict_add_signed(change);
+        if change < 0 {
+            slots.in_line = slots.in_line.saturating_sub(change.unsigned_abs());
+        } else if hold.in_line {
+            slots.in_line += change.unsigned_abs();
+        }
         if hold.ahead_of_turn {
             slots.ahead_of_turn = slots.ahead_of_turn.strict_add_signed(change);
         }

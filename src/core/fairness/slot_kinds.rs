@@ -26,7 +26,12 @@ pub(crate) struct KindSlots {
     pub total: u32,
     /// Tasks that may have begun on them and be unfinished by the journal.
     pub window: u32,
+    /// Tasks that have been handed out, those in line included.
     pub busy: u32,
+    /// Tasks that may stand in line at the executors until a slot is free.
+    pub line: u32,
+    /// Tasks that do. The end of any task lets the next one have its slot.
+    pub in_line: u32,
     /// Slots of the reserve held by those who took one ahead of their turn.
     pub ahead_of_turn: u32,
     /// Namespaces with a scheduler that could use a slot.
@@ -63,6 +68,8 @@ impl KindSlots {
             total: 0,
             window: 0,
             busy: 0,
+            line: 0,
+            in_line: 0,
             ahead_of_turn: 0,
             queue: FairQueue::default(),
             length: FIRST_LENGTH.as_micros() as i64,
@@ -95,14 +102,30 @@ impl KindSlots {
         self.queue.lag()
     }
 
+    /// Slots on which something runs.
+    pub(crate) fn running(&self) -> u32 {
+        self.busy - self.in_line
+    }
+
     pub(super) fn free(&self) -> u32 {
-        self.total.saturating_sub(self.busy)
+        self.total.saturating_sub(self.running())
+    }
+
+    /// Whether one more task may stand in line. None may while less than the reserve is free: who
+    /// is in line takes every slot that becomes free, also those that belong to the reserve.
+    pub(super) fn has_place_in_line(&self) -> bool {
+        let has_place = self.in_line < self.line && self.busy < self.window;
+        has_place && self.free() >= self.reserved()
+    }
+
+    /// What of the reserve is not taken.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.reserve().saturating_sub(self.ahead_of_turn)
     }
 
     /// Free slots for whoever is next.
     pub(crate) fn unreserved(&self) -> u32 {
-        let reserved = self.reserve().saturating_sub(self.ahead_of_turn);
-        self.free().saturating_sub(reserved)
+        self.free().saturating_sub(self.reserved())
     }
 
     /// Whether what is free is for a namespace, of which those take it who run nothing: the second
@@ -162,10 +185,11 @@ impl SlotsByKind {
     }
 
     /// Executors have announced so many slots.
-    pub(crate) fn set_total(&mut self, kind: KindId, total: u32, window: u32) {
+    pub(crate) fn set_total(&mut self, kind: KindId, total: u32, window: u32, line: u32) {
         let slots = &mut self[kind];
         slots.total = total;
         slots.window = window;
+        slots.line = line;
         slots.announced = true;
     }
 

@@ -113,6 +113,9 @@ pub struct Limits {
     pub quiesce_interval: Duration,
     /// An attempt that outlives this gets a row of its own in the journal.
     pub long_attempt: Duration,
+    /// While attempts last no longer than this, more of them are handed out than there are slots,
+    /// and stand in line at their executor.
+    pub short_attempt: Duration,
 }
 
 impl Limits {
@@ -151,6 +154,7 @@ impl Limits {
         quiesce_after: Duration::from_secs(60),
         quiesce_interval: Duration::from_secs(10),
         long_attempt: Duration::from_millis(100),
+        short_attempt: Duration::from_millis(5),
     };
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct InFlight {
     pub charged_earlier: i64,
     /// It has a slot of the reserve, which it got while others were next.
     pub ahead_of_turn: bool,
+    /// It was handed out while no slot was free, and stands in line for one, or stood.
+    pub in_line: bool,
     /// It is being stopped: what its end says of who has cancelled it.
     pub cancel: Option<Arc<TaskError>>,
     /// It has a row in the journal.
@@ -63,6 +65,7 @@ impl InFlight {
             charged: self.charged,
             earlier: self.charged_earlier,
             ahead_of_turn: self.ahead_of_turn,
+            in_line: self.in_line,
         }
     }
 }

@@ -3,6 +3,16 @@
 
 use super::{Scheduler, in_flight::InFlight};
 use crate::core::{Seq, Time, fairness::fair_share::Fair};
+use std::time::Duration;
+
+/// What an assignment has used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Used {
+    /// Each of its tasks had a slot for so long.
+    Slot(Duration),
+    /// It stood in line for so long, and has not begun.
+    Nothing { waited: Duration },
+}
 
 impl Scheduler {
     /// Lets an assignment run. Slot time before `now` was charged by an earlier core.
@@ -18,16 +28,19 @@ impl Scheduler {
         self.running.by_first.insert(flight.span.first, flight);
     }
 
-    /// Takes an assignment out; each of its tasks had a slot for `used` microseconds, unless it is
-    /// in doubt and had none.
-    pub(crate) fn leave(&mut self, fair: &mut Fair, first: Seq, used: i64) -> Option<InFlight> {
+    /// Takes an assignment out; what it says it has `used` it has, unless it is in doubt.
+    pub(crate) fn leave(&mut self, fair: &mut Fair, first: Seq, used: Used) -> Option<InFlight> {
         let flight = self.running.by_first.remove(&first)?;
         let count = flight.span.count;
         self.running.tasks -= count;
         if flight.in_doubt {
             self.running.in_doubt -= count;
         } else {
-            fair.vacate(&mut self.share, flight.hold(), used);
+            let (share, hold) = (&mut self.share, flight.hold());
+            match used {
+                Used::Slot(time) => fair.vacate(share, hold, (time.as_micros() as i64).max(1)),
+                Used::Nothing { waited } => fair.withdraw(share, hold, waited.as_micros() as i64),
+            }
         }
         Some(flight)
     }

@@ -7,7 +7,8 @@
 use super::{finish::Ending, report_verdict::Verdict, traces};
 use crate::core::{
     Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Ran, Report, Seq,
-    Shard, TaskError, TaskId, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
+    Shard, TaskError, TaskId, Time, Turn, Unreported, Unresolved,
+    scheduler::{in_flight::InFlight, starts_and_ends::Used},
 };
 use std::sync::Arc;
 
@@ -24,17 +25,15 @@ impl Shard {
         let Some(flight) = current else {
             return;
         };
-        let (resolving, has_session) = (flight.resolving, flight.span.spec.work.has_session());
+        let resolving = flight.resolving;
         // Its marker knows when it ran.
         let since = resolving.map_or(flight.since, |_| Time(0));
         let report = as_judged(resolving, &completion.report);
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
         let times = ((*report != Report::NotStarted).then_some(started), ended);
-        // Nobody else could use the slot while it waited for a body or a session either. Work
-        // without one has none, and waits for the journal alone. What is resolved has no slot.
-        let taken = if has_session { since } else { started };
-        let left = scheduler.leave(&mut self.fair, first, (ended.0 - taken.0).max(1));
+        let used = used(now, flight, completion, (started, ended));
+        let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;
         if resolving.is_none() {
@@ -130,6 +129,25 @@ impl Shard {
             first,
             attempt,
         });
+    }
+}
+
+/// What an attempt has used that began and ended then by the clock of the owner.
+fn used(
+    now: Time,
+    flight: &InFlight,
+    completion: &Completion,
+    (started, ended): (Time, Time),
+) -> Used {
+    let waited = now.since(flight.since);
+    match flight.in_line {
+        true if completion.report == Report::NotStarted => Used::Nothing { waited },
+        // It had no slot until it began, by the clock of its executor.
+        true => Used::Slot(completion.ended.since(completion.started).min(waited)),
+        // Nobody else could use the slot while it waited for a body or a session either.
+        false if flight.span.spec.work.has_session() => Used::Slot(ended.since(flight.since)),
+        // It has none, and waits for the journal alone.
+        false => Used::Slot(ended.since(started)),
     }
 }
 

@@ -38,7 +38,18 @@ impl Shard {
             let scheduler = self.schedulers.get(handle);
             scheduler.is_some_and(|s| Fair::runs(&s.share, kind))
         };
-        self.fair.pick(kind, runs)
+        let line = || self.grant_in_line(kind);
+        self.fair.pick(kind, runs).or_else(line)
+    }
+
+    /// Who may stand in line at an executor, so that a slot goes on without a word of ours: tasks
+    /// that leave no record when they start, for they may be given back.
+    fn grant_in_line(&self, kind: KindId) -> Option<Grant> {
+        let short = self.limits.short_attempt;
+        let grant = self.fair.pick_for_line(kind, short)?;
+        let scheduler = self.schedulers.expect(grant.handle);
+        let is_short = self.fair.expected(&scheduler.share, kind) <= short.as_micros() as i64;
+        (is_short && scheduler.next_without_record(kind).is_some()).then_some(grant)
     }
 
     /// Starts the next task of the scheduler whose turn it is, or for work without a session
@@ -71,6 +82,7 @@ impl Shard {
         }
         let assignment = Assignment {
             resource_token: token,
+            in_line: grant.in_line.then(|| self.fair.slots[kind].reserved()),
             ..scheduler.assignment(now, &span, attempt)
         };
         let actions = match early {
@@ -88,6 +100,7 @@ impl Shard {
             charged: self.fair.expected(&scheduler.share, kind),
             charged_earlier: 0,
             ahead_of_turn: grant.ahead_of_turn,
+            in_line: grant.in_line,
             cancel: None,
             recorded,
             in_doubt: false,
@@ -206,6 +219,7 @@ impl Scheduler {
             namespace: self.image.namespace.clone(),
             caller: self.image.caller.clone(),
             resource_token: None,
+            in_line: None,
             time_limit,
             session_reset: self.image.settings.session_reset,
         }

@@ -9,8 +9,9 @@
 //! executors says (`Command::Slots`, `window`); so no more start early than that.
 
 use crate::core::{
-    Handle, Output, Shard, Time, Turn, Unwritten, fairness::slot_kinds::KindId,
-    scheduler::Scheduler,
+    Handle, Output, Shard, Time, Turn, Unwritten,
+    fairness::slot_kinds::KindId,
+    scheduler::{Scheduler, queue::span::Span},
 };
 
 impl Shard {
@@ -56,6 +57,16 @@ impl Shard {
 }
 
 impl Scheduler {
+    /// Its next task of a kind, if the start of that leaves no record.
+    pub(crate) fn next_without_record(&self, kind: KindId) -> Option<&Span> {
+        let span = self.queue.next(kind, self.start_limit())?;
+        if self.lines.next(kind, Some(span.first)).is_some() {
+            return None;
+        }
+        let recorded = self.histories.contains_key(&span.first) || self.must_record(span);
+        (!recorded).then_some(span)
+    }
+
     /// Whether the start of its next task of a kind leaves no record, and depends on nothing that
     /// these batches bring.
     fn next_depends_on_none<'a>(
@@ -63,13 +74,11 @@ impl Scheduler {
         kind: KindId,
         mut batches: impl Iterator<Item = &'a Unwritten>,
     ) -> bool {
-        let Some(span) = self.queue.next(kind, self.start_limit()) else {
-            return false;
+        let free = |span: &Span| {
+            let concerns =
+                |batch: &Unwritten| batch.concerns(self.handle(), span.first, span.order);
+            !batches.any(concerns)
         };
-        if self.lines.next(kind, Some(span.first)).is_some() {
-            return false;
-        }
-        let recorded = self.histories.contains_key(&span.first) || self.must_record(span);
-        !recorded && !batches.any(|batch| batch.concerns(self.handle(), span.first, span.order))
+        self.next_without_record(kind).is_some_and(free)
     }
 }

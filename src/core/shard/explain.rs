@@ -207,7 +207,7 @@ impl Scheduler {
             (0, true) => Blocker::Away,
             (total, _) => Blocker::Slots {
                 total,
-                busy: slots.busy,
+                busy: slots.running(),
             },
         };
         let next = fair.place_of(&self.share, kind, steps);

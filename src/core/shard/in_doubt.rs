@@ -13,6 +13,7 @@ use crate::core::{
     Shard, TaskError, TaskId, Ticket, Time, Turn, Unreported, Work,
     fairness::{fair_share::Fair, slot_kinds::KindId},
     model::limits::SLOT_CHARGE,
+    scheduler::starts_and_ends::Used,
     scheduler::{
         Scheduler,
         in_flight::InFlight,
@@ -23,7 +24,11 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
+
+/// What a task in doubt has used: it had no slot.
+const NO_SLOT: Used = Used::Slot(Duration::ZERO);
 
 /// All assignments in doubt, and which of them are to be judged.
 #[derive(Debug, Default)]
@@ -155,7 +160,7 @@ impl Shard {
             };
             let running = scheduler.running.by_first.get(&first);
             if running.is_some_and(|flight| flight.in_doubt)
-                && let Some(flight) = scheduler.leave(&mut self.fair, first, 0)
+                && let Some(flight) = scheduler.leave(&mut self.fair, first, NO_SLOT)
             {
                 self.judge_in_doubt(turn, handle, flight, unreported);
             }
@@ -229,6 +234,7 @@ impl InFlight {
             charged: 0,
             charged_earlier: 0,
             ahead_of_turn: false,
+            in_line: false,
             cancel,
             recorded,
             in_doubt: true,
@@ -315,7 +321,7 @@ impl Scheduler {
                     && flight.resolving.is_none()
                     && flight.attempt == survivor.attempt =>
             {
-                let flight = self.leave(fair, survivor.first, 0)?;
+                let flight = self.leave(fair, survivor.first, NO_SLOT)?;
                 (flight.span, flight.cancel, flight.recorded)
             }
             Some(_) => return None,
@@ -333,6 +339,7 @@ impl Scheduler {
             charged,
             charged_earlier: 0,
             ahead_of_turn: false,
+            in_line: false,
             cancel,
             recorded,
             in_doubt: false,

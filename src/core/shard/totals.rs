@@ -111,7 +111,14 @@ impl Shard {
     }
 
     pub(crate) fn status(&self, now: Time) -> CoreStatus {
-        let of = |slots: &KindSlots| (slots.work.clone(), slots.total, slots.busy, slots.reserve());
+        let of = |slots: &KindSlots| {
+            (
+                slots.work.clone(),
+                slots.total,
+                slots.running(),
+                slots.reserve(),
+            )
+        };
         let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();
         slots.sort_unstable();
         let lag = |slots: &KindSlots| (slots.work.clone(), slots.lag());

@@ -14,6 +14,7 @@ fn two_run(tasks: impl IntoIterator<Item = Task>) -> (World, Handle) {
         work,
         total,
         window,
+        line: 0,
     });
     let s = w.open(plain);
     w.submit(s, tasks);

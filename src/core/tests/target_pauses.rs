@@ -189,6 +189,7 @@ fn no_task_starts_before_the_resume_is_durable() {
         work,
         total,
         window,
+        line: 0,
     });
     let s = w.open(plain);
     drain(&mut w, Some("app"));

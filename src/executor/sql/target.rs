@@ -5,6 +5,9 @@
 //! target is then unavailable until a probe has opened a session. A login that is a namespace's own
 //! and is refused is an error of its tasks, and keeps nobody else from theirs.
 
+mod line;
+mod overview;
+
 use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
@@ -13,16 +16,16 @@ use super::{
     statement::Conditions,
     target_session::{Live, OpenError},
     target_settings::Settings,
-    target_slots::{Activity, Slot, Slots},
+    target_slots::{Slot, Slots},
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, Attempt, SessionReset, TaskId, Time, Work},
+    core::{Assignment, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
         pg_client::{self, Connection, Login},
-        status::{ExecutionRow, Outage, TargetStatus},
+        status::Outage,
     },
 };
 use std::{
@@ -62,6 +65,8 @@ pub(crate) struct Target {
     failures: AtomicU32,
     /// Whether sessions can be opened is to be found out.
     wake: Notify,
+    /// Somebody stands in line.
+    lined_up: Notify,
 }
 
 impl Target {
@@ -88,6 +93,7 @@ impl Target {
             closing: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
+            lined_up: Notify::new(),
         })
     }
 
@@ -242,39 +248,6 @@ impl Target {
     /// The register need not keep it.
     pub(crate) fn forget(&self, session: Session) {
         self.register.forget(session);
-    }
-
-    pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
-        let rows = self.slots.activity().into_iter();
-        rows.map(|(slot, activity)| self.row(slot, activity))
-            .collect()
-    }
-
-    fn row(&self, slot: u32, activity: Activity) -> ExecutionRow {
-        ExecutionRow {
-            work: self.work(),
-            slot,
-            backend_pid: activity.session.map_or(0, |session| session.pid),
-            running: activity.running,
-        }
-    }
-
-    /// The slot that runs an attempt, and its session.
-    pub(crate) fn slot_of(
-        &self,
-        task: TaskId,
-        attempt: Attempt,
-    ) -> Option<(ExecutionRow, Option<Session>)> {
-        let (slot, activity) = self.slots.running(task, attempt)?;
-        Some((self.row(slot, activity.clone()), activity.session))
-    }
-
-    pub(crate) fn status(&self) -> TargetStatus {
-        TargetStatus {
-            name: Arc::clone(&self.name),
-            slots: self.settings().slots,
-            unavailable: lock(&self.unavailable).clone(),
-        }
     }
 
     pub(crate) fn work(&self) -> Work {

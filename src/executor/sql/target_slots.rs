@@ -1,4 +1,4 @@
-//! The slots of a target: which are free, and what each is doing.
+//! The slots of a target: which are free, what each is doing, and what stands in line for one.
 //!
 //! Invariant: there are never more than the last [`Slots::resize`] has said, but for those that
 //! were taken before it.
@@ -7,13 +7,31 @@ use super::{register::Session, target_session::Live};
 use crate::{
     core::{Assignment, Attempt, Handle, TaskId, Time},
     executor::pg_client::Login,
+    executor_protocol::{Body, Token},
 };
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Slots(Mutex<State>);
+
+/// What an executor was given to run.
+pub(crate) struct Given {
+    pub(crate) token: Token,
+    pub(crate) assignment: Assignment,
+    pub(crate) body: Body,
+    pub(crate) stop: CancellationToken,
+}
+
+/// One that stands in line.
+struct InLine {
+    given: Given,
+    since: Instant,
+}
 
 /// Runs one task at a time; keeps its session between tasks.
 pub(crate) struct Slot {
@@ -34,6 +52,8 @@ struct State {
     total: u32,
     /// The last one is taken first: the lowest number, and later the one whose session is warm.
     free: Vec<Slot>,
+    /// Who gets the next slot that becomes free.
+    line: VecDeque<InLine>,
     /// By number.
     activity: BTreeMap<u32, Activity>,
 }
@@ -85,6 +105,43 @@ impl Slots {
             Some(at) => Some(free.remove(at)),
             None => free.pop(),
         }
+    }
+
+    /// Has it stand in line, in front of all others if no slots are to be left free. Returns who
+    /// begins now, while more slots than that are free.
+    pub(super) fn line_up(&self, given: Given, leaves_free: Option<u32>) -> Vec<(Slot, Given)> {
+        let state = &mut *self.state();
+        let since = Instant::now();
+        let one = InLine { given, since };
+        match leaves_free {
+            Some(_) => state.line.push_back(one),
+            None => state.line.push_front(one),
+        }
+        let mut begin = Vec::new();
+        while state.free.len() > leaves_free.unwrap_or(0) as usize
+            && let Some(next) = state.line.pop_front()
+        {
+            begin.extend(state.free.pop().map(|slot| (slot, next.given)));
+        }
+        begin
+    }
+
+    /// Who gets a slot that would be free now.
+    pub(super) fn next_in_line(&self, slot: &Slot) -> Option<Given> {
+        let state = &mut *self.state();
+        let next = (slot.number <= state.total).then(|| state.line.pop_front());
+        next.flatten().map(|next| next.given)
+    }
+
+    /// Takes out who stands in line if the first one has for `longest`: none has more to hope for.
+    /// Else says for how long the first one has stood there.
+    pub(super) fn leave_line(&self, longest: Duration) -> Result<Vec<Given>, Option<Duration>> {
+        let state = &mut *self.state();
+        let stood = state.line.front().map(|first| first.since.elapsed());
+        if stood.is_none_or(|stood| stood < longest) {
+            return Err(stood);
+        }
+        Ok(state.line.drain(..).map(|one| one.given).collect())
     }
 
     /// Takes a slot back. Returns its session, when it is one too many.

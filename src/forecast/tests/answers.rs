@@ -257,6 +257,7 @@ fn slots_of_kinds_that_only_others_need_are_not_in_the_answer() {
         work: secret.clone(),
         total: 7,
         window: 7,
+        line: 0,
     };
     w.command(elsewhere);
     let mut there = Spec::clone(&super::world::spec(0));

@@ -116,6 +116,7 @@ impl World {
             work,
             total,
             window: total,
+            line: 0,
         });
     }
 

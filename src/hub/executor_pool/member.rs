@@ -17,6 +17,8 @@ pub(crate) struct Member {
     pub slots: BTreeMap<Work, u32>,
     /// How many tasks each of them counts for in the register.
     pub begun_per_slot: u32,
+    /// How many tasks may stand in line for each of them.
+    pub line_per_slot: u32,
     pub busy: BTreeMap<Work, u32>,
     /// What it was given and keeps, because the end of it is not durable.
     pub held: BTreeMap<Work, u32>,
@@ -30,19 +32,27 @@ impl Member {
             reachable: true,
             slots: snapshot.slots.iter().cloned().collect(),
             begun_per_slot: snapshot.begun_per_slot.max(1),
+            line_per_slot: snapshot.line_per_slot,
             busy: BTreeMap::new(),
             held: BTreeMap::new(),
         }
     }
 
-    /// Its free slots; `None`: there are none, or it has begun as much as its slots count for in
-    /// the register. An executor that is lost leaves no more in doubt than its row says, whatever
-    /// the others have room for.
-    pub(crate) fn free(&self, work: &Work) -> Option<u32> {
-        let total = self.slots.get(work).filter(|_| self.reachable)?;
+    /// Its free slots, and those with its free places in line; `None`: there is no room, or it has
+    /// begun as much as its slots count for in the register. An executor that is lost leaves no
+    /// more in doubt than its row says, whatever the others have room for.
+    pub(crate) fn room(&self, work: &Work) -> Option<(u32, u32)> {
+        let total = self.total(work);
         let (busy, held) = (count(&self.busy, work), count(&self.held, work));
-        let has_room = held < total.saturating_mul(self.begun_per_slot);
-        total.checked_sub(busy).filter(|free| *free > 0 && has_room)
+        let places = total.saturating_add(total.saturating_mul(self.line_per_slot));
+        let room = places.saturating_sub(busy);
+        let has_room = room > 0 && held < total.saturating_mul(self.begun_per_slot);
+        (has_room && self.reachable).then(|| (total.saturating_sub(busy), room))
+    }
+
+    /// All its slots.
+    pub(crate) fn total(&self, work: &Work) -> u32 {
+        count(&self.slots, work)
     }
 
     /// It is given a task, or said to have one. `runs`: its end is not known yet.
@@ -55,12 +65,12 @@ impl Member {
 
     /// A task has ended on it.
     pub(crate) fn vacate(&mut self, work: &Work) {
-        take(&mut self.busy, work);
+        remove(&mut self.busy, work);
     }
 
     /// The end of a task is durable, or the task is somebody else's.
     pub(crate) fn release(&mut self, work: &Work) {
-        take(&mut self.held, work);
+        remove(&mut self.held, work);
     }
 }
 
@@ -75,7 +85,7 @@ fn add(to: &mut BTreeMap<Work, u32>, work: &Work) {
     }
 }
 
-fn take(from: &mut BTreeMap<Work, u32>, work: &Work) {
+fn remove(from: &mut BTreeMap<Work, u32>, work: &Work) {
     if let Some(count) = from.get_mut(work) {
         *count = count.saturating_sub(1);
     }

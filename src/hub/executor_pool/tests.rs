@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    core::{Namespace, Report, SessionReset, ShardId, Spec, TaskOptions},
+    core::{Namespace, Report, Running, SessionReset, ShardId, Spec, TaskOptions},
     executor_protocol::{HeldAssignment, Snapshot},
 };
 use std::sync::Arc;
@@ -205,8 +205,15 @@ fn run(pool: &mut ExecutorPool, seq: i64) -> Option<ExecutorId> {
         _ => None,
     };
     let (member, token) = pool.effects[before..].iter().find_map(given)?;
+    let events = vec![Event::Completed(token, completion(seq))];
+    pool.report(ExecutorReport::of(member, events));
+    Some(member)
+}
+
+/// The good end of a task.
+fn completion(seq: i64) -> Completion {
     let (handle, first, attempt) = key(seq);
-    let completion = Completion {
+    Completion {
         handle,
         first,
         attempt,
@@ -216,10 +223,7 @@ fn run(pool: &mut ExecutorPool, seq: i64) -> Option<ExecutorId> {
         slot: 1,
         backend_pid: 1,
         diagnostics: Default::default(),
-    };
-    let events = vec![Event::Completed(token, completion)];
-    pool.report(ExecutorReport::of(member, events));
-    Some(member)
+    }
 }
 
 fn key(seq: i64) -> (Handle, Seq, Attempt) {
@@ -234,6 +238,7 @@ fn assignment(seq: i64) -> Assignment {
         trace: None,
     };
     Assignment {
+        in_line: None,
         handle,
         first,
         count: 1,
@@ -295,4 +300,49 @@ fn what_is_over_is_acknowledged_in_one_message() {
         })
         .collect();
     assert_eq!(lengths, [3]);
+}
+
+/// Hands out a task that stands in line and leaves a slot free. Returns who was given it, and how
+/// many slots are to stay free there; `None`: nobody was.
+fn line_up(pool: &mut ExecutorPool, seq: i64) -> Option<(ExecutorId, u32)> {
+    let before = pool.effects.len();
+    let in_line = Assignment {
+        in_line: Some(1),
+        ..assignment(seq)
+    };
+    pool.hand_out(in_line, Body::default());
+    pool.effects[before..]
+        .iter()
+        .find_map(|effect| match effect {
+            Effect::Send(member, Instruction::Run(dispatch)) => {
+                Some((*member, dispatch.leaves_free?))
+            }
+            _ => None,
+        })
+}
+
+#[test]
+fn one_executor_keeps_the_reserve_and_each_has_a_line() {
+    let mut pool = pool();
+    for (member, slots) in [(1, 2), (2, 4)] {
+        let mut hello = hello(member.into(), 7, 1, Vec::new());
+        hello.snapshot.slots = vec![(WORK, slots)];
+        (hello.snapshot.begun_per_slot, hello.snapshot.line_per_slot) = (8, 1);
+        pool.join(ExecutorId(member), hello, false);
+    }
+    let given: Vec<_> = (1..=13).map(|seq| line_up(&mut pool, seq)).collect();
+    let to = |member| {
+        given
+            .iter()
+            .flatten()
+            .filter(move |(id, _)| *id == ExecutorId(member))
+    };
+    assert_eq!((to(1).count(), to(2).count()), (4, 8));
+    assert!(to(1).all(|(_, leaves_free)| *leaves_free == 0));
+    assert!(to(2).all(|(_, leaves_free)| *leaves_free == 1));
+    assert_eq!(given[12], None, "there is no place left");
+    let token = pool.given[&(key(1).0, Seq(1))].token;
+    let ended = Event::Completed(token, completion(1));
+    pool.report(ExecutorReport::of(ExecutorId(2), vec![ended]));
+    assert!(pool.waiting.is_empty(), "an end leaves room");
 }

@@ -118,6 +118,7 @@ fn hello(hello: Hello) -> peer::Hello {
         session,
         slots: snapshot.slots.iter().map(total).collect(),
         begun_per_slot: snapshot.begun_per_slot,
+        line_per_slot: snapshot.line_per_slot,
         attempts: snapshot.attempts.iter().map(attempt).collect(),
     }
 }
@@ -138,6 +139,7 @@ fn hello_of(hello: peer::Hello) -> Result<Hello, Status> {
         snapshot: Snapshot {
             slots: slots.collect(),
             begun_per_slot: hello.begun_per_slot,
+            line_per_slot: hello.line_per_slot,
             attempts: attempts.collect::<Result<_, _>>()?,
             completions: Vec::new(),
         },
@@ -208,6 +210,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
     let Dispatch {
         token: named,
         assignment,
+        leaves_free,
         body,
     } = dispatch;
     peer::Assignment {
@@ -231,6 +234,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
         params: body.params,
         cleaned_between_schedulers: assignment.session_reset == SessionReset::Scheduler,
         resource_token: assignment.resource_token.map_or(0, |token| token.0),
+        leaves_free,
     }
 }
 
@@ -258,7 +262,9 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
                 true => SessionReset::Scheduler,
                 false => SessionReset::Task,
             },
+            in_line: assignment.leaves_free,
         },
+        leaves_free: assignment.leaves_free,
         body: Body {
             payload: assignment.payload,
             params: assignment.params,

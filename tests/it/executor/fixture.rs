@@ -57,6 +57,8 @@ pub(super) struct Task {
     pub scheduler: u8,
     /// It is one transaction with its marker.
     pub exactly_once: bool,
+    /// It stands in line, and leaves so many slots free.
+    pub leaves_free: Option<u32>,
 }
 
 impl Fixture {
@@ -143,6 +145,7 @@ impl Fixture {
             ..TaskOptions::default()
         };
         let assignment = Assignment {
+            in_line: task.leaves_free,
             handle: scheduler(task.scheduler),
             first,
             count: 1,
@@ -166,6 +169,7 @@ impl Fixture {
             params: task.params.map(Into::into),
         };
         self.executor.dispatch(vec![Dispatch {
+            leaves_free: task.leaves_free,
             token: token(first),
             assignment,
             body,

@@ -70,6 +70,19 @@ impl Oracle {
         alike.map(|(_, seq)| seq).collect()
     }
 
+    /// Executors tell of slots, and of places in line.
+    pub(super) fn slots_told(&mut self, work: &Work, total: u32, line: u32) {
+        let most = self.executors.lines.entry(work.clone()).or_default();
+        *most = line.max(*most);
+        self.executors.slots.insert(work.clone(), total);
+        self.slots_since_sent(work, total);
+    }
+
+    /// Slots as last told.
+    pub(crate) fn slots_of(&self, work: &Work) -> u32 {
+        self.executors.slots.get(work).copied().unwrap_or(0)
+    }
+
     /// Tasks that a scheduler may run at a time.
     pub(crate) fn max_parallelism(&self, handle: Handle) -> i64 {
         let at = self.at(handle);

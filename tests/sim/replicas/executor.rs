@@ -8,7 +8,7 @@ use rallypoint::{
     executor_protocol::{Dispatch, ExecutorId, HeldAssignment, Host, Instruction, Token},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::Arc,
 };
@@ -23,6 +23,8 @@ pub(crate) struct Executor {
     jobs: BTreeMap<Token, Job>,
     /// The sessions of free slots, by kind: each slot has one or none yet.
     free: BTreeMap<Work, Vec<Option<i32>>>,
+    /// What stands in line for a slot, by kind.
+    lines: BTreeMap<Work, VecDeque<(Token, Assignment)>>,
     /// Kinds whose target cannot be reached.
     away: BTreeSet<Work>,
     giving_up: bool,
@@ -63,6 +65,7 @@ impl Executor {
             link: Link::None,
             jobs: BTreeMap::new(),
             free: slots.iter().map(free).collect(),
+            lines: BTreeMap::new(),
             away: BTreeSet::new(),
             giving_up: false,
             unused: Vec::new(),
@@ -77,7 +80,8 @@ impl Executor {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.outbox.is_empty() && !self.giving_up && self.away.is_empty()
+        let jobs = self.jobs.is_empty() && self.lines.values().all(VecDeque::is_empty);
+        jobs && self.outbox.is_empty() && !self.giving_up && self.away.is_empty()
     }
 
     pub(crate) fn obey(&mut self, instruction: Instruction, outside: &mut Outside<'_>) {
@@ -103,7 +107,10 @@ impl Executor {
 
     fn take(&mut self, dispatch: Dispatch, outside: &mut Outside<'_>) {
         let Dispatch {
-            token, assignment, ..
+            token,
+            assignment,
+            leaves_free,
+            ..
         } = dispatch;
         let work = assignment.spec.work.clone();
         let held = HeldAssignment {
@@ -121,13 +128,27 @@ impl Executor {
             return;
         }
         outside.targets.taken(self.host.replica, token);
-        let slot = match self.away.contains(&work) || self.giving_up {
-            true => None,
-            false => self.free.get_mut(&work).and_then(Vec::pop),
-        };
-        let Some(session) = slot else {
+        if self.away.contains(&work) || self.giving_up {
             return self.complete(token, &assignment, Report::NotStarted, outside);
-        };
+        }
+        let free = self.free.entry(work.clone()).or_default();
+        if let Some(leaves_free) = leaves_free {
+            let line = self.lines.entry(work).or_default();
+            line.push_back((token, assignment));
+            if free.len() > leaves_free as usize
+                && let (Some(session), Some(next)) = (free.pop(), line.pop_front())
+            {
+                self.start(next, session);
+            }
+            return;
+        }
+        match free.pop() {
+            Some(session) => self.start((token, assignment), session),
+            None => self.complete(token, &assignment, Report::NotStarted, outside),
+        }
+    }
+
+    fn start(&mut self, (token, assignment): (Token, Assignment), session: Option<i32>) {
         let job = Job {
             assignment,
             session,
@@ -135,6 +156,13 @@ impl Executor {
             stop: false,
         };
         self.jobs.insert(token, job);
+    }
+
+    /// Who stands in line leaves it: what runs lasts too long, or there is nothing to run on.
+    fn leave_lines(&mut self, outside: &mut Outside<'_>) {
+        for (token, assignment) in mem::take(&mut self.lines).into_values().flatten() {
+            self.complete(token, &assignment, Report::NotStarted, outside);
+        }
     }
 
     /// Something goes on here.
@@ -146,6 +174,9 @@ impl Executor {
             let at = outside.rng.place(self.jobs.len());
             let token = *self.jobs.keys().nth(at).expect("one of them");
             self.go_on(token, outside);
+        }
+        if !self.lines.is_empty() && outside.rng.percent(10) {
+            self.leave_lines(outside);
         }
         if outside.rng.percent(20)
             && let Some(work) = self.away.pop_first()
@@ -204,8 +235,14 @@ impl Executor {
             self.unused.insert(0, pid);
             session = None;
         }
-        let free = self.free.get_mut(&job.assignment.spec.work);
-        free.expect("a known kind").push(session);
+        let work = &job.assignment.spec.work;
+        match self.lines.get_mut(work).and_then(VecDeque::pop_front) {
+            Some(next) => self.start(next, session),
+            None => {
+                let free = self.free.get_mut(work);
+                free.expect("a known kind").push(session);
+            }
+        }
         self.complete(token, &job.assignment, report, outside);
     }
 
@@ -242,6 +279,7 @@ impl Executor {
         if !mem::replace(&mut self.giving_up, true) {
             self.outbox.give_up();
             self.ended.clear();
+            self.leave_lines(outside);
         }
         self.jobs.values_mut().for_each(|job| job.stop = true);
         if !self.jobs.is_empty() {

@@ -24,6 +24,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::Arc,
+    time::Duration,
 };
 use uuid::Uuid;
 
@@ -275,6 +276,8 @@ impl Owner {
 fn limits() -> Limits {
     Limits {
         ended_schedulers: 1,
+        // So that lines are used, however long it takes.
+        short_attempt: Duration::from_secs(60),
         ..Limits::default()
     }
 }

@@ -5,7 +5,7 @@ use super::{CLEARED, World};
 use crate::{checks, claimants::Claimants, job_keepers::JobKeepers, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
-    core::{Action, Assignment, Reply, Ticket, Work},
+    core::{Action, Assignment, Reply, Ticket, Time, Work},
     executor_protocol::Body,
 };
 
@@ -104,6 +104,19 @@ impl World<'_> {
 
     fn begin(&mut self, assignment: Assignment) {
         let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
+        let told = self.journal.oracle.slots_of(&assignment.spec.work);
+        let has_slot = self.executors.free(&assignment.spec.work, told) > 0;
+        let has_session = assignment.spec.work.has_session();
+        if has_session && (assignment.in_line.is_some() || self.line_per_slot > 0 && !has_slot) {
+            checks::begun(&mut self.journal, handle, first, count, false);
+            let by_chance = (self.faults, &mut self.rng);
+            let begun =
+                (self.executors).line_up(self.now, assignment, told, self.fixtures, by_chance);
+            for (handle, first, count) in begun {
+                checks::begun(&mut self.journal, handle, first, count, true);
+            }
+            return;
+        }
         let begins = self.executors.start(
             self.now,
             assignment,
@@ -114,6 +127,19 @@ impl World<'_> {
         checks::begun(&mut self.journal, handle, first, count, begins);
     }
 
+    /// What has ended by now leaves its slot to who is next in line.
+    pub(super) fn executors_go_on(&mut self) {
+        let begun = self
+            .executors
+            .finish(self.now, self.fixtures, (self.faults, &mut self.rng));
+        for (handle, first, count) in begun {
+            checks::begun(&mut self.journal, handle, first, count, true);
+        }
+        if self.executors.has_line() {
+            self.executors.give_back(self.now, &mut self.rng);
+        }
+    }
+
     pub(super) fn bodies_arrive(&mut self) {
         for (assignment, body) in self
             .prefetch
@@ -121,5 +147,17 @@ impl World<'_> {
         {
             self.begin_with(assignment, body);
         }
+    }
+
+    /// Nothing is under way: only time can change anything.
+    pub(super) fn is_quiet(&self) -> bool {
+        let awaiting = !self.executors.awaiting.is_empty() || self.executors.has_line();
+        let executing =
+            self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
+        self.sent.is_none()
+            && !self.recovering
+            && self.survivors.is_none()
+            && !executing
+            && self.machine.backlog() == 0
     }
 }

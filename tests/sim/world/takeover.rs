@@ -55,6 +55,7 @@ impl World<'_> {
             work: Work::Noop,
             total: SESSIONLESS_SLOTS,
             window: SESSIONLESS_SLOTS,
+            line: 0,
         }));
     }
 
@@ -122,6 +123,7 @@ impl World<'_> {
             work: self.fixtures.targets[target].clone(),
             total,
             window: total * self.begun_per_slot,
+            line: total * self.line_per_slot,
         })
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn slots(work: Work, total: u32) -> Command {
         work,
         total,
         window: total,
+        line: 0,
     }
 }
 

@@ -1,0 +1,36 @@
+//! The line for slots that are not free yet: who may stand there, and what becomes of a place that
+//! was given back.
+
+use super::{Fair, FairShare, Grant, Hold};
+use crate::core::fairness::slot_kinds::KindId;
+use std::time::Duration;
+
+impl Fair {
+    /// Who may stand in line for a slot of `kind` while none is free for it: who is next, while
+    /// its attempts are `short` and those of all others. So it hardly waits, and neither does
+    /// anybody who comes behind it.
+    pub(crate) fn pick_for_line(&self, kind: KindId, short: Duration) -> Option<Grant> {
+        let slots = &self.slots[kind];
+        let short = short.as_micros() as i64;
+        if !slots.has_place_in_line() || !slots.learned || slots.length > short {
+            return None;
+        }
+        let namespace = slots.queue.first()?;
+        Some(Grant {
+            handle: self.member(namespace, kind).queue.first()?,
+            slots: 1,
+            ahead_of_turn: false,
+            in_line: true,
+        })
+    }
+
+    /// The scheduler gives places in line back in which it has waited for so long, microseconds,
+    /// and did not begin: others run longer than was thought.
+    pub(crate) fn withdraw(&mut self, share: &mut FairShare, hold: Hold, waited: i64) {
+        let slots = &mut self.slots[hold.kind];
+        slots.length = slots.length.max(waited);
+        let new = hold.charged - hold.earlier;
+        self.charge(share, hold, -new, -new);
+        self.hold(share, hold, -1);
+    }
+}

@@ -1,0 +1,131 @@
+//! How an assignment gets a slot: a free one, or in line behind others; and what gives up its place
+//! there.
+
+use super::{
+    Executor, completion_builder,
+    sql::{
+        self,
+        attempt::Attempted,
+        target::Target,
+        target_slots::{Given, Slot},
+    },
+};
+use crate::core::{Completion, Report, Work};
+use futures_util::FutureExt;
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+};
+
+impl Executor {
+    /// Finds it a slot, or a place in line.
+    pub(super) fn place(&self, given: Given, leaves_free: Option<u32>) -> Result<(), Box<Given>> {
+        let target = match &given.assignment.spec.work {
+            Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => {
+                self.0.targets.get(target)
+            }
+            _ => None,
+        };
+        let Some(target) = target else {
+            return Err(Box::new(given));
+        };
+        let slot = match leaves_free {
+            None => target.take_slot(&given.assignment),
+            Some(_) => None,
+        };
+        let begin = match slot {
+            Some(slot) => vec![(slot, given)],
+            None => target.line_up(given, leaves_free)?,
+        };
+        for (slot, given) in begin {
+            self.run(Arc::clone(target), slot, given);
+        }
+        Ok(())
+    }
+
+    /// It has not begun, and will not.
+    pub(super) fn give_back(&self, given: Given) {
+        let attempted = Attempted::without_session(Report::NotStarted);
+        let (completions, now) = (&self.0.completions, self.0.clock.now());
+        let completion = completions.of(&given.assignment, now, 0, attempted);
+        self.running().remove(&given.token);
+        self.0.outbox.complete(given.token, completion);
+    }
+
+    /// Runs an assignment, and on its slot what stands in line then.
+    fn run(&self, target: Arc<Target>, slot: Slot, given: Given) {
+        let this = self.clone();
+        let running = async move {
+            let mut next = Some((slot, given));
+            while let Some((slot, given)) = next {
+                let token = given.token;
+                let (slot, completion) = this.run_one(&target, slot, given).await;
+                next = target.pass_on(slot);
+                this.running().remove(&token);
+                this.0.outbox.complete(token, completion);
+            }
+        };
+        // Not on the thread of the caller, which has better things to do.
+        self.0.attempts.spawn_on(running, &self.0.runtime);
+    }
+
+    /// A panic must not swallow the completion.
+    async fn run_one(&self, target: &Arc<Target>, slot: Slot, given: Given) -> (Slot, Completion) {
+        let Given {
+            assignment,
+            body,
+            stop,
+            ..
+        } = given;
+        let (number, started) = (slot.number, self.0.clock.now());
+        target.begin(number, &assignment, started);
+        let attempt = sql::attempt::run(
+            Arc::clone(target),
+            slot,
+            assignment.clone(),
+            body,
+            stop,
+            self.0.completions.replica(),
+        );
+        let (slot, attempted) = match AssertUnwindSafe(attempt).catch_unwind().await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let (slot, backend_pid) = target.replace_slot(number).await;
+                let panicked = Attempted {
+                    backend_pid,
+                    ..Attempted::without_session(completion_builder::panicked())
+                };
+                let attempted = sql::attempt::resolve(target, &assignment, panicked).await;
+                (slot, attempted)
+            }
+        };
+        let completions = &self.0.completions;
+        let completion = completions.of(&assignment, started, number, attempted);
+        (slot, completion)
+    }
+
+    /// Gives back what has stood in line for too long.
+    pub(super) fn watch_lines(&self) {
+        for target in self.0.targets.values() {
+            let (inner, target) = (Arc::downgrade(&self.0), Arc::clone(target));
+            let watch = async move {
+                loop {
+                    let left = target.leave_line().await;
+                    let Some(inner) = inner.upgrade() else {
+                        return;
+                    };
+                    let executor = Executor(inner);
+                    left.into_iter().for_each(|given| executor.give_back(given));
+                }
+            };
+            tokio::spawn(self.0.end.clone().run_until_cancelled_owned(watch));
+        }
+    }
+
+    /// What stands in line does not begin.
+    pub(super) fn clear_lines(&self) {
+        let targets = self.0.targets.values();
+        let left = targets.flat_map(|target| target.clear_line());
+        left.for_each(|given| self.give_back(given));
+    }
+}
