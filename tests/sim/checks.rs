@@ -15,6 +15,7 @@ use rallypoint::{
         Request, SchedulerState, Seq, Submit, Time, Until, Verb, Work,
     },
 };
+use std::collections::BTreeMap;
 
 /// What a batch released rests on the batch.
 pub(crate) fn released(journal: &Journal, release: &Release) {
@@ -55,33 +56,12 @@ pub(crate) fn dispatched(
         ..
     } = *assignment;
     let name = format_args!("{handle}/{}", first.0);
-    let work = &assignment.spec.work;
-    let slots = state.slots.get(work).copied().unwrap_or(0);
-    let busy = executors.busy(work, &state.unreported);
-    let noop = *work == Work::Noop;
+    let noop = assignment.spec.work == Work::Noop;
     assert!(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    let line = state.lines.get(work).copied().unwrap_or(0);
-    let in_line = executors.in_line(work);
-    if assignment.in_line.is_some() {
-        assert!(
-            in_line < line + slots,
-            "{name} exceeds the line as last told"
-        );
-        let recorded = attempt.0 > 1 || !assignment.spec.options.resources.is_empty();
-        assert!(
-            !recorded && !assignment.is_numbered(),
-            "{name} stands in line with a record"
-        );
-    } else {
-        // Who stood in line may have begun before this one, which then waits for the next end.
-        assert!(
-            noop || busy < i64::from(slots) || line > 0 && in_line < line,
-            "{name} exceeds the slots as last told"
-        );
-    }
+    has_slot(executors, state, assignment);
     let limit = journal.oracle.max_parallelism(handle);
     assert!(
         executors.tasks_of(handle) + i64::from(count) <= limit,
@@ -101,6 +81,29 @@ pub(crate) fn dispatched(
         );
         task.attempt = attempt.0;
     }
+}
+
+/// There is a slot for it, or a place in line. Who stood in line may have begun before one that has
+/// a slot, which then waits for the next end.
+fn has_slot(executors: &Executors, state: &ExecutorState, assignment: &Assignment) {
+    let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
+    let work = &assignment.spec.work;
+    if *work == Work::Noop {
+        return;
+    }
+    let of = |map: &BTreeMap<Work, u32>| map.get(work).copied().unwrap_or(0);
+    let (slots, line) = (of(&state.slots), of(&state.lines));
+    let in_line = executors.in_line(work);
+    if assignment.in_line.is_none() {
+        let busy = executors.busy(work, &state.unreported);
+        let fits = busy < i64::from(slots) || in_line < line;
+        assert!(fits, "{name} exceeds the slots as last told");
+        return;
+    }
+    let fits = in_line < line + slots;
+    assert!(fits, "{name} exceeds the line as last told");
+    let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
+    assert!(!recorded, "{name} stands in line with a record");
 }
 
 /// A takeover in the next moment would know that it may run: its start is on record, or it is among

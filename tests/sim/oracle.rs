@@ -138,7 +138,7 @@ impl Oracle {
         match &envelope.command {
             Command::Slots {
                 work, total, line, ..
-            } => self.slots_told(work, *total, *line),
+            } => self.note_slots(work, *total, *line),
             Command::Cleared { unreported, .. } => {
                 self.host_lost |= *unreported == Unreported::MayHaveBegun;
             }

@@ -82,11 +82,11 @@ impl Executors {
         if !rng.percent(10) {
             return;
         }
-        let (waiting, running) = std::mem::take(&mut self.running)
+        let (waiting, running): (Vec<Job>, _) = std::mem::take(&mut self.running)
             .into_iter()
             .partition(|job| job.in_line);
         self.running = running;
-        for job in Vec::<Job>::from(waiting) {
+        for job in waiting {
             self.end(&job.assignment, Report::NotStarted, now, now);
         }
     }

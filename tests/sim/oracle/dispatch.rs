@@ -71,7 +71,7 @@ impl Oracle {
     }
 
     /// Executors tell of slots, and of places in line.
-    pub(super) fn slots_told(&mut self, work: &Work, total: u32, line: u32) {
+    pub(super) fn note_slots(&mut self, work: &Work, total: u32, line: u32) {
         let most = self.executors.lines.entry(work.clone()).or_default();
         *most = line.max(*most);
         self.executors.slots.insert(work.clone(), total);

@@ -104,14 +104,14 @@ impl World<'_> {
 
     fn begin(&mut self, assignment: Assignment) {
         let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
-        let told = self.journal.oracle.slots_of(&assignment.spec.work);
-        let has_slot = self.executors.free(&assignment.spec.work, told) > 0;
+        let slots = self.journal.oracle.slots_of(&assignment.spec.work);
+        let has_slot = self.executors.free(&assignment.spec.work, slots) > 0;
         let has_session = assignment.spec.work.has_session();
         if has_session && (assignment.in_line.is_some() || self.line_per_slot > 0 && !has_slot) {
             checks::begun(&mut self.journal, handle, first, count, false);
             let by_chance = (self.faults, &mut self.rng);
             let begun =
-                (self.executors).line_up(self.now, assignment, told, self.fixtures, by_chance);
+                (self.executors).line_up(self.now, assignment, slots, self.fixtures, by_chance);
             for (handle, first, count) in begun {
                 checks::begun(&mut self.journal, handle, first, count, true);
             }
