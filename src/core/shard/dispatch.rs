@@ -49,7 +49,10 @@ impl Shard {
         let grant = self.fair.pick_for_line(kind, short)?;
         let scheduler = self.schedulers.expect(grant.handle);
         let is_short = self.fair.expected(&scheduler.share, kind) <= short.as_micros() as i64;
-        (is_short && scheduler.next_without_record(kind).is_some()).then_some(grant)
+        let next = scheduler.next_without_record(kind).filter(|_| is_short)?;
+        // A host that is lost takes all with it that stood in line there.
+        let retry = &next.spec.options.retry;
+        (retry.max_losses() > 1 && !retry.forbids("LOST")).then_some(grant)
     }
 
     /// Starts the next task of the scheduler whose turn it is, or for work without a session

@@ -67,9 +67,11 @@ fn an_end_lets_the_next_in_line_have_the_slot() {
 }
 
 #[test]
-fn what_has_a_record_when_it_starts_waits_for_a_slot() {
+fn what_has_a_record_when_it_starts_or_must_not_be_lost_waits_for_a_slot() {
     let once = free().with(|options| options.delivery = Some(Delivery::AtMostOnce));
     assert_eq!(of_tasks(vec![once; 9]), (2, 0));
+    let fragile = free().with(|options| options.retry.max_losses = Some(1));
+    assert_eq!(of_tasks(vec![fragile; 9]), (2, 0));
     let later = free().with(|options| options.not_before = Some(Time(0)));
     assert_eq!(of_tasks(vec![later; 9]), (2, 0));
 }

@@ -30,6 +30,8 @@ pub(crate) struct Given {
 /// One that stands in line.
 struct InLine {
     given: Given,
+    /// It was handed out for a slot that somebody in line has just taken: it comes before them.
+    has_slot: bool,
     since: Instant,
 }
 
@@ -107,16 +109,22 @@ impl Slots {
         }
     }
 
-    /// Has it stand in line, in front of all others if no slots are to be left free. Returns who
+    /// Has it stand in line, before who has no slot if no slots are to be left free. Returns who
     /// begins now, while more slots than that are free.
     pub(super) fn line_up(&self, given: Given, leaves_free: Option<u32>) -> Vec<(Slot, Given)> {
         let state = &mut *self.state();
         let since = Instant::now();
-        let one = InLine { given, since };
-        match leaves_free {
-            Some(_) => state.line.push_back(one),
-            None => state.line.push_front(one),
-        }
+        let has_slot = leaves_free.is_none();
+        let at = match has_slot {
+            true => state.line.partition_point(|one| one.has_slot),
+            false => state.line.len(),
+        };
+        let one = InLine {
+            given,
+            has_slot,
+            since,
+        };
+        state.line.insert(at, one);
         let mut begin = Vec::new();
         while state.free.len() > leaves_free.unwrap_or(0) as usize
             && let Some(next) = state.line.pop_front()
@@ -133,11 +141,21 @@ impl Slots {
         next.flatten().map(|next| next.given)
     }
 
-    /// Takes out who stands in line if the first one has for `longest`: none has more to hope for.
-    /// Else says for how long the first one has stood there.
+    /// Who is next in line, if a slot is free: one that has ended found nobody there.
+    pub(super) fn take_next(&self) -> Option<(Slot, Given)> {
+        let state = &mut *self.state();
+        if state.free.is_empty() {
+            return None;
+        }
+        let next = state.line.pop_front()?;
+        state.free.pop().map(|slot| (slot, next.given))
+    }
+
+    /// Takes out who stands in line if anybody has for `longest`: none has more to hope for. Else
+    /// says for how long somebody has stood there.
     pub(super) fn leave_line(&self, longest: Duration) -> Result<Vec<Given>, Option<Duration>> {
         let state = &mut *self.state();
-        let stood = state.line.front().map(|first| first.since.elapsed());
+        let stood = state.line.iter().map(|one| one.since.elapsed()).max();
         if stood.is_none_or(|stood| stood < longest) {
             return Err(stood);
         }

@@ -19,23 +19,13 @@ impl ExecutorPool {
     /// to the one that keeps the reserve, or the one of this process. Keeps it until one has room.
     pub(super) fn hand_out(&mut self, assignment: Assignment, body: Body) {
         let work = &assignment.spec.work;
-        let keeper = self.keeper(work);
-        let room = |(id, member): (&ExecutorId, &Member)| {
-            let (free, places) = member.room(work)?;
-            let keeps = keeper == Some(*id) && assignment.in_line.is_none();
-            Some((free, keeps, places, member.local, *id))
-        };
-        let best = self.members.iter().filter_map(room).max();
-        let best = best.map(|(.., id)| id);
-        let Some((id, member)) = best.and_then(|id| Some((id, self.members.get_mut(&id)?))) else {
+        let best = self.best(&assignment);
+        let member = best.and_then(|(id, _)| self.members.get_mut(&id));
+        let Some((member, (_, kept))) = member.zip(best) else {
             return self.waiting.push_back((assignment, body));
         };
         member.hold(work, true);
-        let reserved = |reserved: u32| match keeper == Some(id) {
-            true => reserved.min(member.total(work).saturating_sub(1)),
-            false => 0,
-        };
-        let leaves_free = assignment.in_line.map(reserved);
+        let leaves_free = assignment.in_line.map(|_| kept);
         let host = member.host;
         self.serial += 1;
         let token = Token {
@@ -74,10 +64,38 @@ impl ExecutorPool {
         self.send(host, Instruction::Run(Box::new(dispatch)));
     }
 
+    /// Who is given an assignment, and how many slots are to stay free there if it stands in line.
+    fn best(&self, assignment: &Assignment) -> Option<(ExecutorId, u32)> {
+        let work = &assignment.spec.work;
+        let keeper = self.keeper(work);
+        // Of the reserve a line leaves free what its keeper has.
+        let kept = |id: ExecutorId, member: &Member| {
+            let reserved = assignment.in_line.filter(|_| keeper == Some(id));
+            reserved.map_or(0, |slots| slots.min(member.total(work).saturating_sub(1)))
+        };
+        let room = |(id, member): (&ExecutorId, &Member)| {
+            let (free, places) = member.room(work)?;
+            let kept = kept(*id, member);
+            let places = places.saturating_sub(kept.saturating_mul(1 + member.line_per_slot));
+            let for_reserve = keeper == Some(*id) && assignment.in_line.is_none();
+            let room = (
+                free.saturating_sub(kept),
+                for_reserve,
+                places,
+                member.local,
+                *id,
+            );
+            (places > 0).then_some(room)
+        };
+        let (.., id) = self.members.iter().filter_map(room).max()?;
+        Some((id, kept(id, self.members.get(&id)?)))
+    }
+
     /// Who keeps the free slots of the reserve: the executor with most slots.
     fn keeper(&self, work: &Work) -> Option<ExecutorId> {
         let total = |(id, member): (&ExecutorId, &Member)| (member.total(work), *id);
-        let most = self.members.iter().map(total).max();
+        let reachable = self.members.iter().filter(|(_, member)| member.reachable);
+        let most = reachable.map(total).max();
         most.map(|(_, id)| id)
     }
 }

@@ -2,7 +2,7 @@
 //! was given back.
 
 use super::{Fair, FairShare, Grant, Hold};
-use crate::core::fairness::slot_kinds::KindId;
+use crate::core::{fairness::slot_kinds::KindId, model::limits::FIRST_LENGTH};
 use std::time::Duration;
 
 impl Fair {
@@ -28,6 +28,8 @@ impl Fair {
     /// and did not begin: others run longer than was thought.
     pub(crate) fn withdraw(&mut self, share: &mut FairShare, hold: Hold, waited: i64) {
         let slots = &mut self.slots[hold.kind];
+        // Who was kept waiting by an outage knows nothing of how long tasks last.
+        let waited = waited.min(FIRST_LENGTH.as_micros() as i64);
         slots.length = slots.length.max(waited);
         let new = hold.charged - hold.earlier;
         self.charge(share, hold, -new, -new);

@@ -30,15 +30,18 @@ impl Target {
         Ok(begin)
     }
 
-    /// Gives a slot to who is next in line, or back.
+    /// Gives a slot to who is next in line, or back. While the target is away nobody begins.
     pub(crate) fn pass_on(&self, slot: Slot) -> Option<(Slot, Given)> {
-        match self.slots.next_in_line(&slot) {
-            Some(next) => Some((slot, next)),
-            None => {
-                self.put_slot(slot);
-                None
-            }
+        if lock(&self.unavailable).is_some() {
+            self.put_slot(slot);
+            return None;
         }
+        if let Some(next) = self.slots.next_in_line(&slot) {
+            return Some((slot, next));
+        }
+        self.put_slot(slot);
+        // Somebody may have lined up meanwhile.
+        self.slots.take_next()
     }
 
     /// Returns who has stood in line for too long, as soon as there is somebody: what runs takes
