@@ -104,7 +104,7 @@ impl Resources {
         // Nobody can say when an operator raises a capacity.
         let is_closed = |key: &ResourceKey| {
             let in_use = self.in_use.get(key);
-            in_use.is_some_and(|one| one.settings.capacity == 0)
+            in_use.is_some_and(|one| self.in_force(key, one).capacity == 0)
         };
         let expected_wait = match claim.keys().any(|key| is_closed(&key)) {
             true => None,
