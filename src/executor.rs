@@ -12,10 +12,12 @@ mod line;
 mod outbox;
 mod overview;
 mod pg_client;
+mod run;
 pub(crate) mod sql;
 mod status;
 
 pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
+pub use line::Line;
 pub use outbox::Outbox;
 pub(crate) use pg_client::Connection;
 pub use pg_client::Login;
@@ -170,9 +172,13 @@ impl Executor {
         }
     }
 
-    /// Stops an assignment if it runs; its completion tells what came first.
+    /// Stops an assignment if it runs; its completion tells what came first. One that stands in
+    /// line is given back.
     pub fn stop(&self, token: Token) {
-        if let Some(stop) = self.running().get(&token) {
+        let mut targets = self.0.targets.values();
+        if let Some(given) = targets.find_map(|target| target.take_out(token)) {
+            self.give_back(given);
+        } else if let Some(stop) = self.running().get(&token) {
             stop.cancel();
         }
     }

@@ -67,9 +67,9 @@ pub struct Assignment {
     pub resource_token: Option<Token>,
     /// After what the session it runs on is cleaned.
     pub session_reset: SessionReset,
-    /// No slot is free for it: it stands in line at its executor until one is, beside so many that
-    /// stay free for others; or is given back.
-    pub in_line: Option<u32>,
+    /// No slot is free for it: it stands in line at its executor until one is beside these, or is
+    /// given back. `None`: a slot is free for it.
+    pub leaves_free: Option<u32>,
 }
 
 /// When an attempt must end.

@@ -44,17 +44,12 @@ pub enum Command {
     },
     /// From an executor: what became of its assignments.
     Completed(Vec<Completion>),
-    /// From an executor: it has `total` slots for `work` (0: the target is away).
+    /// From the executors: what slots they have of a kind.
     Slots {
-        /// Which kind of slot.
+        /// Which kind.
         work: Work,
-        /// How many.
-        total: u32,
-        /// How many tasks may have begun on them whose ends are not durable: so many a later owner
-        /// takes to be in doubt.
-        window: u32,
-        /// How many more may stand in line there until a slot is free.
-        line: u32,
+        /// How many of it.
+        slots: SlotCounts,
     },
     /// From an executor, after a takeover: what it still runs of what was handed out before, or has
     /// done and not seen acknowledged. What is not known any more is stopped.
@@ -204,6 +199,35 @@ pub struct TaskRef {
     pub seq: Seq,
     /// The order in force for it.
     pub order: Option<Order>,
+}
+
+/// Slots of one kind, of all executors together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// How many there are; 0: the target is away.
+    pub total: u32,
+    /// How many tasks may have begun on them whose ends are not durable: so many a later owner
+    /// takes to be in doubt.
+    pub window: u32,
+    /// How many tasks may stand in line at their executors until a slot is free.
+    pub line: u32,
+    /// Tasks that were handed out to executors that are away: they are open, and take none of
+    /// these slots.
+    pub away: u32,
+    /// Those of them that were handed out while no slot was free.
+    pub away_in_line: u32,
+}
+
+impl SlotCounts {
+    /// So many slots, for which none stands in line, and on which none starts before the end of the
+    /// last one is durable.
+    pub fn of(total: u32) -> Self {
+        SlotCounts {
+            total,
+            window: total,
+            ..SlotCounts::default()
+        }
+    }
 }
 
 /// Consecutive tasks of one order.

@@ -146,14 +146,9 @@ impl Shard {
                     self.complete(turn, completion);
                 }
             }
-            Command::Slots {
-                work,
-                total,
-                window,
-                line,
-            } => {
+            Command::Slots { work, slots } => {
                 let kind = self.fair.kind(work);
-                self.fair.slots.set_total(kind, *total, *window, *line);
+                self.fair.slots.announce(kind, *slots);
             }
             Command::Reported(running) => self.adopt(turn, running),
             // Answered when everything is judged.

@@ -5,8 +5,8 @@ use super::units::{SchedulerUnits, UnitSpan, UnitState, Units};
 use crate::core::{
     AttemptEvent, AttemptRecord, CancelRest, Checkpoint, ClaimSpec, Command, Day, DoneNo, Handle,
     InDoubtWindow, Output, Past, RecoveredClaim, RecoveredJobs, RecoveredResources, RecoveredRun,
-    RecoveredScheduler, RequestMemory, Running, SchedulerImage, Seq, Settings, Shard, Snapshot,
-    TaskError, TaskId, Time, model::limits::Limits,
+    RecoveredScheduler, RequestMemory, Running, SchedulerImage, Seq, Settings, Shard, SlotCounts,
+    Snapshot, TaskError, TaskId, Time, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -36,10 +36,8 @@ pub(super) fn restart(snapshot: &Snapshot, units: &Units) -> (Shard, Output) {
     for (work, total) in &units.slots {
         let slots = Command::Slots {
             work: work.clone(),
-            total: *total,
-            window: *total,
             // What stands in line ends no later for it.
-            line: 0,
+            slots: SlotCounts::of(*total),
         };
         shard.apply(snapshot.at, None, &slots, &mut out);
     }

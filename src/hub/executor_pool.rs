@@ -14,7 +14,10 @@ mod tests;
 
 use super::event::Effect;
 use crate::{
-    core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Seq, Time, Work},
+    core::{
+        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Seq, SlotCounts, Time,
+        Work,
+    },
     executor_protocol::{Body, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token},
 };
 use assignments::Given;
@@ -262,11 +265,18 @@ impl ExecutorPool {
         if mem::replace(&mut given.over, true) {
             return None;
         }
-        let mut members = self.members.values_mut();
-        if let Some(member) = members.find(|member| member.host == given.host) {
-            member.vacate(&given.work);
-        }
+        let (host, work) = (given.host, given.work.clone());
+        self.vacate(host, work);
         Some(completion)
+    }
+
+    /// Something that an executor was given has ended.
+    fn vacate(&mut self, host: Host, work: Work) {
+        let mut members = self.members.values_mut();
+        match members.find(|member| member.host == host) {
+            Some(member) => member.vacate(&work),
+            None => self.tell_slots(work),
+        }
     }
 
     pub(crate) fn id_of(&self, host: Host) -> Option<ExecutorId> {
@@ -302,18 +312,21 @@ impl ExecutorPool {
     }
 
     fn tell_slots(&mut self, work: Work) {
-        let (mut total, mut window, mut line) = (0, 0, 0);
+        let mut counts = SlotCounts::default();
         for member in self.members.values() {
-            let slots = member.slots.get(&work).copied().unwrap_or(0);
-            total += slots;
-            window += slots.saturating_mul(member.begun_per_slot);
-            line += slots.saturating_mul(member.line_per_slot);
+            let slots = member.total(&work);
+            counts.total += slots;
+            counts.window += slots.saturating_mul(member.begun_per_slot);
+            counts.line += slots.saturating_mul(member.line_per_slot);
+        }
+        let open = self.given.values().filter(|given| !given.over);
+        for given in open.filter(|given| given.work == work && self.id_of(given.host).is_none()) {
+            counts.away += 1;
+            counts.away_in_line += u32::from(given.lined_up);
         }
         self.tell(Command::Slots {
             work,
-            total,
-            window,
-            line,
+            slots: counts,
         });
     }
 

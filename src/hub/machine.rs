@@ -10,7 +10,7 @@ use super::{
     fencing::Fencing,
 };
 use crate::{
-    core::{Command, Epoch, Report, Time, Work},
+    core::{Command, Epoch, Report, SlotCounts, Time, Work},
     executor_protocol::{Admission, ExecutorId, ExecutorReport, Hello},
 };
 use std::{collections::BTreeMap, mem, time::Duration};
@@ -120,9 +120,7 @@ impl HubMachine {
         self.pool.epoch = epoch;
         self.pool.effects.push(Effect::Command(Command::Slots {
             work: Work::Noop,
-            total: self.noop_slots,
-            window: self.noop_slots,
-            line: 0,
+            slots: SlotCounts::of(self.noop_slots),
         }));
         if self.pool.members.is_empty() {
             self.pool.effects.push(Effect::Attach(member, epoch));
@@ -225,6 +223,7 @@ mod tests {
                 since,
             };
             let given = Given {
+                lined_up: false,
                 host: Host {
                     replica: Uuid::nil(),
                     incarnation: 1,

@@ -15,7 +15,6 @@ use rallypoint::{
         Request, SchedulerState, Seq, Submit, Time, Until, Verb, Work,
     },
 };
-use std::collections::BTreeMap;
 
 /// What a batch released rests on the batch.
 pub(crate) fn released(journal: &Journal, release: &Release) {
@@ -83,24 +82,22 @@ pub(crate) fn dispatched(
     }
 }
 
-/// There is a slot for it, or a place in line. Who stood in line may have begun before one that has
-/// a slot, which then waits for the next end.
+/// There is a slot for it, or a place in line.
 fn has_slot(executors: &Executors, state: &ExecutorState, assignment: &Assignment) {
     let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
     let work = &assignment.spec.work;
     if *work == Work::Noop {
         return;
     }
-    let of = |map: &BTreeMap<Work, u32>| map.get(work).copied().unwrap_or(0);
-    let (slots, line) = (of(&state.slots), of(&state.lines));
-    let in_line = executors.in_line(work);
-    if assignment.in_line.is_none() {
-        let busy = executors.busy(work, &state.unreported);
-        let fits = busy < i64::from(slots) || in_line < line;
+    let slots = state.slots.get(work).copied().unwrap_or_default();
+    let open = executors.open(work, &state.unreported);
+    if assignment.leaves_free.is_none() {
+        let with_slot = open.filter(|one| one.leaves_free.is_none());
+        let fits = with_slot.count() < slots.total as usize;
         assert!(fits, "{name} exceeds the slots as last told");
         return;
     }
-    let fits = in_line < line + slots;
+    let fits = open.count() < (slots.total + slots.line) as usize;
     assert!(fits, "{name} exceeds the line as last told");
     let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
     assert!(!recorded, "{name} stands in line with a record");

@@ -7,7 +7,7 @@
 use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{
     Action, Assignment, Caller, Command, Completion, Handle, Namespace, Open, Output, Packed,
-    Report, Run, Settings, Shard, ShardId, Submit, Time, Verb, model::limits::Limits,
+    Report, Run, Settings, Shard, ShardId, SlotCounts, Submit, Time, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -66,9 +66,7 @@ impl Contention<'_> {
         let work = self.fixtures.targets[0].clone();
         self.apply(&Command::Slots {
             work,
-            total: slots,
-            window: slots,
-            line: 0,
+            slots: SlotCounts::of(slots),
         });
     }
 

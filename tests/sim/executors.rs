@@ -6,11 +6,11 @@ mod line;
 mod survivors;
 
 use crate::{fixtures::Fixtures, rng::Rng};
-use line::Begun;
-use rallypoint::core::{
-    Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work,
+use rallypoint::{
+    core::{Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work},
+    executor::Line,
 };
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 pub(crate) use survivors::Survivors;
 
 const LONGEST: Duration = Duration::from_millis(1_500);
@@ -20,6 +20,8 @@ const OLD: usize = 6;
 #[derive(Default)]
 pub(crate) struct Executors {
     pub running: Vec<Job>,
+    /// What stands in line for a slot, by kind, and since when.
+    lines: BTreeMap<Work, Line<(Time, Assignment)>>,
     /// Handed out, and waiting for their body.
     pub awaiting: Vec<Assignment>,
     outbox: Vec<Completion>,
@@ -37,29 +39,9 @@ pub(crate) struct Job {
     ends: Time,
     report: Report,
     asked_to_stop: bool,
-    /// It waits for a slot.
-    in_line: bool,
 }
 
 impl Executors {
-    /// Takes an assignment on; says whether it begins.
-    pub(crate) fn start(
-        &mut self,
-        now: Time,
-        assignment: Assignment,
-        fixtures: &Fixtures,
-        faults: bool,
-        rng: &mut Rng,
-    ) -> bool {
-        let noop = assignment.spec.work == Work::Noop;
-        if !noop && faults && rng.percent(4) {
-            self.end(&assignment, Report::NotStarted, now, now);
-            return false;
-        }
-        self.begin(now, assignment, fixtures, faults, rng);
-        true
-    }
-
     fn begin(
         &mut self,
         now: Time,
@@ -90,7 +72,6 @@ impl Executors {
             ends,
             report,
             asked_to_stop: false,
-            in_line: false,
         });
     }
 
@@ -110,14 +91,14 @@ impl Executors {
     /// that follow a failure.
     pub(crate) fn end_the_endless(&mut self, now: Time, cancelled: &[Handle]) {
         for job in &mut self.running {
-            let endless = job.ends == Time::NEVER && !job.in_line;
+            let endless = job.ends == Time::NEVER;
             if endless && !cancelled.contains(&job.assignment.handle) {
                 job.ends = now;
             }
         }
     }
 
-    /// Stops an assignment; what came first counts.
+    /// Stops an assignment; what came first counts. One that stands in line is given back.
     pub(crate) fn stop(
         &mut self,
         now: Time,
@@ -126,15 +107,17 @@ impl Executors {
         attempt: Attempt,
         rng: &mut Rng,
     ) {
-        let is_stopped = |job: &&mut Job| {
-            let a = &job.assignment;
-            a.handle == handle && a.first == first && a.attempt == attempt
-        };
-        let Some(job) = self.running.iter_mut().find(is_stopped) else {
+        let is_it = |a: &Assignment| (a.handle, a.first, a.attempt) == (handle, first, attempt);
+        let mut lines = self.lines.values_mut();
+        if let Some((_, waiting)) = lines.find_map(|line| line.remove(|(_, one)| is_it(one))) {
+            return self.end(&waiting, Report::NotStarted, now, now);
+        }
+        let mut running = self.running.iter_mut();
+        let Some(job) = running.find(|job| is_it(&job.assignment)) else {
             return;
         };
         job.asked_to_stop = true;
-        if !job.in_line && (job.ends == Time::NEVER || rng.percent(80)) {
+        if job.ends == Time::NEVER || rng.percent(80) {
             (job.ends, job.report) = (now, Report::Stopped);
         }
     }
@@ -142,7 +125,8 @@ impl Executors {
     /// What runs, or is about to, and was not asked to stop.
     pub(crate) fn unstopped(&self) -> Vec<(Handle, Seq, Work)> {
         let running = self.running.iter().filter(|job| !job.asked_to_stop);
-        let running = running.map(|job| &job.assignment).chain(&self.awaiting);
+        let running = running.map(|job| &job.assignment);
+        let running = running.chain(&self.awaiting).chain(self.in_line());
         let with_session = running.filter(|one| one.spec.work.has_session());
         with_session
             .map(|one| (one.handle, one.first, one.spec.work.clone()))
@@ -160,6 +144,7 @@ impl Executors {
             .iter()
             .map(|job| &job.assignment)
             .chain(&self.awaiting)
+            .chain(self.in_line())
     }
 
     /// Attempts that run or are still to be reported: scheduler and first task.
@@ -178,15 +163,8 @@ impl Executors {
             .unwrap_or(Time::NEVER)
     }
 
-    /// Takes in what has ended by now,
-    /// and says what begins on their slots.
-    pub(crate) fn finish(
-        &mut self,
-        now: Time,
-        fixtures: &Fixtures,
-        (faults, rng): (bool, &mut Rng),
-    ) -> Vec<Begun> {
-        let mut begun = Vec::new();
+    /// Takes in what has ended by now.
+    pub(crate) fn finish(&mut self, now: Time) {
         while let Some(at) = self.running.iter().position(|job| job.ends <= now) {
             let Job {
                 assignment,
@@ -195,15 +173,8 @@ impl Executors {
                 report,
                 ..
             } = self.running.remove(at);
-            let work = &assignment.spec.work;
-            // Who has not reported to the owner keeps no line for it.
-            let reported = !self.is_unreported((assignment.handle, assignment.first));
             self.end(&assignment, report, began, ends);
-            if *work != Work::Noop && reported {
-                begun.extend(self.next_in_line(now, work, fixtures, (faults, rng)));
-            }
         }
-        begun
     }
 
     fn end(&mut self, assignment: &Assignment, report: Report, began: Time, ended: Time) {
@@ -267,19 +238,14 @@ impl Executors {
             .sum()
     }
 
-    /// Tasks of a kind that run now, besides those that were `unreported`.
-    /// Without those in line.
-    pub(crate) fn busy(&self, work: &Work, unreported: &[(Handle, Seq)]) -> i64 {
-        let is_reported = |a: &&Assignment| !unreported.contains(&(a.handle, a.first));
-        let running = self.running.iter().filter(|job| !job.in_line);
-        let running = running.map(|job| &job.assignment);
-        let awaiting = self.awaiting.iter().filter(|one| one.in_line.is_none());
-        running
-            .chain(awaiting)
-            .filter(|assignment| assignment.spec.work == *work)
-            .filter(is_reported)
-            .map(|assignment| i64::from(assignment.count))
-            .sum()
+    /// Tasks of a kind that were handed out and go on, besides those that were `unreported`.
+    pub(crate) fn open(
+        &self,
+        work: &Work,
+        unreported: &[(Handle, Seq)],
+    ) -> impl Iterator<Item = &Assignment> {
+        let all = self.all().filter(move |one| one.spec.work == *work);
+        all.filter(move |one| !unreported.contains(&(one.handle, one.first)))
     }
 
     /// Whether one of these tasks runs now.

@@ -29,7 +29,8 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Action, Command, Completion, Handle, Namespace, Progress, Reject, Reply, Report, Request,
-        ResourceVerb, SchedulerImage, SchedulerState, Seq, Ticket, Time, Unreported, Verb, Work,
+        ResourceVerb, SchedulerImage, SchedulerState, Seq, SlotCounts, Ticket, Time, Unreported,
+        Verb, Work,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::Batch,
@@ -97,9 +98,7 @@ struct Decided {
 #[derive(Clone, Default)]
 pub(crate) struct ExecutorState {
     /// Slots as last told.
-    pub slots: BTreeMap<Work, u32>,
-    /// Places in line, the most that were told: what stands there stays.
-    pub lines: BTreeMap<Work, u32>,
+    pub slots: BTreeMap<Work, SlotCounts>,
     /// Attempts that run and are not reported to this owner yet.
     pub unreported: Vec<(Handle, Seq)>,
 }
@@ -136,9 +135,7 @@ impl Oracle {
             self.asked.insert(ticket, (now, None));
         }
         match &envelope.command {
-            Command::Slots {
-                work, total, line, ..
-            } => self.note_slots(work, *total, *line),
+            Command::Slots { work, slots } => self.note_slots(work, *slots),
             Command::Cleared { unreported, .. } => {
                 self.host_lost |= *unreported == Unreported::MayHaveBegun;
             }
@@ -159,11 +156,12 @@ impl Oracle {
 
     /// Tasks that start early may take slots of which the batch in flight knew nothing, while it
     /// has still to hand out what it was closed with.
-    fn slots_since_sent(&mut self, work: &Work, total: u32) {
+    fn slots_since_sent(&mut self, work: &Work, slots: SlotCounts) {
         let sent = self.last_sent.and_then(|key| self.decided.get_mut(&key));
         if let Some(sent) = sent {
             let most = sent.executors.slots.entry(work.clone()).or_default();
-            *most = total.max(*most);
+            most.total = slots.total.max(most.total);
+            most.line = slots.line.max(most.line);
         }
     }
 

@@ -173,8 +173,8 @@ mod tests {
         },
         core::{
             Attempt, BatchNo, Caller, Command, Completion, JobSettings, JobVerb, Misfire,
-            Namespace, NewJob, Overlap, Packed, Report, Run, Seq, Spec, Submit, TaskOptions, Verb,
-            Work,
+            Namespace, NewJob, Overlap, Packed, Report, Run, Seq, SlotCounts, Spec, Submit,
+            TaskOptions, Verb, Work,
             schedule::{RuleText, ScheduleText},
         },
         journal::Commit,
@@ -265,9 +265,10 @@ mod tests {
         let mut machine = owner();
         let slots = Command::Slots {
             work: target(),
-            total: 1,
-            window: 4,
-            line: 0,
+            slots: SlotCounts {
+                window: 4,
+                ..SlotCounts::of(1)
+            },
         };
         machine.step(NOW, [opens(1), Event::internal(slots)]);
         let submit = Submit {

@@ -14,15 +14,15 @@
 use super::envelope::Envelope;
 use crate::core::{
     Action, Assignment, Attempt, Command, Completion, Epoch, Handle, InDoubtWindow, Reply, Running,
-    Seq, Ticket, Time, Unreported, Work,
+    Seq, SlotCounts, Ticket, Time, Unreported, Work,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorState {
-    /// Slots as last reported, what may have begun on them, and places in line.
-    slots: BTreeMap<Work, (u32, u32, u32)>,
+    /// Slots as last reported.
+    slots: BTreeMap<Work, SlotCounts>,
     /// Assignments that were released or reported, and whose end is not durable yet.
     running: FxHashMap<(Handle, Seq), Running>,
     /// What earlier owners may have been running.
@@ -60,15 +60,10 @@ impl ExecutorState {
 
     /// Commands that tell a new core everything.
     pub(super) fn replay(&self) -> Vec<Command> {
-        let slots = self
-            .slots
-            .iter()
-            .map(|(work, (total, window, line))| Command::Slots {
-                work: work.clone(),
-                total: *total,
-                window: *window,
-                line: *line,
-            });
+        let slots = self.slots.iter().map(|(work, slots)| Command::Slots {
+            work: work.clone(),
+            slots: *slots,
+        });
         let mut running: Vec<Running> = self.running.values().copied().collect();
         running.sort_unstable_by_key(|one| (one.handle, one.first));
         let mut streams: Vec<(Handle, u32)> = self
@@ -100,13 +95,8 @@ impl ExecutorState {
     /// Remembers what a command reports.
     pub(super) fn observe(&mut self, command: &Command) {
         match command {
-            Command::Slots {
-                work,
-                total,
-                window,
-                line,
-            } => {
-                self.slots.insert(work.clone(), (*total, *window, *line));
+            Command::Slots { work, slots } => {
+                self.slots.insert(work.clone(), *slots);
             }
             Command::Reported(running) => {
                 for one in running {

@@ -212,8 +212,11 @@ impl Fair {
 
     /// An attempt lasts longer than what was charged: charges `more` for each slot.
     pub(crate) fn prolong(&mut self, share: &mut FairShare, hold: Hold, more: i64) {
-        let entry = share.entry(&self.slots, hold.kind);
-        entry.flow.length = entry.flow.length.max(hold.charged);
+        // What stood in line may not have begun.
+        if !hold.in_line {
+            let entry = share.entry(&self.slots, hold.kind);
+            entry.flow.length = entry.flow.length.max(hold.charged);
+        }
         self.charge(share, hold, more, more);
     }
 
@@ -362,11 +365,9 @@ impl Fair {
         member.queue.hold(&mut entry.flow, weight, change);
         let slots = &mut self.slots[hold.kind];
         slots.queue.hold(&mut member.flow, 1.0, change);
-        slots.busy = slots.busy.strict_add_signed(change);
-        if change < 0 {
-            slots.in_line = slots.in_line.saturating_sub(change.unsigned_abs());
-        } else if hold.in_line {
-            slots.in_line += change.unsigned_abs();
+        slots.open = slots.open.strict_add_signed(change);
+        if hold.in_line {
+            slots.lined_up = slots.lined_up.strict_add_signed(change);
         }
         if hold.ahead_of_turn {
             slots.ahead_of_turn = slots.ahead_of_turn.strict_add_signed(change);

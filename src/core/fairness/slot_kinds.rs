@@ -4,7 +4,7 @@
 //! unfinished task has ended, and its number is given to another kind.
 
 use super::fair_queue::FairQueue;
-use crate::core::{Work, model::limits::FIRST_LENGTH};
+use crate::core::{SlotCounts, Work, model::limits::FIRST_LENGTH};
 use rustc_hash::FxHashMap;
 use std::{
     ops::{Index, IndexMut},
@@ -23,15 +23,12 @@ pub(crate) struct KindId(u32);
 #[derive(Debug)]
 pub(crate) struct KindSlots {
     pub work: Work,
-    pub total: u32,
-    /// Tasks that may have begun on them and be unfinished by the journal.
-    pub window: u32,
-    /// Tasks that have been handed out, those in line included.
-    pub busy: u32,
-    /// Tasks that may stand in line at the executors until a slot is free.
-    pub line: u32,
-    /// Tasks that do. The end of any task lets the next one have its slot.
-    pub in_line: u32,
+    /// How many there are, as the executors have said.
+    pub counts: SlotCounts,
+    /// Tasks that have been handed out and have not ended.
+    pub open: u32,
+    /// Those of them that were handed out while no slot was free.
+    pub lined_up: u32,
     /// Slots of the reserve held by those who took one ahead of their turn.
     pub ahead_of_turn: u32,
     /// Namespaces with a scheduler that could use a slot.
@@ -65,11 +62,9 @@ impl KindSlots {
     fn new(work: Work, serial: u32) -> Self {
         KindSlots {
             work,
-            total: 0,
-            window: 0,
-            busy: 0,
-            line: 0,
-            in_line: 0,
+            counts: SlotCounts::default(),
+            open: 0,
+            lined_up: 0,
             ahead_of_turn: 0,
             queue: FairQueue::default(),
             length: FIRST_LENGTH.as_micros() as i64,
@@ -83,10 +78,9 @@ impl KindSlots {
     /// Free slots reserved for schedulers that run nothing on this kind: none below four slots,
     /// else a tenth, at least one.
     pub(crate) fn reserve(&self) -> u32 {
-        if self.total < 4 {
-            0
-        } else {
-            (self.total / 10).max(1)
+        match self.counts.total {
+            0..4 => 0,
+            total => (total / 10).max(1),
         }
     }
 
@@ -94,7 +88,11 @@ impl KindSlots {
     /// may have held all slots.
     /// Without a reserve one, since a newcomer would wait for what the others are owed.
     pub(super) fn owed(&self) -> u32 {
-        if self.reserve() == 0 { 1 } else { self.total }
+        if self.reserve() == 0 {
+            1
+        } else {
+            self.counts.total
+        }
     }
 
     /// For how long the next namespace has been served less than its share of these slots.
@@ -102,19 +100,40 @@ impl KindSlots {
         self.queue.lag()
     }
 
-    /// Slots on which something runs.
+    /// Slots on which something runs, by the rule of the executors
+    /// ([`Line`](crate::executor::Line)): who was handed out for a slot has one, and who stood in
+    /// line has what is left, but for the reserve.
     pub(crate) fn running(&self) -> u32 {
-        self.busy - self.in_line
+        let (open, lined_up) = self.here();
+        let (total, for_slots) = (self.counts.total, open - lined_up);
+        let left = total.saturating_sub(self.reserved());
+        let from_line = lined_up.min(left.saturating_sub(for_slots));
+        // A later owner does not know who was handed out for a slot.
+        (for_slots + from_line).min(total)
+    }
+
+    /// Tasks that stand in line.
+    pub(crate) fn in_line(&self) -> u32 {
+        self.here().0 - self.running()
+    }
+
+    /// What is open at executors that are there, and what of it was handed out while no slot was
+    /// free.
+    fn here(&self) -> (u32, u32) {
+        let counts = &self.counts;
+        let open = self.open.saturating_sub(counts.away);
+        let lined_up = self.lined_up.saturating_sub(counts.away_in_line);
+        // A core that was built anew has not lined up what is away.
+        (open, lined_up.min(open))
     }
 
     pub(super) fn free(&self) -> u32 {
-        self.total.saturating_sub(self.running())
+        self.counts.total.saturating_sub(self.running())
     }
 
-    /// Whether one more task may stand in line. None may while less than the reserve is free: who
-    /// is in line takes every slot that becomes free, also those that belong to the reserve.
+    /// Whether one more task may stand in line. None may while less than the reserve is free.
     pub(super) fn has_place_in_line(&self) -> bool {
-        let has_place = self.in_line < self.line && self.busy < self.window;
+        let has_place = self.in_line() < self.counts.line && self.open < self.counts.window;
         has_place && self.free() >= self.reserved()
     }
 
@@ -185,11 +204,9 @@ impl SlotsByKind {
     }
 
     /// Executors have announced so many slots.
-    pub(crate) fn set_total(&mut self, kind: KindId, total: u32, window: u32, line: u32) {
+    pub(crate) fn announce(&mut self, kind: KindId, counts: SlotCounts) {
         let slots = &mut self[kind];
-        slots.total = total;
-        slots.window = window;
-        slots.line = line;
+        slots.counts = counts;
         slots.announced = true;
     }
 

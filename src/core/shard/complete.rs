@@ -140,8 +140,10 @@ fn used(
     (started, ended): (Time, Time),
 ) -> Used {
     let waited = now.since(flight.since);
+    // Nobody knows of a slot that it had when its executor was lost.
+    let had_none = completion.report == Report::NotStarted || completion.slot == 0;
     match flight.in_line {
-        true if completion.report == Report::NotStarted => Used::Nothing { waited },
+        true if had_none => Used::Nothing { waited },
         // It had no slot until it began, by the clock of its executor.
         true => Used::Slot(completion.ended.since(completion.started).min(waited)),
         // Nobody else could use the slot while it waited for a body or a session either.

@@ -85,7 +85,7 @@ impl Shard {
         }
         let assignment = Assignment {
             resource_token: token,
-            in_line: grant.in_line.then(|| self.fair.slots[kind].reserved()),
+            leaves_free: grant.in_line.then(|| self.fair.slots[kind].reserved()),
             ..scheduler.assignment(now, &span, attempt)
         };
         let actions = match early {
@@ -222,7 +222,7 @@ impl Scheduler {
             namespace: self.image.namespace.clone(),
             caller: self.image.caller.clone(),
             resource_token: None,
-            in_line: None,
+            leaves_free: None,
             time_limit,
             session_reset: self.image.settings.session_reset,
         }

@@ -51,7 +51,7 @@ impl Shard {
         let reported: u32 = batches().map(|batch| batch.reports(kind)).sum();
         // Whatever may have begun and is unfinished by the journal holds a slot, or has ended and
         // its end is not durable.
-        let has_room = slots.busy + reported < slots.window;
+        let has_room = slots.open + reported < slots.counts.window;
         has_room && scheduler.next_depends_on_none(kind, batches())
     }
 }

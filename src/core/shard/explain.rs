@@ -158,13 +158,13 @@ impl Scheduler {
             _ => None,
         });
         let pause = shard.pauses.of(&span.spec.work).next();
-        barrier
-            .or(pause.map(|_| "its target is paused"))
-            .or(match (slots.total, slots.announced) {
+        barrier.or(pause.map(|_| "its target is paused")).or(
+            match (slots.counts.total, slots.announced) {
                 (0, false) => Some("no executor has slots of its kind"),
                 (0, true) => Some("its target is away"),
                 _ => None,
-            })
+            },
+        )
     }
 
     /// The time that a task waits for.
@@ -202,7 +202,7 @@ impl Scheduler {
         if fair.has_slot_for(&self.share, kind) {
             return Vec::new();
         }
-        let missing = match (slots.total, slots.announced) {
+        let missing = match (slots.counts.total, slots.announced) {
             (0, false) => Blocker::NoExecutor,
             (0, true) => Blocker::Away,
             (total, _) => Blocker::Slots {

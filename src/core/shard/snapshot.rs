@@ -40,7 +40,7 @@ impl Shard {
             let slots = &self.fair.slots[kind];
             KindSnapshot {
                 work: slots.work.clone(),
-                total: slots.total,
+                total: slots.counts.total,
                 announced: slots.announced,
             }
         };

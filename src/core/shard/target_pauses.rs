@@ -102,7 +102,7 @@ impl Shard {
             let kinds = (self.fair.slots.iter()).filter(|one| one.work.is_of(pause.target()));
             PauseView {
                 pause: pause.clone(),
-                running: kinds.map(|slots| slots.busy).sum(),
+                running: kinds.map(|slots| slots.open).sum(),
                 in_doubt: self.in_doubt.count(|kind| {
                     let work = &self.fair.slots[kind].work;
                     work.is_of(pause.target())

@@ -122,7 +122,7 @@ impl Shard {
         else {
             return false;
         };
-        let has_slots = self.fair.slots[line.kind].total > 0;
+        let has_slots = self.fair.slots[line.kind].counts.total > 0;
         has_slots && scheduler.capacity() > 0 && !self.is_paused(line.kind)
     }
 }

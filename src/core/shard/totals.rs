@@ -94,8 +94,9 @@ impl Totals {
 }
 
 impl Shard {
-    /// Tasks that would start at once if there were slots enough, by kind; none of a target that is
-    /// paused. Lines count as far as the resources admit them all.
+    /// Tasks that would start at once if there were slots enough, by kind; of a target that is
+    /// paused only those that were handed out. Lines for resources count as far as the resources
+    /// admit them all.
     fn startable(&self, now: Time) -> Vec<(Work, i64)> {
         let of = |slots: &KindSlots| {
             let kind = self.fair.slots.find(&slots.work)?;
@@ -105,7 +106,8 @@ impl Shard {
                 0 => 0,
                 lines => lines.min(self.resources.admitted(kind, now)),
             };
-            Some((slots.work.clone(), all.plain + in_lines))
+            let without_slot = i64::from(slots.in_line());
+            Some((slots.work.clone(), all.plain + in_lines + without_slot))
         };
         self.fair.slots.iter().filter_map(of).collect()
     }
@@ -114,7 +116,7 @@ impl Shard {
         let of = |slots: &KindSlots| {
             (
                 slots.work.clone(),
-                slots.total,
+                slots.counts.total,
                 slots.running(),
                 slots.reserve(),
             )

@@ -2,20 +2,18 @@
 
 use super::world::{NONE, Task, World, error, free, order, plain, sql, submission};
 use crate::core::{
-    Action, Command, Delivery, Handle, Output, Report, Time, Unwritten, Update, Verb,
+    Action, Command, Delivery, Handle, Output, Report, SlotCounts, Time, Unwritten, Update, Verb,
 };
 
 /// A scheduler of two slots, each of which counts for two tasks in the register, whose first two
 /// tasks run.
 fn two_run(tasks: impl IntoIterator<Item = Task>) -> (World, Handle) {
     let mut w = World::new(2);
-    let (work, total, window) = (sql(), 2, 4);
-    w.command(Command::Slots {
-        work,
-        total,
-        window,
-        line: 0,
-    });
+    let slots = SlotCounts {
+        window: 4,
+        ..SlotCounts::of(2)
+    };
+    w.command(Command::Slots { work: sql(), slots });
     let s = w.open(plain);
     w.submit(s, tasks);
     assert_eq!(w.running(s), [1, 2]);

@@ -1,16 +1,18 @@
 //! Short tasks stand in line at their executor, so that a slot goes on at once.
 
 use super::world::{Task, World, free, plain, sql};
-use crate::core::{Command, Delivery, Handle, Report, Settings, Time};
+use crate::core::{Command, Completion, Delivery, Handle, Report, Settings, SlotCounts, Time};
 use std::time::Duration;
 
 /// Slots, places in line and a window that is wide enough.
 fn has_line(w: &mut World, total: u32, line: u32) {
     w.command(Command::Slots {
         work: sql(),
-        total,
-        window: total * 8,
-        line,
+        slots: SlotCounts {
+            window: total * 8,
+            line,
+            ..SlotCounts::of(total)
+        },
     });
 }
 
@@ -29,7 +31,7 @@ fn short(slots: u32, set: impl FnOnce(&mut Settings)) -> (World, Handle) {
 /// How many of the tasks that were handed out had a free slot, and how many had none.
 fn handed_out(w: &World, s: Handle) -> (usize, usize) {
     let mine = w.running.iter().filter(|one| one.handle == s);
-    let (in_line, running): (Vec<_>, Vec<_>) = mine.partition(|one| one.in_line.is_some());
+    let (in_line, running): (Vec<_>, Vec<_>) = mine.partition(|one| one.leaves_free.is_some());
     (running.len(), in_line.len())
 }
 
@@ -100,7 +102,7 @@ fn a_line_that_is_given_back_is_closed_until_tasks_are_short_again() {
     let (mut w, s) = short(2, plain);
     w.submit(s, vec![free(); 40]);
     w.advance(Duration::from_millis(20));
-    let in_line = w.running.iter().filter(|one| one.in_line.is_some());
+    let in_line = w.running.iter().filter(|one| one.leaves_free.is_some());
     let waiting: Vec<i64> = in_line.map(|one| one.first.0).collect();
     for seq in waiting {
         w.report(s, seq, Report::NotStarted);
@@ -132,13 +134,55 @@ fn a_newcomer_has_the_reserve_however_long_the_line_is() {
 }
 
 #[test]
+fn what_an_executor_has_that_is_away_takes_no_slots() {
+    let (mut w, s) = short(4, plain);
+    w.submit(s, vec![free(); 30]);
+    let before = handed_out(&w, s);
+    assert_eq!(before, (3, 4), "one slot stays free");
+    let slots = SlotCounts {
+        line: 2,
+        window: 16,
+        away: 7,
+        away_in_line: 4,
+        ..SlotCounts::of(2)
+    };
+    w.command(Command::Slots { work: sql(), slots });
+    assert_eq!(handed_out(&w, s), (3 + 2, 4 + 2));
+}
+
+#[test]
+fn who_stood_in_line_on_a_lost_host_has_used_nothing() {
+    let (mut w, s) = short(2, plain);
+    let first = w.submit(s, vec![free(); 6]);
+    w.succeed(s, [first, first + 1]);
+    assert_eq!(handed_out(&w, s), (0, 4));
+    w.advance(Duration::from_millis(2_500));
+    for seq in w.running(s) {
+        let lost = Completion {
+            slot: 0,
+            ..w.completion(s, seq, Report::Lost)
+        };
+        w.command(Command::Completed(vec![lost]));
+    }
+    w.submit(s, vec![free(); 20]);
+    assert_eq!(handed_out(&w, s).1, 0, "they were kept waiting");
+    for _ in 0..6 {
+        let next = w.running(s)[0];
+        w.succeed(s, [next]);
+    }
+    assert!(handed_out(&w, s).1 > 0);
+}
+
+#[test]
 fn no_more_is_handed_out_than_a_takeover_would_know() {
     let (mut w, s) = short(2, plain);
     w.command(Command::Slots {
         work: sql(),
-        total: 2,
-        window: 3,
-        line: 4,
+        slots: SlotCounts {
+            window: 3,
+            line: 4,
+            ..SlotCounts::of(2)
+        },
     });
     w.submit(s, vec![free(); 9]);
     assert_eq!(handed_out(&w, s), (2, 1));

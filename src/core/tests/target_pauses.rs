@@ -4,7 +4,7 @@
 use super::world::{NONE, World, free, plain, slots, sql};
 use crate::core::{
     Blocker, Command, Delivery, Output, PauseAnswer, PauseChange, PauseMode, PauseView, Reply,
-    Report, TargetPause, TaskOptions, Unreported, Unwritten, Verb, Work,
+    Report, SlotCounts, TargetPause, TaskOptions, Unreported, Unwritten, Verb, Work,
 };
 
 fn change(target: Option<&str>, mode: Option<PauseMode>) -> Command {
@@ -184,13 +184,11 @@ fn a_drained_target_lets_survivors_go_on() {
 #[test]
 fn no_task_starts_before_the_resume_is_durable() {
     let mut w = World::new(2);
-    let (work, total, window) = (sql(), 2, 4);
-    w.command(Command::Slots {
-        work,
-        total,
-        window,
-        line: 0,
-    });
+    let slots = SlotCounts {
+        window: 4,
+        ..SlotCounts::of(2)
+    };
+    w.command(Command::Slots { work: sql(), slots });
     let s = w.open(plain);
     drain(&mut w, Some("app"));
     w.submit(s, vec![free(); 2]);

@@ -16,11 +16,11 @@ use super::{
     statement::Conditions,
     target_session::{Live, OpenError},
     target_settings::Settings,
-    target_slots::{Slot, Slots},
+    target_slots::{Given, Slot, Slots},
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, SessionReset, Time, Work},
+    core::{Assignment, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
@@ -67,6 +67,8 @@ pub(crate) struct Target {
     wake: Notify,
     /// Somebody stands in line.
     lined_up: Notify,
+    /// There may be free slots for who stands in line.
+    slots_added: Notify,
 }
 
 impl Target {
@@ -94,6 +96,7 @@ impl Target {
             failures: AtomicU32::new(0),
             wake: Notify::new(),
             lined_up: Notify::new(),
+            slots_added: Notify::new(),
         })
     }
 
@@ -114,6 +117,7 @@ impl Target {
     pub(crate) async fn supervise(self: Arc<Self>) {
         loop {
             *lock(&self.unavailable) = None;
+            self.slots_added.notify_one();
             self.announce();
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
             while timeout(interval(), self.wake.notified()).await.is_err() {
@@ -134,6 +138,7 @@ impl Target {
         self.admin.log_in_as(settings.watchdog.clone());
         *lock(&self.settings) = Arc::clone(&settings);
         self.close(self.slots.resize(settings.slots));
+        self.slots_added.notify_one();
         self.close_outdated(&settings);
         self.announce();
         self.wake.notify_one();
@@ -145,21 +150,8 @@ impl Target {
         self.announce();
     }
 
-    /// `None` when no slot is free or the target is unavailable. A scheduler that need not find a
-    /// clean session gets the slot back that it has used, when that is free.
-    pub(crate) fn take_slot(&self, assignment: &Assignment) -> Option<Slot> {
-        if lock(&self.unavailable).is_some() {
-            return None;
-        }
-        let settings = self.settings();
-        let used_by = match settings.reset(assignment) {
-            SessionReset::Task => None,
-            SessionReset::Scheduler => Some(assignment.handle),
-        };
-        self.slots.take(used_by, settings.login_of(assignment))
-    }
-
-    pub(crate) fn put_slot(&self, mut slot: Slot) {
+    /// Takes a slot back. Returns who begins now.
+    pub(crate) fn put_slot(&self, mut slot: Slot) -> Vec<(Slot, Given)> {
         let settings = self.settings();
         let outdated = slot.live.take_if(|live| !settings.has(live.login()));
         self.close(outdated.into_iter().chain(self.slots.put(slot)));
@@ -168,6 +160,7 @@ impl Target {
         if !Arc::ptr_eq(&settings, &now) {
             self.close_outdated(&now);
         }
+        self.next_in_line()
     }
 
     /// Ends the sessions of its free slots. The register keeps them: what they ran may not be

@@ -6,15 +6,14 @@
 use super::{register::Session, target_session::Live};
 use crate::{
     core::{Assignment, Attempt, Handle, TaskId, Time},
-    executor::pg_client::Login,
+    executor::{line::Line, pg_client::Login},
     executor_protocol::{Body, Token},
 };
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Slots(Mutex<State>);
@@ -25,14 +24,6 @@ pub(crate) struct Given {
     pub(crate) assignment: Assignment,
     pub(crate) body: Body,
     pub(crate) stop: CancellationToken,
-}
-
-/// One that stands in line.
-struct InLine {
-    given: Given,
-    /// It was handed out for a slot that somebody in line has just taken: it comes before them.
-    has_slot: bool,
-    since: Instant,
 }
 
 /// Runs one task at a time; keeps its session between tasks.
@@ -55,7 +46,7 @@ struct State {
     /// The last one is taken first: the lowest number, and later the one whose session is warm.
     free: Vec<Slot>,
     /// Who gets the next slot that becomes free.
-    line: VecDeque<InLine>,
+    line: Line<Given>,
     /// By number.
     activity: BTreeMap<u32, Activity>,
 }
@@ -91,75 +82,39 @@ impl Slots {
         surplus.into_iter().filter_map(end).collect()
     }
 
-    /// A free slot: one whose session this scheduler has used, if it need not be clean; else one
-    /// with a session of this login, or with none.
-    pub(super) fn take(&self, used_by: Option<Handle>, login: &Arc<Login>) -> Option<Slot> {
-        let free = &mut self.state().free;
-        let find = |wanted: &dyn Fn(&Live) -> bool| {
-            free.iter()
-                .rposition(|slot| slot.live.as_ref().is_some_and(wanted))
-        };
-        let its_own = |live: &Live| used_by.is_some() && live.used_by() == used_by;
-        let at = find(&|live| its_own(live) && live.login() == login)
-            .or_else(|| find(&|live| live.login() == login))
-            .or_else(|| free.iter().rposition(|slot| slot.live.is_none()));
-        match at {
-            Some(at) => Some(free.remove(at)),
-            None => free.pop(),
-        }
+    /// Has it stand in line for a slot.
+    pub(super) fn line_up(&self, now: Time, given: Given, leaves_free: Option<u32>) {
+        self.state().line.join(now, given, leaves_free);
     }
 
-    /// Has it stand in line, before who has no slot if no slots are to be left free. Returns who
-    /// begins now, while more slots than that are free.
-    pub(super) fn line_up(&self, given: Given, leaves_free: Option<u32>) -> Vec<(Slot, Given)> {
+    /// Gives free slots to who is next in line. `wants`: the scheduler whose session would be best,
+    /// if it need not be clean, and the login.
+    pub(super) fn next_in_line<'a>(
+        &self,
+        wants: impl Fn(&Assignment) -> (Option<Handle>, &'a Arc<Login>),
+    ) -> Vec<(Slot, Given)> {
         let state = &mut *self.state();
-        let since = Instant::now();
-        let has_slot = leaves_free.is_none();
-        let at = match has_slot {
-            true => state.line.partition_point(|one| one.has_slot),
-            false => state.line.len(),
-        };
-        let one = InLine {
-            given,
-            has_slot,
-            since,
-        };
-        state.line.insert(at, one);
         let mut begin = Vec::new();
-        while state.free.len() > leaves_free.unwrap_or(0) as usize
-            && let Some(next) = state.line.pop_front()
-        {
-            begin.extend(state.free.pop().map(|slot| (slot, next.given)));
+        while let Some(given) = state.line.next(state.free.len()) {
+            let (used_by, login) = wants(&given.assignment);
+            begin.extend(state.take(used_by, login).map(|slot| (slot, given)));
         }
         begin
     }
 
-    /// Who gets a slot that would be free now.
-    pub(super) fn next_in_line(&self, slot: &Slot) -> Option<Given> {
-        let state = &mut *self.state();
-        let next = (slot.number <= state.total).then(|| state.line.pop_front());
-        next.flatten().map(|next| next.given)
+    /// Takes somebody out of the line.
+    pub(super) fn take_out(&self, token: Token) -> Option<Given> {
+        self.state().line.remove(|given| given.token == token)
     }
 
-    /// Who is next in line, if a slot is free: one that has ended found nobody there.
-    pub(super) fn take_next(&self) -> Option<(Slot, Given)> {
-        let state = &mut *self.state();
-        if state.free.is_empty() {
-            return None;
-        }
-        let next = state.line.pop_front()?;
-        state.free.pop().map(|slot| (slot, next.given))
+    /// See [`Line::leave`].
+    pub(super) fn leave_line(&self, now: Time, longest: Duration) -> Vec<Given> {
+        self.state().line.leave(now, longest)
     }
 
-    /// Takes out who stands in line if anybody has for `longest`: none has more to hope for. Else
-    /// says for how long somebody has stood there.
-    pub(super) fn leave_line(&self, longest: Duration) -> Result<Vec<Given>, Option<Duration>> {
-        let state = &mut *self.state();
-        let stood = state.line.iter().map(|one| one.since.elapsed()).max();
-        if stood.is_none_or(|stood| stood < longest) {
-            return Err(stood);
-        }
-        Ok(state.line.drain(..).map(|one| one.given).collect())
+    /// See [`Line::since`].
+    pub(super) fn in_line_since(&self) -> Option<Time> {
+        self.state().line.since()
     }
 
     /// Takes a slot back. Returns its session, when it is one too many.
@@ -233,5 +188,25 @@ impl Slots {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A free slot: one whose session this scheduler has used, if it need not be clean; else one
+    /// with a session of this login, or with none.
+    fn take(&mut self, used_by: Option<Handle>, login: &Arc<Login>) -> Option<Slot> {
+        let free = &mut self.free;
+        let find = |wanted: &dyn Fn(&Live) -> bool| {
+            free.iter()
+                .rposition(|slot| slot.live.as_ref().is_some_and(wanted))
+        };
+        let its_own = |live: &Live| used_by.is_some() && live.used_by() == used_by;
+        let at = find(&|live| its_own(live) && live.login() == login)
+            .or_else(|| find(&|live| live.login() == login))
+            .or_else(|| free.iter().rposition(|slot| slot.live.is_none()));
+        match at {
+            Some(at) => Some(free.remove(at)),
+            None => free.pop(),
+        }
     }
 }

@@ -3,7 +3,8 @@
 use super::world::{Law, World, history};
 use crate::{
     core::{
-        Command, Handle, KindSnapshot, Namespace, OnFailure, Order, Run, Seq, Spec, Verb, Work,
+        Command, Handle, KindSnapshot, Namespace, OnFailure, Order, Run, Seq, SlotCounts, Spec,
+        Verb, Work,
     },
     forecast::{Ending, Forecast, Observations, Omission, Question, Reason, forecast},
 };
@@ -255,9 +256,7 @@ fn slots_of_kinds_that_only_others_need_are_not_in_the_answer() {
     };
     let elsewhere = Command::Slots {
         work: secret.clone(),
-        total: 7,
-        window: 7,
-        line: 0,
+        slots: SlotCounts::of(7),
     };
     w.command(elsewhere);
     let mut there = Spec::clone(&super::world::spec(0));

@@ -4,8 +4,8 @@
 use crate::{
     core::{
         Action, Caller, Command, Completion, Handle, Namespace, Open, Order, Output, Packed, Reply,
-        Report, Run, Seq, Settings, Shard, ShardId, Snapshot, Spec, Submit, TaskError, TaskOptions,
-        Ticket, Time, Verb, Work, model::limits::Limits,
+        Report, Run, Seq, Settings, Shard, ShardId, SlotCounts, Snapshot, Spec, Submit, TaskError,
+        TaskOptions, Ticket, Time, Verb, Work, model::limits::Limits,
     },
     forecast::Observation,
 };
@@ -114,9 +114,7 @@ impl World {
         let work = sql();
         self.command(Command::Slots {
             work,
-            total,
-            window: total,
-            line: 0,
+            slots: SlotCounts::of(total),
         });
     }
 

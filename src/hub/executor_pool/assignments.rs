@@ -18,6 +18,8 @@ pub(crate) struct Given {
     pub token: Token,
     pub running: Running,
     pub work: Work,
+    /// It was handed out while no slot was free.
+    pub lined_up: bool,
     /// Its completion is on its way into the journal.
     pub over: bool,
 }
@@ -44,6 +46,7 @@ impl ExecutorPool {
                         token,
                         running,
                         work,
+                        lined_up: false,
                         over: false,
                     });
                 }
@@ -72,7 +75,7 @@ impl ExecutorPool {
         };
         let mut members = self.members.iter_mut();
         let Some((id, member)) = members.find(|(_, member)| member.host == before.host) else {
-            return;
+            return self.tell_slots(before.work);
         };
         member.release(&before.work);
         let instruction = if before.over {
@@ -88,9 +91,10 @@ impl ExecutorPool {
     /// Ends what was on its way to an executor and never arrived there.
     pub(super) fn end_what_never_arrived(&mut self, host: Host, attempts: &[HeldAssignment]) {
         let there: FxHashSet<Token> = attempts.iter().map(|held| held.token).collect();
-        self.end(&Report::NotStarted, |given| {
+        let ended = self.end(&Report::NotStarted, |given| {
             given.host == host && !there.contains(&given.token)
         });
+        self.effects.extend(ended);
     }
 
     /// Ends what a fenced executor was given of this kind and has not reported. None of it runs any
@@ -100,7 +104,9 @@ impl ExecutorPool {
             Unreported::NotBegun => Report::NotStarted,
             Unreported::MayHaveBegun => Report::Lost,
         };
-        self.end(&report, |given| given.host == host && given.work == *work);
+        let ended = self.end(&report, |given| given.host == host && given.work == *work);
+        self.tell_slots(work.clone());
+        self.effects.extend(ended);
     }
 
     /// The kinds of work an executor was given.
@@ -109,8 +115,9 @@ impl ExecutorPool {
         given.map(|given| given.work.clone())
     }
 
-    /// Ends what was given out and is not over, in place of whoever had it.
-    fn end(&mut self, report: &Report, ends: impl Fn(&Given) -> bool) {
+    /// Ends what was given out and is not over, in place of whoever had it. Returns what the core
+    /// must hear of that.
+    fn end(&mut self, report: &Report, ends: impl Fn(&Given) -> bool) -> Vec<Effect> {
         // What has not begun is charged no time that its executor was away.
         let at = (*report != Report::NotStarted).then_some(self.now);
         let end = |given: &mut Given| {
@@ -141,6 +148,6 @@ impl ExecutorPool {
         let mut over: Vec<Completion> = open.map(end).collect();
         over.sort_unstable_by_key(|completion| (completion.handle, completion.first));
         let tell = |completion| Effect::Command(Command::Completed(vec![completion]));
-        self.effects.extend(over.into_iter().map(tell));
+        over.into_iter().map(tell).collect()
     }
 }

@@ -25,7 +25,7 @@ impl ExecutorPool {
             return self.waiting.push_back((assignment, body));
         };
         member.hold(work, true);
-        let leaves_free = assignment.in_line.map(|_| kept);
+        let leaves_free = assignment.leaves_free.map(|_| kept);
         let host = member.host;
         self.serial += 1;
         let token = Token {
@@ -53,6 +53,7 @@ impl ExecutorPool {
             token,
             running,
             work: work.clone(),
+            lined_up: leaves_free.is_some(),
             over: false,
         });
         let dispatch = Dispatch {
@@ -70,14 +71,14 @@ impl ExecutorPool {
         let keeper = self.keeper(work);
         // Of the reserve a line leaves free what its keeper has.
         let kept = |id: ExecutorId, member: &Member| {
-            let reserved = assignment.in_line.filter(|_| keeper == Some(id));
+            let reserved = assignment.leaves_free.filter(|_| keeper == Some(id));
             reserved.map_or(0, |slots| slots.min(member.total(work).saturating_sub(1)))
         };
         let room = |(id, member): (&ExecutorId, &Member)| {
             let (free, places) = member.room(work)?;
             let kept = kept(*id, member);
-            let places = places.saturating_sub(kept.saturating_mul(1 + member.line_per_slot));
-            let for_reserve = keeper == Some(*id) && assignment.in_line.is_none();
+            let places = places.saturating_sub(kept);
+            let for_reserve = keeper == Some(*id) && assignment.leaves_free.is_none();
             let room = (
                 free.saturating_sub(kept),
                 for_reserve,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    core::{Namespace, Report, Running, SessionReset, ShardId, Spec, TaskOptions},
+    core::{Namespace, Report, Running, SessionReset, ShardId, Spec, TaskOptions, Unreported},
     executor_protocol::{HeldAssignment, Snapshot},
 };
 use std::sync::Arc;
@@ -160,6 +160,7 @@ fn what_is_reported_again_after_its_end_neither_keeps_a_slot_nor_is_kept() {
         let given = pool.given.values().next().expect("what it reported");
         let (running, host) = (given.running, given.host);
         pool.give(Given {
+            lined_up: false,
             host,
             token: Token {
                 epoch: Epoch(7),
@@ -238,7 +239,7 @@ fn assignment(seq: i64) -> Assignment {
         trace: None,
     };
     Assignment {
-        in_line: None,
+        leaves_free: None,
         handle,
         first,
         count: 1,
@@ -253,18 +254,37 @@ fn assignment(seq: i64) -> Assignment {
     }
 }
 
+/// The slots as the core has heard of them last.
+fn announced(pool: &ExecutorPool) -> SlotCounts {
+    let slots = |effect: &Effect| match effect {
+        Effect::Command(Command::Slots { slots, .. }) => Some(*slots),
+        _ => None,
+    };
+    pool.effects.iter().rev().find_map(slots).expect("some")
+}
+
 #[test]
 fn the_window_is_what_each_executor_counts_for() {
-    let mut pool = pool_of(&[4, 1]);
-    let announced = pool
-        .effects
-        .drain(..)
-        .rev()
-        .find_map(|effect| match effect {
-            Effect::Command(Command::Slots { total, window, .. }) => Some((total, window)),
-            _ => None,
-        });
-    assert_eq!(announced, Some((2, 5)));
+    let announced = announced(&pool_of(&[4, 1]));
+    assert_eq!((announced.total, announced.window), (2, 5));
+}
+
+#[test]
+fn what_a_lost_executor_had_takes_no_slots_of_the_others() {
+    let mut pool = pool_of(&[4, 4]);
+    pool.hand_out(assignment(1), Body::default());
+    let given = &pool.given[&(key(1).0, Seq(1))];
+    let (host, had) = (given.host, announced(&pool));
+    assert_eq!((had.total, had.away), (2, 0));
+    pool.leave(pool.id_of(host).expect("it is there"));
+    let left = announced(&pool);
+    assert_eq!((left.total, left.away), (1, 1));
+    let before = pool.effects.len();
+    pool.end_fenced(host, &WORK, Unreported::MayHaveBegun);
+    assert_eq!(announced(&pool).away, 0);
+    let first = &pool.effects[before];
+    let is_slots = matches!(first, Effect::Command(Command::Slots { .. }));
+    assert!(is_slots, "before the ends, which make room: {first:?}");
 }
 
 #[test]
@@ -307,7 +327,7 @@ fn what_is_over_is_acknowledged_in_one_message() {
 fn line_up(pool: &mut ExecutorPool, seq: i64) -> Option<(ExecutorId, u32)> {
     let before = pool.effects.len();
     let in_line = Assignment {
-        in_line: Some(1),
+        leaves_free: Some(1),
         ..assignment(seq)
     };
     pool.hand_out(in_line, Body::default());
@@ -339,14 +359,14 @@ fn one_executor_keeps_the_reserve_and_each_has_a_line() {
     };
     assert_eq!(
         (to(1).count(), to(2).count()),
-        (4, 6),
-        "one slot serves no line"
+        (4, 7),
+        "one slot stays free"
     );
     assert!(to(1).all(|(_, leaves_free)| *leaves_free == 0));
     assert!(to(2).all(|(_, leaves_free)| *leaves_free == 1));
-    assert_eq!(given[10..], [None; 3], "there is no place left");
+    assert_eq!(given[11..], [None; 2], "there is no place left");
     let token = pool.given[&(key(1).0, Seq(1))].token;
     let ended = Event::Completed(token, completion(1));
     pool.report(ExecutorReport::of(ExecutorId(2), vec![ended]));
-    assert_eq!(pool.waiting.len(), 2, "an end leaves room");
+    assert_eq!(pool.waiting.len(), 1, "an end leaves room");
 }

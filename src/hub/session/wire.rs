@@ -262,7 +262,7 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
                 true => SessionReset::Scheduler,
                 false => SessionReset::Task,
             },
-            in_line: assignment.leaves_free,
+            leaves_free: assignment.leaves_free,
         },
         leaves_free: assignment.leaves_free,
         body: Body {

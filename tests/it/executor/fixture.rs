@@ -145,7 +145,7 @@ impl Fixture {
             ..TaskOptions::default()
         };
         let assignment = Assignment {
-            in_line: task.leaves_free,
+            leaves_free: task.leaves_free,
             handle: scheduler(task.scheduler),
             first,
             count: 1,

@@ -1,7 +1,7 @@
 //! What outlives an owner, and reports to the next one.
 
 use super::Executors;
-use rallypoint::core::{Assignment, Completion, Handle, Report, Running, Seq, Work};
+use rallypoint::core::{Completion, Handle, Report, Running, Seq, Work};
 
 /// What a new owner will be told: what goes on, and whether a host was lost.
 pub(crate) struct Survivors {
@@ -26,24 +26,19 @@ impl Executors {
         self.outbox.retain(|completion| {
             !completion.is_sessionless() && completion.report != Report::NotStarted
         });
-        let before = self.running.len() + self.outbox.len();
+        let before = self.running.len() + self.outbox.len() + self.in_line().count();
         self.running.retain(|_| !dies());
+        self.keep_in_line(|| !dies());
         self.outbox.retain(|_| !dies());
-        let running = self.running.iter().map(|job| {
-            let Assignment {
-                handle,
-                first,
-                count,
-                attempt,
-                ..
-            } = job.assignment;
-            Running {
-                handle,
-                first,
-                count,
-                attempt,
-                since: job.began,
-            }
+        let waiting = self.lines.values().flat_map(|line| line.iter());
+        let waiting = waiting.map(|(since, assignment)| (*since, assignment));
+        let running = self.running.iter().map(|job| (job.began, &job.assignment));
+        let running = running.chain(waiting).map(|(since, assignment)| Running {
+            handle: assignment.handle,
+            first: assignment.first,
+            count: assignment.count,
+            attempt: assignment.attempt,
+            since,
         });
         let done = self.outbox.iter().map(|c| {
             let Completion {

@@ -5,7 +5,7 @@ use super::{
     ExecutorState, Oracle,
     model::{Running, Scheduler, Task},
 };
-use rallypoint::core::{Assignment, Handle, ReleaseMode, Seq, Time, TimeLimit, Work};
+use rallypoint::core::{Assignment, Handle, ReleaseMode, Seq, SlotCounts, Time, TimeLimit, Work};
 
 impl Oracle {
     /// An assignment that was decided `at`, released now. `early`: with no batch, so that all of
@@ -70,17 +70,16 @@ impl Oracle {
         alike.map(|(_, seq)| seq).collect()
     }
 
-    /// Executors tell of slots, and of places in line.
-    pub(super) fn note_slots(&mut self, work: &Work, total: u32, line: u32) {
-        let most = self.executors.lines.entry(work.clone()).or_default();
-        *most = line.max(*most);
-        self.executors.slots.insert(work.clone(), total);
-        self.slots_since_sent(work, total);
+    /// Executors tell of slots.
+    pub(super) fn note_slots(&mut self, work: &Work, slots: SlotCounts) {
+        self.executors.slots.insert(work.clone(), slots);
+        self.slots_since_sent(work, slots);
     }
 
     /// Slots as last told.
     pub(crate) fn slots_of(&self, work: &Work) -> u32 {
-        self.executors.slots.get(work).copied().unwrap_or(0)
+        let known = self.executors.slots.get(work);
+        known.map_or(0, |slots| slots.total)
     }
 
     /// Tasks that a scheduler may run at a time.

@@ -77,12 +77,12 @@ impl Oracle {
     /// Work conservation. The slots of the reserve are not judged: whoever is ahead of the others
     /// in virtual time is kept out of it today, even if it runs nothing.
     fn no_slot_is_idle(&self, outside: &Outside<'_>) {
-        for (work, total) in &self.executors.slots {
+        for (work, slots) in &self.executors.slots {
             let runs = |task: &&Task| task.running.is_some() && task.spec.work == *work;
             let busy = self.schedulers.iter();
             let busy = busy.map(|s| s.unfinished().filter(runs).count() as i64);
-            let free = i64::from(*total) - busy.sum::<i64>();
-            if free <= i64::from(reserve(*total)) || self.is_paused(work) {
+            let free = i64::from(slots.total) - busy.sum::<i64>();
+            if free <= i64::from(reserve(slots.total)) || self.is_paused(work) {
                 continue;
             }
             for scheduler in &self.schedulers {

@@ -4,14 +4,18 @@
 use super::outside::Outside;
 use rallypoint::{
     core::{Assignment, Completion, Delivery, Epoch, Report, Running, TaskError, Work},
-    executor::Outbox,
+    executor::{Line, Outbox},
     executor_protocol::{Dispatch, ExecutorId, HeldAssignment, Host, Instruction, Token},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
+    time::Duration,
 };
+
+/// How long those who leave a line have stood there, at most.
+const LONGEST_IN_LINE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Executor {
     pub host: Host,
@@ -24,7 +28,7 @@ pub(crate) struct Executor {
     /// The sessions of free slots, by kind: each slot has one or none yet.
     free: BTreeMap<Work, Vec<Option<i32>>>,
     /// What stands in line for a slot, by kind.
-    lines: BTreeMap<Work, VecDeque<(Token, Assignment)>>,
+    lines: BTreeMap<Work, Line<(Token, Assignment)>>,
     /// Kinds whose target cannot be reached.
     away: BTreeSet<Work>,
     giving_up: bool,
@@ -80,18 +84,14 @@ impl Executor {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        let jobs = self.jobs.is_empty() && self.lines.values().all(VecDeque::is_empty);
+        let jobs = self.jobs.is_empty() && !self.has_line();
         jobs && self.outbox.is_empty() && !self.giving_up && self.away.is_empty()
     }
 
     pub(crate) fn obey(&mut self, instruction: Instruction, outside: &mut Outside<'_>) {
         match instruction {
             Instruction::Run(dispatch) => self.take(*dispatch, outside),
-            Instruction::Stop(token) => {
-                if let Some(job) = self.jobs.get_mut(&token) {
-                    job.stop = true;
-                }
-            }
+            Instruction::Stop(token) => self.stop(token, outside),
             Instruction::Acknowledge(tokens) => {
                 for ended in tokens.iter().filter_map(|token| self.ended.remove(token)) {
                     let of = (ended.handle, ended.first);
@@ -131,36 +131,51 @@ impl Executor {
         if self.away.contains(&work) || self.giving_up {
             return self.complete(token, &assignment, Report::NotStarted, outside);
         }
-        let free = self.free.entry(work.clone()).or_default();
-        if let Some(leaves_free) = leaves_free {
-            let line = self.lines.entry(work).or_default();
-            line.push_back((token, assignment));
-            if free.len() > leaves_free as usize
-                && let (Some(session), Some(next)) = (free.pop(), line.pop_front())
-            {
-                self.start(next, session);
-            }
+        let line = self.lines.entry(work.clone()).or_default();
+        line.join(outside.now, (token, assignment), leaves_free);
+        self.start(&work);
+    }
+
+    fn stop(&mut self, token: Token, outside: &Outside<'_>) {
+        let mut lines = self.lines.values_mut();
+        let is_it = |(other, _): &(Token, Assignment)| *other == token;
+        if let Some((_, assignment)) = lines.find_map(|line| line.remove(is_it)) {
+            self.complete(token, &assignment, Report::NotStarted, outside);
+        } else if let Some(job) = self.jobs.get_mut(&token) {
+            job.stop = true;
+        }
+    }
+
+    /// Who is next in line takes a slot, while the target is there.
+    fn start(&mut self, work: &Work) {
+        if self.away.contains(work) {
             return;
         }
-        match free.pop() {
-            Some(session) => self.start((token, assignment), session),
-            None => self.complete(token, &assignment, Report::NotStarted, outside),
+        let free = self.free.entry(work.clone()).or_default();
+        let line = self.lines.entry(work.clone()).or_default();
+        while let Some((token, assignment)) = line.next(free.len()) {
+            let job = Job {
+                assignment,
+                session: free.pop().expect("one is free"),
+                began: false,
+                stop: false,
+            };
+            self.jobs.insert(token, job);
         }
     }
 
-    fn start(&mut self, (token, assignment): (Token, Assignment), session: Option<i32>) {
-        let job = Job {
-            assignment,
-            session,
-            began: false,
-            stop: false,
-        };
-        self.jobs.insert(token, job);
+    fn has_line(&self) -> bool {
+        self.lines.values().any(|line| line.since().is_some())
     }
 
-    /// Who stands in line leaves it: what runs lasts too long, or there is nothing to run on.
-    fn leave_lines(&mut self, outside: &mut Outside<'_>) {
-        for (token, assignment) in mem::take(&mut self.lines).into_values().flatten() {
+    /// Those who have stood in line for so long leave it: what runs lasts too long, or there is
+    /// nothing to run on.
+    fn leave_lines(&mut self, longest: Duration, outside: &Outside<'_>) {
+        let lines = self.lines.values_mut();
+        let left: Vec<_> = lines
+            .flat_map(|line| line.leave(outside.now, longest))
+            .collect();
+        for (token, assignment) in left {
             self.complete(token, &assignment, Report::NotStarted, outside);
         }
     }
@@ -175,12 +190,14 @@ impl Executor {
             let token = *self.jobs.keys().nth(at).expect("one of them");
             self.go_on(token, outside);
         }
-        if !self.lines.is_empty() && outside.rng.percent(10) {
-            self.leave_lines(outside);
+        if self.has_line() && outside.rng.percent(10) {
+            let longest = outside.rng.up_to(LONGEST_IN_LINE);
+            self.leave_lines(longest, outside);
         }
         if outside.rng.percent(20)
             && let Some(work) = self.away.pop_first()
         {
+            self.start(&work);
             let total = outside.slots[&work];
             self.outbox.set_slots(work, total);
         }
@@ -236,13 +253,9 @@ impl Executor {
             session = None;
         }
         let work = &job.assignment.spec.work;
-        match self.lines.get_mut(work).and_then(VecDeque::pop_front) {
-            Some(next) => self.start(next, session),
-            None => {
-                let free = self.free.get_mut(work);
-                free.expect("a known kind").push(session);
-            }
-        }
+        let free = self.free.get_mut(work);
+        free.expect("a known kind").push(session);
+        self.start(work);
         self.complete(token, &job.assignment, report, outside);
     }
 
@@ -279,7 +292,7 @@ impl Executor {
         if !mem::replace(&mut self.giving_up, true) {
             self.outbox.give_up();
             self.ended.clear();
-            self.leave_lines(outside);
+            self.leave_lines(Duration::ZERO, outside);
         }
         self.jobs.values_mut().for_each(|job| job.stop = true);
         if !self.jobs.is_empty() {

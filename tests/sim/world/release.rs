@@ -104,40 +104,34 @@ impl World<'_> {
 
     fn begin(&mut self, assignment: Assignment) {
         let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
-        let slots = self.journal.oracle.slots_of(&assignment.spec.work);
-        let has_slot = self.executors.free(&assignment.spec.work, slots) > 0;
-        let has_session = assignment.spec.work.has_session();
-        if has_session && (assignment.in_line.is_some() || self.line_per_slot > 0 && !has_slot) {
-            checks::begun(&mut self.journal, handle, first, count, false);
-            let by_chance = (self.faults, &mut self.rng);
-            let begun =
-                (self.executors).line_up(self.now, assignment, slots, self.fixtures, by_chance);
-            for (handle, first, count) in begun {
-                checks::begun(&mut self.journal, handle, first, count, true);
-            }
-            return;
+        let work = assignment.spec.work.clone();
+        let refuses = work != Work::Noop && self.faults && self.rng.percent(4);
+        checks::begun(&mut self.journal, handle, first, count, false);
+        if self.executors.take(self.now, assignment, refuses) {
+            self.start(&work);
         }
-        let begins = self.executors.start(
-            self.now,
-            assignment,
-            self.fixtures,
-            self.faults,
-            &mut self.rng,
-        );
-        checks::begun(&mut self.journal, handle, first, count, begins);
+    }
+
+    /// Who stands in line begins on slots that are free.
+    fn start(&mut self, work: &Work) {
+        let slots = match work {
+            Work::Noop => u32::MAX,
+            _ => self.journal.oracle.slots_of(work),
+        };
+        let by_chance = (self.faults, &mut self.rng);
+        let begun = (self.executors).start(self.now, (work, slots), self.fixtures, by_chance);
+        for (handle, first, count) in begun {
+            checks::begun(&mut self.journal, handle, first, count, true);
+        }
     }
 
     /// What has ended by now leaves its slot to who is next in line.
     pub(super) fn executors_go_on(&mut self) {
-        let begun = self
-            .executors
-            .finish(self.now, self.fixtures, (self.faults, &mut self.rng));
-        for (handle, first, count) in begun {
-            checks::begun(&mut self.journal, handle, first, count, true);
+        self.executors.finish(self.now);
+        for work in &self.fixtures.targets {
+            self.start(work);
         }
-        if self.executors.has_line() {
-            self.executors.give_back(self.now, &mut self.rng);
-        }
+        self.executors.give_back(self.now, &mut self.rng);
     }
 
     pub(super) fn bodies_arrive(&mut self) {

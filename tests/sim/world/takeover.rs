@@ -4,7 +4,7 @@ use super::{CLEARED, World, command};
 use crate::{recover::recover, scenario::Fault};
 use rallypoint::{
     coordinator::machine::{Envelope, Event},
-    core::{BatchNo, Command, InDoubtWindow, Unreported, Work},
+    core::{BatchNo, Command, InDoubtWindow, SlotCounts, Unreported, Work},
 };
 use std::time::Duration;
 
@@ -53,9 +53,7 @@ impl World<'_> {
         events.extend(self.all_slots());
         events.push(command(Command::Slots {
             work: Work::Noop,
-            total: SESSIONLESS_SLOTS,
-            window: SESSIONLESS_SLOTS,
-            line: 0,
+            slots: SlotCounts::of(SESSIONLESS_SLOTS),
         }));
     }
 
@@ -121,9 +119,12 @@ impl World<'_> {
         let total = total.saturating_sub(absent);
         command(Command::Slots {
             work: self.fixtures.targets[target].clone(),
-            total,
-            window: total * self.begun_per_slot,
-            line: total * self.line_per_slot,
+            slots: SlotCounts {
+                total,
+                window: total * self.begun_per_slot,
+                line: total * self.line_per_slot,
+                ..SlotCounts::default()
+            },
         })
     }
 

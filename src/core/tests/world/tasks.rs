@@ -1,8 +1,8 @@
 //! Tasks, settings and errors as the tests write them down.
 
 use crate::core::{
-    Command, LateOrder, OnFailure, Order, Packed, Request, Run, Settings, Spec, Submit, TaskError,
-    TaskOptions, Work,
+    Command, LateOrder, OnFailure, Order, Packed, Request, Run, Settings, SlotCounts, Spec, Submit,
+    TaskError, TaskOptions, Work,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -18,9 +18,7 @@ pub(crate) struct Task(Option<Order>, TaskOptions, Work);
 pub(crate) fn slots(work: Work, total: u32) -> Command {
     Command::Slots {
         work,
-        total,
-        window: total,
-        line: 0,
+        slots: SlotCounts::of(total),
     }
 }
 

@@ -4,8 +4,9 @@ use super::{
     super::target_slots::{Given, Slot},
     Target, lock,
 };
+use crate::{core::SessionReset, executor_protocol::Token};
 use std::{sync::atomic::Ordering, time::Duration};
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 /// How long a task stands in line before it is given back: many times as long as tasks last that
 /// are handed out so.
@@ -24,40 +25,58 @@ impl Target {
         if unavailable.is_some() || self.closing.load(Ordering::Acquire) {
             return Err(Box::new(given));
         }
-        let begin = self.slots.line_up(given, leaves_free);
+        self.slots.line_up(self.clock.now(), given, leaves_free);
         drop(unavailable);
-        self.lined_up.notify_one();
+        let begin = self.next_in_line();
+        if begin.is_empty() {
+            self.lined_up.notify_one();
+        }
         Ok(begin)
     }
 
-    /// Gives a slot to who is next in line, or back. While the target is away nobody begins.
-    pub(crate) fn pass_on(&self, slot: Slot) -> Option<(Slot, Given)> {
+    /// Who begins on the slots that are free. While the target is away nobody does.
+    pub(super) fn next_in_line(&self) -> Vec<(Slot, Given)> {
         if lock(&self.unavailable).is_some() {
-            self.put_slot(slot);
-            return None;
+            return Vec::new();
         }
-        if let Some(next) = self.slots.next_in_line(&slot) {
-            return Some((slot, next));
-        }
-        self.put_slot(slot);
-        // Somebody may have lined up meanwhile.
-        self.slots.take_next()
+        let settings = self.settings();
+        self.slots.next_in_line(|assignment| {
+            let used_by = match settings.reset(assignment) {
+                SessionReset::Task => None,
+                SessionReset::Scheduler => Some(assignment.handle),
+            };
+            (used_by, settings.login_of(assignment))
+        })
     }
 
-    /// Returns who has stood in line for too long, as soon as there is somebody: what runs takes
-    /// longer than the owner of the shard thought, or there is nothing to run on.
-    pub(crate) async fn leave_line(&self) -> Vec<Given> {
+    /// Takes somebody out of the line.
+    pub(crate) fn take_out(&self, token: Token) -> Option<Given> {
+        self.slots.take_out(token)
+    }
+
+    /// Returns who begins because there are more slots now, or the target is back, and who has
+    /// stood in line for too long: what runs takes longer than the owner of the shard thought, or
+    /// there is nothing to run on.
+    pub(crate) async fn line_moves(&self) -> (Vec<(Slot, Given)>, Vec<Given>) {
         loop {
-            match self.slots.leave_line(LINE_TIMEOUT) {
-                Ok(left) => return left,
-                Err(Some(stood)) => sleep(LINE_TIMEOUT - stood).await,
-                Err(None) => self.lined_up.notified().await,
+            let begin = self.next_in_line();
+            let now = self.clock.now();
+            let leave = self.slots.leave_line(now, LINE_TIMEOUT);
+            if !begin.is_empty() || !leave.is_empty() {
+                return (begin, leave);
+            }
+            match self.slots.in_line_since() {
+                None => self.lined_up.notified().await,
+                Some(since) => {
+                    let left = LINE_TIMEOUT.saturating_sub(now.since(since));
+                    let _ = timeout(left, self.slots_added.notified()).await;
+                }
             }
         }
     }
 
     /// Everybody leaves the line.
     pub(crate) fn clear_line(&self) -> Vec<Given> {
-        self.slots.leave_line(Duration::ZERO).unwrap_or_default()
+        self.slots.leave_line(self.clock.now(), Duration::ZERO)
     }
 }

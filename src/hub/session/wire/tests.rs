@@ -62,7 +62,7 @@ fn a_task_arrives_with_its_namespace_and_its_options() {
             namespace: Namespace("sales".into()),
             caller: "alice".into(),
             time_limit: None,
-            in_line: Some(3),
+            leaves_free: Some(3),
             resource_token: Some(crate::core::Token(12)),
             session_reset: SessionReset::Task,
         },

@@ -1,5 +1,4 @@
-//! How an assignment gets a slot: a free one, or in line behind others; and what gives up its place
-//! there.
+//! Runs assignments: on a free slot, or as soon as it is their turn in the line for one.
 
 use super::{
     Executor, completion_builder,
@@ -18,7 +17,7 @@ use std::{
 };
 
 impl Executor {
-    /// Finds it a slot, or a place in line.
+    /// Runs it on a free slot, or has it stand in line for one.
     pub(super) fn place(&self, given: Given, leaves_free: Option<u32>) -> Result<(), Box<Given>> {
         let target = match &given.assignment.spec.work {
             Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => {
@@ -29,17 +28,8 @@ impl Executor {
         let Some(target) = target else {
             return Err(Box::new(given));
         };
-        let slot = match leaves_free {
-            None => target.take_slot(&given.assignment),
-            Some(_) => None,
-        };
-        let begin = match slot {
-            Some(slot) => vec![(slot, given)],
-            None => target.line_up(given, leaves_free)?,
-        };
-        for (slot, given) in begin {
-            self.run(Arc::clone(target), slot, given);
-        }
+        let begins = target.line_up(given, leaves_free)?;
+        self.begin(target, begins);
         Ok(())
     }
 
@@ -52,6 +42,12 @@ impl Executor {
         self.0.outbox.complete(given.token, completion);
     }
 
+    fn begin(&self, target: &Arc<Target>, begins: impl IntoIterator<Item = (Slot, Given)>) {
+        for (slot, given) in begins {
+            self.run(Arc::clone(target), slot, given);
+        }
+    }
+
     /// Runs an assignment, and on its slot what stands in line then.
     fn run(&self, target: Arc<Target>, slot: Slot, given: Given) {
         let this = self.clone();
@@ -60,7 +56,9 @@ impl Executor {
             while let Some((slot, given)) = next {
                 let token = given.token;
                 let (slot, completion) = this.run_one(&target, slot, given).await;
-                next = target.pass_on(slot);
+                let mut begins = target.put_slot(slot).into_iter();
+                next = begins.next();
+                this.begin(&target, begins);
                 this.running().remove(&token);
                 this.0.outbox.complete(token, completion);
             }
@@ -104,18 +102,22 @@ impl Executor {
         (slot, completion)
     }
 
-    /// Gives back what has stood in line for too long.
+    /// Has those in line begin who have a slot without an arrival or an end, and gives back those
+    /// who have none for too long.
     pub(super) fn watch_lines(&self) {
         for target in self.0.targets.values() {
             let (inner, target) = (Arc::downgrade(&self.0), Arc::clone(target));
             let watch = async move {
                 loop {
-                    let left = target.leave_line().await;
+                    let (begin, leave) = target.line_moves().await;
                     let Some(inner) = inner.upgrade() else {
                         return;
                     };
                     let executor = Executor(inner);
-                    left.into_iter().for_each(|given| executor.give_back(given));
+                    executor.begin(&target, begin);
+                    leave
+                        .into_iter()
+                        .for_each(|given| executor.give_back(given));
                 }
             };
             tokio::spawn(self.0.end.clone().run_until_cancelled_owned(watch));
