@@ -6,6 +6,7 @@ mod line;
 mod survivors;
 
 use crate::{fixtures::Fixtures, rng::Rng};
+pub(crate) use line::LONGEST_IN_LINE;
 use rallypoint::{
     core::{Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work},
     executor::Line,

@@ -12,7 +12,7 @@ use crate::{
     callers::Callers,
     checks,
     claimants::Claimants,
-    executors::{Executors, Survivors},
+    executors::{Executors, LONGEST_IN_LINE, Survivors},
     fixtures::Fixtures,
     job_keepers::JobKeepers,
     journal::Journal,
@@ -353,6 +353,9 @@ impl<'a> World<'a> {
             } else if !self.is_quiet() {
                 if due <= self.now + self.limits.slice_pause {
                     self.now = self.now.max(due);
+                } else if self.executors.has_line() {
+                    // What has all slots may never end; who stands in line gives up some day.
+                    self.now = due.min(self.now + LONGEST_IN_LINE);
                 }
             } else if due < self.now + Duration::from_secs(600) && timers > 0 {
                 timers -= 1;

@@ -6,7 +6,7 @@ use rallypoint::core::{Assignment, Handle, Report, Seq, Time, Work};
 use std::time::Duration;
 
 /// How long those who leave a line have stood there, at most.
-const LONGEST_IN_LINE: Duration = Duration::from_millis(20);
+pub(crate) const LONGEST_IN_LINE: Duration = Duration::from_millis(20);
 
 /// What has begun: a scheduler, the first task, how many.
 pub(crate) type Begun = (Handle, Seq, u32);
