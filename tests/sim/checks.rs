@@ -5,7 +5,7 @@ use crate::{
     callers::{Callers, Pending},
     executors::Executors,
     journal::Journal,
-    oracle::ExecutorState,
+    oracle::{ExecutorState, settled::reserve},
     tables::Tables,
 };
 use rallypoint::{
@@ -92,8 +92,9 @@ fn has_slot(executors: &Executors, state: &ExecutorState, assignment: &Assignmen
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
     if assignment.leaves_free.is_none() {
-        let with_slot = open.filter(|one| one.leaves_free.is_none());
-        let fits = with_slot.count() < slots.total as usize;
+        // What stood in line leaves the reserve free.
+        let counts = |one: &&Assignment| reserve(slots.total) == 0 || one.leaves_free.is_none();
+        let fits = open.filter(counts).count() < slots.total as usize;
         assert!(fits, "{name} exceeds the slots as last told");
         return;
     }

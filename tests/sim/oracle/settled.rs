@@ -164,7 +164,7 @@ impl Scheduler {
 }
 
 /// Free slots kept for those that run nothing: none below four, else a tenth, at least one.
-fn reserve(total: u32) -> u32 {
+pub(crate) fn reserve(total: u32) -> u32 {
     match total {
         0..4 => 0,
         _ => (total / 10).max(1),
