@@ -60,7 +60,7 @@ pub(crate) fn dispatched(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    has_slot(executors, state, assignment);
+    has_slot(journal, executors, state, assignment);
     let limit = journal.oracle.max_parallelism(handle);
     assert!(
         executors.tasks_of(handle) + i64::from(count) <= limit,
@@ -83,7 +83,12 @@ pub(crate) fn dispatched(
 }
 
 /// There is a slot for it, or a place in line.
-fn has_slot(executors: &Executors, state: &ExecutorState, assignment: &Assignment) {
+fn has_slot(
+    journal: &Journal,
+    executors: &Executors,
+    state: &ExecutorState,
+    assignment: &Assignment,
+) {
     let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
     let work = &assignment.spec.work;
     if *work == Work::Noop {
@@ -92,8 +97,11 @@ fn has_slot(executors: &Executors, state: &ExecutorState, assignment: &Assignmen
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
     if assignment.leaves_free.is_none() {
-        // What stood in line leaves the reserve free.
-        let counts = |one: &&Assignment| reserve(slots.total) == 0 || one.leaves_free.is_none();
+        // What stood in line leaves the reserve free, and may have started after this was decided.
+        let counts = |one: &&Assignment| {
+            let early = journal.oracle.is_early(one.handle, one.first);
+            one.leaves_free.is_none() || reserve(slots.total) == 0 && !early
+        };
         let fits = open.filter(counts).count() < slots.total as usize;
         assert!(fits, "{name} exceeds the slots as last told");
         return;

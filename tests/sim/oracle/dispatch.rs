@@ -41,6 +41,15 @@ impl Oracle {
         }
     }
 
+    /// Whether it may have started after what is released now was decided.
+    pub(crate) fn is_early(&self, handle: Handle, first: Seq) -> bool {
+        let sent = self.last_sent.and_then(|key| self.decided.get(&key));
+        let before_sent = sent.iter().flat_map(|sent| &sent.early);
+        before_sent
+            .chain(&self.early)
+            .any(|one| *one == (handle, first))
+    }
+
     /// Everything that was decided before these started is durable.
     pub(super) fn no_longer_early(&mut self, started: &[(Handle, Seq)]) {
         for (handle, first) in started {
