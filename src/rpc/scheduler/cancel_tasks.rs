@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use tonic::Status;
 
 /// Tasks that one page goes through.
-const TASKS_PER_PAGE: usize = 2_000;
+const TASKS_PER_PAGE: usize = 500;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
-const TASKS_PER_COMMAND: u32 = 500;
+const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has read a page and after each command, as a multiple of the
 /// time that took. The disk and the processors are others' meanwhile.
-const PAUSE_PER_WORK: u32 = 2;
+const PAUSE_PER_WORK: u32 = 3;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -222,12 +222,11 @@ mod tests {
             last: Seq(last),
             order: Some(Order(order)),
         };
-        let ranges = [range(2_000, 2_100, 3), range(500, 1_899, 2), range(7, 7, 1)];
+        let ranges = [range(2_000, 2_100, 3), range(500, 899, 2), range(7, 7, 1)];
         let cut = commands(&ranges);
         let expected = [
-            vec![range(2_000, 2_100, 3), range(1_501, 1_899, 2)],
-            vec![range(1_001, 1_500, 2)],
-            vec![range(501, 1_000, 2)],
+            vec![range(2_000, 2_100, 3), range(751, 899, 2)],
+            vec![range(501, 750, 2)],
             vec![range(500, 500, 2), range(7, 7, 1)],
         ];
         assert_eq!(cut, expected);
