@@ -13,7 +13,7 @@ rallypoint lock run orders --owner A --lease 3s -- sh -c '
     sh write.sh A "$1"
     touch "$2/ended"' sh "$write" "$folder" 2>/dev/null &
 lock=$!
-trap 'kill -s CONT "$lock" 2>/dev/null; rm -r "$folder"' EXIT
+trap 'kill -s CONT "$lock" 2>/dev/null || true; rm -r "$folder"' EXIT
 until test -s "$folder/begun"; do sleep 0.1; done
 group=$(cat "$folder/begun")
 

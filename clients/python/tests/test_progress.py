@@ -18,6 +18,9 @@ class Terminal(io.StringIO):
 def test_progress_is_a_line_and_a_bar() -> None:
     progress = Progress(submitted=100, done=40, failed=2, cancelled=1, seconds=4.0)
     assert str(progress) == "40/100 done, 2 failed, 1 cancelled, 10/s, 4.0 s"
+    fast = Progress(submitted=1000, done=1000, failed=0, cancelled=0, seconds=1 / 106)
+    assert str(fast) == "1000/1000 done, 106 000/s, 0.0 s"
+    assert str(fast._replace(seconds=3.0)) == "1000/1000 done, 333.3/s, 3.0 s"
     assert progress.line().startswith("[############....")
     assert "width:40.0%" in progress._repr_html_()
     assert "40/100 done" in progress._repr_html_()

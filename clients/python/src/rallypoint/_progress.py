@@ -37,7 +37,7 @@ class Progress(NamedTuple):
         parts = [f"{self.done}/{self.submitted} done"]
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.cancelled} cancelled"] if self.cancelled else []
-        parts += [f"{self.rate:.4g}/s"] if self.done else []
+        parts += [f"{_rate(self.rate)}/s"] if self.done else []
         parts += [f"{self.seconds:.1f} s"]
         return ", ".join(parts)
 
@@ -55,6 +55,11 @@ class Progress(NamedTuple):
         """With a bar of letters, for a terminal."""
         filled = int(self.share * _BAR_WIDTH)
         return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {self}"
+
+
+def _rate(rate: float) -> str:
+    """In four digits, and whole from 1000 on, its thousands set apart."""
+    return f"{rate:,.0f}".replace(",", " ") if rate >= 1000 else f"{rate:.4g}"
 
 
 class Display:
