@@ -301,6 +301,13 @@ fn a_job_that_is_not_there_and_a_run_that_is_in_the_way_are_answered_by_what_to_
     let held = refused(&["jobs", "run", "nightly"]);
     let cancel = format!("`rallypoint jobs cancel-run nightly {due}`");
     assert!(held.contains(&cancel), "{held}");
+    server.run(&["jobs", "stop-agent"]);
+    let stopped = refused(&["jobs", "run", "nightly"]);
+    assert!(
+        stopped.contains("`jobs start-agent`") && !stopped.contains("cancel-run"),
+        "{stopped}"
+    );
+    server.run(&["jobs", "start-agent"]);
     assert_eq!(
         code(&server.run(&["jobs", "cancel-run", "nightly", due])),
         0
