@@ -352,7 +352,7 @@ mod tests {
     fn a_fault_of_a_field_that_the_message_names_is_said_once() {
         let mut error = Error::from(tonic::Status::invalid_argument("a: no such resource, …"));
         let fault = "a: no such resource, …".to_owned();
-        error.violations = vec![("a".to_owned(), fault), ("b".to_owned(), "not".to_owned())];
+        error.violations = [("a".to_owned(), fault), ("b".to_owned(), "not".to_owned())].into();
         let said = CliError::call("cannot submit", &error).in_words();
         let expected = "cannot submit: a: no such resource, … (InvalidArgument): b: not";
         assert_eq!(said, expected);
@@ -363,10 +363,11 @@ mod tests {
         let message = "2 fields are wrong: tasks[4].order: not one; tasks[1].x: no";
         let mut error = Error::from(tonic::Status::invalid_argument(message));
         let fault = |field: &str, fault: &str| (field.to_owned(), fault.to_owned());
-        error.violations = vec![
+        error.violations = [
             fault("tasks[4].order", "not one"),
             fault("tasks[1].x", "no"),
-        ];
+        ]
+        .into();
         let said = CliError::call("cannot submit", &error).behind(10);
         let lines = [
             "2 fields are wrong (InvalidArgument)",

@@ -21,7 +21,7 @@ use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
 };
-use std::{process::ExitCode, time::Duration};
+use std::{future::pending, process::ExitCode, time::Duration};
 
 /// Who the owner of the hold is, for commands below that claim something themselves.
 pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
@@ -152,22 +152,35 @@ impl Run {
 /// Waits until the claim is granted or has ended, and says how it fares.
 async fn granted(client: &Client, claim: &mut ClaimStream) -> rallypoint_client::Result<()> {
     while !claim.is_granted() && !claim.has_ended() {
-        let waits = claim.claim();
-        // Nothing is expected of a resource that grants nothing.
-        let closed = match waits.expected_wait {
-            Some(_) => None,
-            None => closed::in_words(client, &waits.resources).await,
+        let waits = claim.claim().clone();
+        let said = async {
+            output::note(waiting(client, &waits).await);
+            pending().await
         };
-        output::note(match closed {
-            Some(closed) => format!("claim {} waits: {closed}", waits.claim),
-            None => waiting(waits),
-        });
-        claim.next().await?;
+        // The claim is renewed only while its next change is awaited, and answers about the
+        // resources may take longer than its lease.
+        tokio::select! {
+            biased;
+            () = said => {}
+            changed = claim.next() => drop(changed?),
+        }
     }
     Ok(())
 }
 
-fn waiting(claim: &Claim) -> String {
+async fn waiting(client: &Client, claim: &Claim) -> String {
+    // Nothing is expected of a resource that grants nothing.
+    let closed = match claim.expected_wait {
+        Some(_) => None,
+        None => closed::in_words(client, &claim.resources).await,
+    };
+    match closed {
+        Some(closed) => format!("claim {} waits: {closed}", claim.claim),
+        None => in_line(claim),
+    }
+}
+
+fn in_line(claim: &Claim) -> String {
     let mut said = format!(
         "claim {} waits: place {} in line",
         claim.claim, claim.position

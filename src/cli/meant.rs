@@ -7,10 +7,12 @@ use rallypoint_client::{
     api::{ListJobsRequest, ListResourcesRequest, ListSchedulersRequest},
 };
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Names that are looked at: the newest schedulers, the first jobs and resources.
 const MOST: i32 = 1_000;
-/// How long the service may take to say them.
+/// How long looking for them may take, with the connection: the command has failed already, and
+/// some commands no longer listen to signals.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// The error, with the name that is there in the place of one that is not.
@@ -18,11 +20,8 @@ pub(super) async fn suggested(server: &Server, error: CliError) -> CliError {
     let Some((reason, name)) = error.unknown_name() else {
         return error;
     };
-    let Ok(client) = server.quiet_client().await else {
-        return error;
-    };
-    let client = client.with_time_limit(Some(WITHIN));
-    let names = names(&client, reason).await.unwrap_or_default();
+    let names = timeout(WITHIN, names(server, reason)).await;
+    let names = names.unwrap_or_default();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match closest(name, &names).filter(|meant| *meant != name) {
         Some(meant) => {
@@ -33,8 +32,15 @@ pub(super) async fn suggested(server: &Server, error: CliError) -> CliError {
     }
 }
 
-/// The names of what the service does not have under another one.
-async fn names(client: &Client, reason: &str) -> Result<Vec<String>> {
+/// The names of what there is of the kind that is missing; none: they cannot be had.
+async fn names(server: &Server, reason: &str) -> Vec<String> {
+    match server.quiet_client().await {
+        Ok(client) => listed(&client, reason).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
+}
+
+async fn listed(client: &Client, reason: &str) -> Result<Vec<String>> {
     match reason {
         "JOB_NOT_FOUND" => {
             let request = ListJobsRequest {
@@ -62,5 +68,25 @@ async fn names(client: &Client, reason: &str) -> Result<Vec<String>> {
             Ok(names.filter(|name| !name.is_empty()).collect())
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_not_waited_for_long() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut server = Server::at(silent.local_addr().expect("an address"));
+        // With TLS the server has a part in connecting, and this one does not do it.
+        server.address = server.address.replace("http:", "https:");
+        let error = CliError::new("no such job").because_unknown("JOB_NOT_FOUND", "nihgtly");
+        let begun = Instant::now();
+        let error = suggested(&server, error).await;
+        assert_eq!(begun.elapsed().as_secs(), WITHIN.as_secs());
+        assert_eq!(error.in_words(), "no such job");
     }
 }

@@ -10,7 +10,13 @@ mod traces;
 
 pub(super) use targets::one_target;
 
-use super::{check_config, error::CliError, number::whole, output, postgres_url, signals::Signals};
+use super::{
+    check_config,
+    error::CliError,
+    number::whole,
+    output, postgres_url,
+    signals::{self, Signals},
+};
 use crate::{
     identity::Authenticator,
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
@@ -175,6 +181,9 @@ impl Serve {
         let signals = Signals::new()?;
         let listen = self.callers.listen;
         let config = self.config(listen)?;
+        if config.config_file.is_none() {
+            outlive_hangups()?;
+        }
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             CliError::new(format!("cannot listen on {listen}"))
                 .why(error)
@@ -273,8 +282,9 @@ fn host_name() -> String {
 const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
 
 /// What is logged where RUST_LOG says nothing. HTTP/2 warns of each connection that it ends for its
-/// abuse, by which anybody could fill the log (decision 0210).
-const LOGGED: &str = "info,h2=error";
+/// abuse, by which anybody could fill the log (decision 0210). Notices are those of each start, that
+/// what it prepares is there already.
+const LOGGED: &str = "info,h2=error,sqlx::postgres::notice=warn";
 
 fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
@@ -290,6 +300,18 @@ fn log_to_stderr(format: LogFormat) {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+}
+
+/// With a configuration file the server takes this signal. Without one it would end the process at
+/// once, and hang-ups also come from terminals that are closed.
+fn outlive_hangups() -> Result<(), CliError> {
+    let mut hangups = signals::hangups()?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP: there is nothing to read again without --config");
+        }
+    });
+    Ok(())
 }
 
 /// Resolves at the first signal; another one then exits the process.

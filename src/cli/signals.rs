@@ -3,6 +3,15 @@
 use super::{error::CliError, exit::Exit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// SIGHUP, which no longer ends the process by itself.
+pub(super) fn hangups() -> Result<Signal, CliError> {
+    listen(SignalKind::hangup())
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, CliError> {
+    signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error))
+}
+
 /// From its making on, these signals no longer end the process by themselves.
 pub(super) struct Signals {
     terminate: Signal,
@@ -11,8 +20,6 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> Result<Signals, CliError> {
-        let listen =
-            |kind| signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error));
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

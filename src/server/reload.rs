@@ -30,7 +30,7 @@ pub(super) struct Reload {
     pub(super) hangups: Signal,
 }
 
-/// The signals, if there is a file to read again; without one they end the process, as ever.
+/// The signals, if there is a file to read again; without one they are left as they are.
 pub(super) fn hangups(file: Option<&ConfigFile>) -> io::Result<Option<Signal>> {
     file.map(|_| signal(SignalKind::hangup())).transpose()
 }

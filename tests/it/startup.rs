@@ -16,7 +16,8 @@ use std::{
     fs::{self, File},
     net::SocketAddr,
     process::Command,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -228,4 +229,48 @@ fn a_target_whose_url_cannot_be_obeyed_ends_the_start_and_shows_no_password() {
 fn a_first_start_warns_of_nothing() {
     let log = Standalone::start().log();
     assert!(!log.contains(" WARN "), "{log}");
+}
+
+#[test]
+fn a_signal_to_the_whole_group_lets_tasks_end() {
+    let mut server = Standalone::in_own_group();
+    let once = ["exec", "--detach", "--delivery", "at-most-once"];
+    let handle = server.run(&[&once[..], &["select pg_sleep(2)"]].concat());
+    let handle = String::from_utf8_lossy(&handle.stdout).trim().to_owned();
+    let running = || server.run(&["status", "--executions", "-o", "json"]).stdout;
+    while !String::from_utf8_lossy(&running()).contains("RUNNING") {
+        thread::sleep(Duration::from_millis(20));
+    }
+    server.signal_group(Signal::SIGINT);
+    assert!(server.ended().success());
+    let log = server.log();
+    for trouble in [" WARN ", " ERROR "] {
+        assert!(!log.contains(trouble), "{log}");
+    }
+    server.start_again();
+    let tasks = server.run(&["tasks", &handle]);
+    let tasks = String::from_utf8_lossy(&tasks.stdout);
+    assert!(tasks.contains("succeeded"), "{tasks}");
+}
+
+#[test]
+fn a_hangup_without_a_configuration_file_is_only_noted() {
+    let server = Standalone::start();
+    server.hang_up();
+    let begun = Instant::now();
+    while !server.log().contains("nothing to read again") {
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{}", server.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(server.run(&["health"]).status.success());
+}
+
+#[test]
+fn a_second_start_tells_nothing_of_what_is_there_already() {
+    let mut server = Standalone::in_own_group();
+    server.signal_group(Signal::SIGTERM);
+    assert!(server.ended().success());
+    server.start_again();
+    let log = server.log();
+    assert!(!log.contains("already exists"), "{log}");
 }

@@ -1,6 +1,6 @@
 //! Why a call failed, readable by people and usable by programs.
 
-use std::{fmt, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -23,7 +23,9 @@ pub struct Error {
     /// Text for people.
     pub message: String,
     /// Paths of the fields at fault, and what is wrong with each.
-    pub violations: Vec<(String, String)>,
+    pub violations: Box<[(String, String)]>,
+    /// What the service said besides, by key: see [`ErrorReason`](crate::api::ErrorReason).
+    pub metadata: Box<HashMap<String, String>>,
     /// How long the service asks to wait before calling again.
     pub retry_after: Option<Duration>,
     /// The connection failed, rather than the call.
@@ -152,6 +154,7 @@ impl From<Status> for Error {
                 .iter()
                 .map(|bad| (bad.field.clone(), bad.description.clone()))
                 .collect(),
+            metadata: Box::new(info.map(|info| info.metadata.clone()).unwrap_or_default()),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             transport: info.is_none() && std::error::Error::source(&status).is_some(),
         }
@@ -183,7 +186,8 @@ impl From<tonic::transport::Error> for Error {
             effect: None,
             request_id: None,
             message,
-            violations: Vec::new(),
+            violations: Box::default(),
+            metadata: Box::default(),
             retry_after: None,
             transport: true,
         }
@@ -212,7 +216,6 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
     use tonic_types::ErrorDetails;
 
     #[test]
@@ -233,6 +236,7 @@ mod tests {
                     To start no more tasks, pause the scheduler.";
         assert_eq!(error.to_string(), text);
         assert!(!error.is_unknown() && !error.transport && error.is("LIMIT_ZERO"));
+        assert_eq!(error.metadata["k"], "v");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Arguments of `exec` that are parts of a statement: somebody has left out the quotes around it,
-//! and the shell has made an argument of each word. Told by their form: no statement is one word of
-//! it, but a few.
+//! and the shell has made an argument of each word. Their form shows it: but for a few, no
+//! statement is one word.
 
 use crate::cli::{error::CliError, shell};
 use std::path::Path;
@@ -59,7 +59,8 @@ fn split(arguments: &[String]) -> CliError {
     error.next(format!("put it in quotes: `rallypoint exec {whole}`"))
 }
 
-/// One word that is no statement.
+/// One word that is no statement, or that may be a part of one: `select` alone is valid, but
+/// `select 'a b'` begins with it, too.
 fn is_part(text: &str) -> bool {
     if text.is_empty() || text.contains(char::is_whitespace) {
         return false;
@@ -68,10 +69,13 @@ fn is_part(text: &str) -> bool {
     let end = text.find(|c: char| !c.is_ascii_alphabetic());
     let (word, rest) = text.split_at(end.unwrap_or(text.len()));
     let goes_on = |rest: &str| !rest.starts_with(|c: char| c == '_' || c == ',' || c.is_numeric());
+    // A shell splits at `;` and `(` unless they are in quotes, and a comment is like a space: this
+    // is more than a word.
+    let is_more = |rest: &str| [";", "(", "/*"].iter().any(|sign| rest.starts_with(sign));
     match (word, rest) {
-        ("", rest) => !GOING_ON.iter().any(|word| rest.contains(word)),
+        ("", rest) => !(rest.starts_with("/*") || GOING_ON.iter().any(|word| rest.contains(word))),
         (word, "") => !WHOLE.contains(&word),
-        (word, rest) => !(GOING_ON.contains(&word) && goes_on(rest)),
+        (word, rest) => !(is_more(rest) || GOING_ON.contains(&word) && goes_on(rest)),
     }
 }
 
@@ -96,6 +100,7 @@ mod tests {
             (&["select", "a b"], "`rallypoint exec 'select a b'`"),
             (&["select", "it's"], r"exec 'select it'\\''s'`"),
             (&["vacuum", "t1"], "`rallypoint exec 'vacuum t1'`"),
+            (&["vacuum", "t;"], "`rallypoint exec 'vacuum t;'`"),
             (&["."], "`rallypoint exec 'select 1'`"),
             (&["1"], "`rallypoint exec 'select 1'`"),
             (&["-"], "`rallypoint exec -f -`"),
@@ -117,6 +122,8 @@ mod tests {
                 "(select(1))",
                 "values(1)",
             ],
+            &["explain(analyze)select(1)", "begin;commit", "/**/commit"],
+            &["commit/**/", "vacuum(full)"],
             &["select", "select 2"][1..],
             &["nonsense"],
             &[""],

@@ -1,7 +1,8 @@
 //! `jobs apply`: the jobs of the service become those of a file. All of them are compared before
-//! the first is changed, so that everything that the service refuses is said at once. What differs
-//! is said as it is changed, and with `--dry-run` nothing else is done. Jobs that are not in the
-//! file stay as they are.
+//! the first is changed, so that every job with wrong settings is named at once. Which jobs follow
+//! each other, and how many there may be, the service checks only when a job is made or changed: it
+//! may refuse that half-way. What differs is said as it is changed, and with `--dry-run` nothing
+//! else is done. Jobs that are not in the file stay as they are.
 
 use super::{AnyJobsFile, fault, job::Job};
 use crate::cli::{connect::Server, error::CliError, json, output};
@@ -43,7 +44,11 @@ impl Apply {
         let mut jobs = super::read(self.file.path())?;
         in_sequence(&mut jobs);
         let client = server.client().await?;
-        let plans = self.plans(&client, &jobs).await?;
+        let (plans, refused) = plans(&client, &jobs).await;
+        if !refused.is_empty() && !self.dry_run {
+            output::note("all jobs are as they were");
+            return Err(self.failed(&refused, jobs.len()));
+        }
         let mut changes = Vec::new();
         for Plan { job, change, etag } in plans {
             let made = match self.dry_run {
@@ -61,34 +66,13 @@ impl Apply {
             changes.push(change);
         }
         self.say_all(&changes);
-        Ok(ExitCode::SUCCESS)
+        match refused.is_empty() {
+            true => Ok(ExitCode::SUCCESS),
+            false => Err(self.failed(&refused, jobs.len())),
+        }
     }
 
-    /// What is to be done to each job, or all that the service refuses of any.
-    async fn plans<'j>(&self, client: &Client, jobs: &'j [Job]) -> Result<Vec<Plan<'j>>, CliError> {
-        let (mut plans, mut refused) = (Vec::new(), Vec::new());
-        for job in jobs {
-            match plan(client, job).await {
-                Ok(plan) => plans.push(plan),
-                Err(error) => {
-                    let is_about_job = error.code == Code::InvalidArgument;
-                    refused.push((job, error));
-                    if !is_about_job {
-                        break;
-                    }
-                }
-            }
-        }
-        if refused.is_empty() {
-            return Ok(plans);
-        }
-        if !self.dry_run {
-            output::note("all jobs are as they were");
-        }
-        Err(self.failed(&refused, jobs.len()))
-    }
-
-    /// For programs; people were told of each change when it was made.
+    /// For programs; people have seen each change when it was made.
     fn say_all(&self, changes: &[Change]) {
         if output::is_json() {
             let document = json!({
@@ -152,7 +136,22 @@ fn in_sequence(jobs: &mut Vec<Job>) {
     }
 }
 
-/// Compares a job of the file with that of the service, which judges it as if it were to be made.
+/// What is to be done to each job, and the jobs that cannot be compared.
+async fn plans<'j>(client: &Client, jobs: &'j [Job]) -> (Vec<Plan<'j>>, Vec<(&'j Job, Error)>) {
+    let (mut plans, mut refused) = (Vec::new(), Vec::new());
+    for job in jobs {
+        match plan(client, job).await {
+            Ok(plan) => plans.push(plan),
+            Err(error) if error.code == Code::InvalidArgument => refused.push((job, error)),
+            // It is about the server or the caller, and no fault of the file.
+            Err(error) => return (plans, vec![(job, error)]),
+        }
+    }
+    (plans, refused)
+}
+
+/// Compares a job of the file with that of the service, which checks the settings by themselves:
+/// not whether the job that this one follows exists.
 async fn plan<'j>(client: &Client, job: &'j Job) -> Result<Plan<'j>, Error> {
     let name = &job.name;
     let request = api::CreateJobRequest {

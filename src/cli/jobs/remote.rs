@@ -15,9 +15,6 @@ use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{Client, Error, api};
 
-/// Due times among which the run is looked for that is in the way of another one.
-const RUNS_LOOKED_AT: i32 = 100;
-
 /// Which job.
 #[derive(Args, Debug)]
 pub(super) struct Named {
@@ -165,43 +162,25 @@ impl RunNow {
             request_id: String::new(),
             from_order: self.from_order,
         };
-        let client = server.client().await?;
         let name = request.name.clone();
-        match client.run_job(request).await {
-            Ok(run) => output::answer(&run, |answer| show::run(answer.run.as_ref())),
-            Err(error) => {
-                let failed = CliError::call(what, &error);
-                return Err(match error.is("JOB_BLOCKED") {
-                    true => behind_a_run(&client, &name, failed).await,
-                    false => failed,
-                });
-            }
-        }
+        let run = server.client().await?.run_job(request).await;
+        let run = run.map_err(|error| behind_a_run(&name, &error, CliError::call(what, &error)))?;
+        output::answer(&run, |answer| show::run(answer.run.as_ref()));
         Ok(())
     }
 }
 
-/// Says how the run is cancelled that is in the way of another one, if there is one.
-async fn behind_a_run(client: &Client, job: &str, failed: CliError) -> CliError {
-    let request = api::ListRunsRequest {
-        name: job.to_owned(),
-        page_size: RUNS_LOOKED_AT,
-        page_token: String::new(),
-    };
-    let runs = client.list_runs(request).await.unwrap_or_default().runs;
-    let is_open = |run: &&api::JobRun| {
-        use api::RunState::{Retrying, Running, Waiting};
-        let open = [Running, Retrying, Waiting];
-        open.contains(&run.state())
-    };
-    match runs.iter().find(is_open) {
-        Some(run) => {
-            let (job, due) = (shell::word(job), show::due(run));
+/// Says how the run is cancelled that the service names as the one in the way of another. It names
+/// none where something else is in the way, such as an agent that is stopped.
+fn behind_a_run(job: &str, error: &Error, failed: CliError) -> CliError {
+    match error.metadata.get("due") {
+        Some(due) if error.is("JOB_BLOCKED") => {
+            let job = shell::word(job);
             failed.next(format!(
                 "`rallypoint jobs cancel-run {job} {due}` ends that run"
             ))
         }
-        None => failed,
+        _ => failed,
     }
 }
 
@@ -326,4 +305,25 @@ pub(super) async fn list(server: &Server) -> Result<(), CliError> {
     }
     output::answer(&all, |all| show::jobs(&all.jobs));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Status;
+
+    #[test]
+    fn only_the_run_that_the_service_names_is_to_be_cancelled() {
+        let mut error = Error::from(Status::failed_precondition("the agent is stopped"));
+        error.reason = Some("JOB_BLOCKED".to_owned());
+        let said = |error: &Error| {
+            let failed = CliError::call("cannot run job a", error);
+            format!("{:?}", behind_a_run("a", error, failed))
+        };
+        assert!(!said(&error).contains("cancel-run"));
+        let due = "2026-11-01T03:00:00Z".to_owned();
+        error.metadata.insert("due".to_owned(), due);
+        let command = "`rallypoint jobs cancel-run a 2026-11-01T03:00:00Z` ends that run";
+        assert!(said(&error).contains(command));
+    }
 }

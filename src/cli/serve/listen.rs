@@ -10,7 +10,13 @@ use crate::{
     server::AdminPort,
 };
 use clap::Args;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+/// The port in advice on addresses: that of the default.
+const EXAMPLE_PORT: u16 = 50_051;
 
 /// How callers reach this server.
 #[derive(Args, Debug)]
@@ -182,13 +188,27 @@ impl Listen {
 /// Reads an address to listen on, with its port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        let port = text.rsplit(':').next().unwrap_or_default();
+        if let Ok(address) = text.parse::<IpAddr>() {
+            let whole = SocketAddr::new(address, EXAMPLE_PORT);
+            return format!("the port is missing: write {whole}");
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
         match port.parse::<u16>() {
-            Ok(port) => format!(
-                "write 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} for all that \
-                 reach it"
+            // What has more colons is meant as an address of IPv6, of which this is no port.
+            Ok(port) if !host.contains(':') => {
+                let wrong = match host {
+                    "" => "the address is missing".to_owned(),
+                    host => format!("`{host}` is no IP address"),
+                };
+                format!(
+                    "{wrong}: write 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} \
+                     for all that reach it"
+                )
+            }
+            _ => format!(
+                "write an address and a port, like 127.0.0.1:{EXAMPLE_PORT} or \
+                 [::1]:{EXAMPLE_PORT}"
             ),
-            Err(_) => "write an address and a port, like 127.0.0.1:50051 or [::1]:50051".to_owned(),
         }
     })
 }
@@ -203,8 +223,30 @@ mod tests {
             let said = address(text).expect_err(text);
             assert!(said.contains("127.0.0.1:50951") && said.contains("0.0.0.0:50951"));
         }
-        let said = address("here").expect_err("no port");
-        assert!(said.contains("[::1]:50051"), "{said}");
         assert!(address("[::1]:1").is_ok());
+    }
+
+    #[test]
+    fn a_bad_address_is_answered_by_what_is_wrong_with_it() {
+        for (text, expected) in [
+            ("here", "write an address and a port"),
+            ("[::1:80", "write an address and a port"),
+            ("::g:80", "write an address and a port"),
+            ("127.0.0.1:65536", "write an address and a port"),
+            ("::1", "the port is missing: write [::1]:50051"),
+            ("127.0.0.1", "the port is missing: write 127.0.0.1:50051"),
+            (
+                "300.1.1.1:80",
+                "`300.1.1.1` is no IP address: write 127.0.0.1:80",
+            ),
+            (
+                "localhost:80",
+                "`localhost` is no IP address: write 127.0.0.1:80",
+            ),
+            (":80", "the address is missing: write 127.0.0.1:80"),
+        ] {
+            let said = address(text).expect_err(text);
+            assert!(said.starts_with(expected), "{text}: {said}");
+        }
     }
 }

@@ -6,7 +6,11 @@ use super::{
     read,
     screen::{Screen, input},
 };
-use crate::cli::{error::CliError, exit::Exit, signals::Signals};
+use crate::cli::{
+    error::CliError,
+    exit::Exit,
+    signals::{self, Signals},
+};
 use jiff::Timestamp;
 use rallypoint_client::Client;
 use ratatui::crossterm::event::Event as Input;
@@ -16,7 +20,6 @@ use std::{
 };
 use tokio::{
     select,
-    signal::unix::{SignalKind, signal},
     task::{AbortHandle, JoinSet},
     time::interval,
 };
@@ -55,8 +58,7 @@ pub(super) async fn run(
         redraws: false,
     };
     let mut signals = Signals::new()?;
-    let hangup = signal(SignalKind::hangup());
-    let mut hangup = hangup.map_err(|error| CliError::new("cannot handle signals").why(error))?;
+    let mut hangup = signals::hangups()?;
     let mut keys = input();
     let mut ticks = interval(TICK);
     let begun = Instant::now();

@@ -9,6 +9,7 @@ use crate::{
         violations::{Path, Violations},
     },
 };
+use jiff::SignedDuration;
 use std::{
     collections::{BTreeMap, HashMap},
     ops::RangeInclusive,
@@ -98,7 +99,11 @@ pub(super) fn duration(
         v.add(
             path,
             Reason::DurationOutOfRange,
-            format!("must be {:?} to {}", range.start(), days(*range.end())),
+            format!(
+                "must be {} to {}",
+                exact(*range.start()),
+                exact(*range.end())
+            ),
         );
     }
     value
@@ -122,8 +127,15 @@ pub(super) fn optional_duration(
         .and_then(|duration| self::duration(v, path, duration, range))
 }
 
-fn days(duration: Duration) -> String {
-    match duration.as_secs() / 86_400 {
+/// A limit, without rounding.
+fn exact(limit: Duration) -> String {
+    match limit.as_secs() / 86_400 {
+        days if days == 0 || limit != Duration::from_secs(days * 86_400) => {
+            format!(
+                "{:#}",
+                SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX)
+            )
+        }
         1 => "1 day".into(),
         days => format!("{days} days"),
     }
@@ -200,4 +212,24 @@ pub(super) fn labels(
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_lengths_of_time_are_not_rounded() {
+        for (limit, shown) in [
+            (Duration::ZERO, "0s"),
+            (Duration::from_millis(1), "1ms"),
+            (Duration::from_secs(600), "10m"),
+            (Duration::from_secs(3_600), "1h"),
+            (Duration::from_secs(86_400), "1 day"),
+            (Duration::from_secs(90_000), "25h"),
+            (Duration::from_secs(31 * 86_400), "31 days"),
+        ] {
+            assert_eq!(exact(limit), shown);
+        }
+    }
 }

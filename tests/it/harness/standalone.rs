@@ -4,11 +4,12 @@
 //! The server ends, and its directory goes, with the value.
 
 use super::process::{PROGRAM, Process};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
 use std::{
     fs::{self, File},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, ExitStatus, Output},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
@@ -35,29 +36,49 @@ impl Standalone {
 
     /// The same with more options of `serve`.
     pub(crate) fn with(more: &[&Path]) -> Standalone {
+        let mut server = Standalone::prepare(more);
+        server.start_again();
+        server
+    }
+
+    /// The same in a process group of its own, as a shell starts it.
+    pub(crate) fn in_own_group() -> Standalone {
+        let mut server = Standalone::prepare(&[]);
+        server.process.command().process_group(0);
+        server.start_again();
+        server
+    }
+
+    fn prepare(more: &[&Path]) -> Standalone {
         let folder = folder();
         let log = folder.with_extension("log");
         let options = ["--listen", "127.0.0.1:0", "--data-dir"];
         let options = options.map(Path::new).into_iter().chain([&*folder]);
         let mut process = Process::serve(options.chain(more.iter().copied()));
-        let stderr = File::create(&log).expect("a log file");
+        let stderr = File::options().create(true).append(true).open(&log);
+        let stderr = stderr.expect("a log file");
         process.command().stderr(stderr);
-        process.start();
-        let mut server = Standalone {
+        Standalone {
             process,
             folder,
             log,
             url: String::new(),
-        };
+        }
+    }
+
+    /// Starts it on what it left, and waits until it serves.
+    pub(crate) fn start_again(&mut self) {
+        fs::write(&self.log, "").expect("a log file");
+        self.url.clear();
+        self.process.start();
         let begun = Instant::now();
-        while !server.is_ready() {
+        while !self.is_ready() {
             assert!(
-                begun.elapsed() < START_TIMEOUT && server.process.exited().is_none(),
+                begun.elapsed() < START_TIMEOUT && self.process.exited().is_none(),
                 "the server does not get ready"
             );
             thread::sleep(POLL_INTERVAL);
         }
-        server
     }
 
     /// Runs the program as a caller of this server.
@@ -89,6 +110,24 @@ impl Standalone {
     /// Has it read its configuration file again.
     pub(crate) fn hang_up(&self) {
         self.process.signal(Signal::SIGHUP);
+    }
+
+    /// Signals its whole process group, as Ctrl-C in a terminal does.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        let group = self.process.pid().expect("it runs");
+        killpg(group, signal).expect("our own child");
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.process.exited() {
+                return status;
+            }
+            assert!(begun.elapsed() < STOP_TIMEOUT, "it does not end");
+            thread::sleep(POLL_INTERVAL);
+        }
     }
 
     /// Lets it do nothing and answer nothing until [`Standalone::thaw`].

@@ -251,7 +251,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     RUN_NOT_FOUND: _ErrorReason.ValueType  # 97
     """The job has no such run, or it is over and the call is about one that is not."""
     JOB_BLOCKED: _ErrorReason.ValueType  # 98
-    """Another run goes on, the agent is stopped, or another job follows this one."""
+    """Another run goes on, the agent is stopped, or another job follows this one.
+    Metadata: `due` of that run; `by`, the job that follows.
+    """
     TOO_MANY_JOBS: _ErrorReason.ValueType  # 99
     """The namespace has reached its limit of jobs."""
     JOB_NOT_FOR_CLAIMS: _ErrorReason.ValueType  # 100
@@ -535,7 +537,9 @@ JOB_INVALID: ErrorReason.ValueType  # 96
 RUN_NOT_FOUND: ErrorReason.ValueType  # 97
 """The job has no such run, or it is over and the call is about one that is not."""
 JOB_BLOCKED: ErrorReason.ValueType  # 98
-"""Another run goes on, the agent is stopped, or another job follows this one."""
+"""Another run goes on, the agent is stopped, or another job follows this one.
+Metadata: `due` of that run; `by`, the job that follows.
+"""
 TOO_MANY_JOBS: ErrorReason.ValueType  # 99
 """The namespace has reached its limit of jobs."""
 JOB_NOT_FOR_CLAIMS: ErrorReason.ValueType  # 100
