@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pages
+import psycopg
 import pytest
 
 import pytest_rallypoint
@@ -105,6 +106,29 @@ def _free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/operations.md"])
+def test_the_login_of_a_page_may_make_the_schema(file: str, rallypoint_program: str) -> None:
+    text = (TOP / file).read_text()
+    found = re.findall(r"^    (create (?:role|database) .*;)$", text, re.MULTILINE)
+    assert len(found) == 2
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        reached = _of(server)
+        socket_folder, port = reached["PGHOST"], reached["PGPORT"]
+        with psycopg.connect(
+            host=socket_folder, port=port, user="postgres", dbname="postgres", autocommit=True
+        ) as connection:
+            # The private Postgres has a login and a database of this name.
+            for statement in found:
+                connection.execute(statement.replace("rallypoint", "rallypoint_two"))
+        url = f"postgres:///rallypoint_two?host={socket_folder}&port={port}&user=rallypoint_two"
+        said = server.run("migrate", "--database", url)
+    finally:
+        server.remove()
+    assert "up to date" in said, said
 
 
 @pytest.mark.parametrize(
