@@ -37,6 +37,7 @@ NAMES = (
 )
 # Where a server of root keeps its private Postgres.
 _DATA_DIR = "/var/lib/rallypoint/postgres"
+GUARD = (TOP / "docs" / "guard.md").read_text()
 _POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
@@ -106,6 +107,20 @@ def _free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
+    folder: Path, rallypoint_program: str
+) -> None:
+    (command,) = re.findall(r"^```sh\n.*?^```$", GUARD, re.MULTILINE | re.DOTALL)
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        path = os.pathsep.join([str(Path(rallypoint_program).parent), os.environ["PATH"]])
+        pages.run(found := pages.steps(command), folder, {"PATH": path} | _of(server))
+    finally:
+        server.remove()
+    assert found[0].printed == "the guard is installed, for app\n"
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/operations.md"])
