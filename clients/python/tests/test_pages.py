@@ -109,6 +109,48 @@ def _free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
+def test_a_night_that_failed_is_repaired_by_whoever_follows_its_page(
+    folder: Path, rallypoint_program: str
+) -> None:
+    """As after getting started: its server is there. What is printed is compared in tests/it."""
+    folder.joinpath("warehouse.log").touch()
+    address, warehouse = _free_address(), _free_address()
+    differs = {
+        "/tmp/warehouse": str(folder / "warehouse"),
+        "127.0.0.1:50061": warehouse,
+        "sleep 600": "sleep 20",
+        "rallypoint explain night 7": "sleep 2; rallypoint explain night 7",
+        "(28023)": "(pid) from pg_stat_activity where application_name = $$payroll$$",
+    }
+    text = (TOP / "docs" / "failed-night.md").read_text()
+    for shown, here in differs.items():
+        assert shown in text, shown
+        text = text.replace(shown, here)
+    started = "rallypoint serve >server.log 2>&1 & until rallypoint health; do sleep 0.2; done\n"
+    found = [pages.Step(started), *pages.steps(text)]
+    for step in found:
+        # All in one shell, as a reader has it.
+        step.shown = step.shown or "…\n"
+    path = os.pathsep.join([str(Path(rallypoint_program).absolute().parent), os.environ["PATH"]])
+    own = {
+        "PATH": path,
+        "HOME": str(folder),
+        "RALLYPOINT_LISTEN": address,
+        "RALLYPOINT_SERVER": f"http://{address}",
+        "RALLYPOINT_DATA_DIR": str(folder / "data"),
+        "PGHOST": str(folder / "data"),
+        "PGUSER": "app",
+        "PGDATABASE": "app",
+    }
+    pages.run(found, folder, own)
+    printed = {step.command.strip(): step.printed for step in found}
+    everything = "\n".join(printed.values())
+    assert "3 of 7 tasks succeeded" in printed["rallypoint exec --name night night.sql"], everything
+    assert "dw cannot be reached" in printed["sleep 2; rallypoint explain night 7"], everything
+    assert "7 of 7 ended tasks succeeded" in printed["rallypoint wait night"], everything
+    assert "released" in printed["rallypoint release night"], everything
+
+
 def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
     folder: Path, rallypoint_program: str
 ) -> None:
