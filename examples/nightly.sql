@@ -6,7 +6,7 @@
 \set ON_ERROR_STOP on
 
 -- Ahead of the first order: one after the other.
-create table if not exists sale (region text, id int, day date, amount numeric(12, 2), primary key (region, id));
+create table if not exists shop_sale (region text, id int, day date, amount numeric(12, 2), primary key (region, id));
 create table if not exists day_total (region text, day date, amount numeric(14, 2), primary key (region, day));
 create table if not exists report (title text primary key, body text);
 
@@ -16,14 +16,14 @@ create table if not exists report (title text primary key, body text);
 -- @name load north
 -- @retries 3
 -- @timeout 10m
-insert into sale
+insert into shop_sale
 select 'north', n, date '2026-03-01' + n % 7, n * 1.25 from generate_series(1, 700) n
 on conflict do nothing;
 
 -- @name load south
 -- @retries 3
 -- @timeout 10m
-insert into sale
+insert into shop_sale
 select 'south', n, date '2026-03-01' + n % 7, n * 0.75 from generate_series(1, 900) n
 on conflict do nothing;
 
@@ -35,7 +35,7 @@ on conflict do nothing;
 -- @task
 begin;
 create temporary table closing on commit drop as
-select region, day, sum(amount) as amount from sale group by region, day;
+select region, day, sum(amount) as amount from shop_sale group by region, day;
 insert into day_total select * from closing
 on conflict (region, day) do update set amount = excluded.amount;
 commit;

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pages
+import psycopg
 import pytest
 
 import pytest_rallypoint
@@ -36,6 +37,7 @@ NAMES = (
 )
 # Where a server of root keeps its private Postgres.
 _DATA_DIR = "/var/lib/rallypoint/postgres"
+GUARD = (TOP / "docs" / "guard.md").read_text()
 _POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
@@ -105,6 +107,85 @@ def _free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_night_that_failed_is_repaired_by_whoever_follows_its_page(
+    folder: Path, rallypoint_program: str
+) -> None:
+    """As after getting started: its server is there. What is printed is compared in tests/it."""
+    folder.joinpath("warehouse.log").touch()
+    address, warehouse = _free_address(), _free_address()
+    differs = {
+        "/tmp/warehouse": str(folder / "warehouse"),
+        "127.0.0.1:50061": warehouse,
+        "sleep 600": "sleep 20",
+        "rallypoint explain night 7": "sleep 2; rallypoint explain night 7",
+        "(28023)": "(pid) from pg_stat_activity where application_name = $$payroll$$",
+    }
+    text = (TOP / "docs" / "failed-night.md").read_text()
+    for shown, here in differs.items():
+        assert shown in text, shown
+        text = text.replace(shown, here)
+    started = "rallypoint serve >server.log 2>&1 & until rallypoint health; do sleep 0.2; done\n"
+    found = [pages.Step(started), *pages.steps(text)]
+    for step in found:
+        # All in one shell, as a reader has it.
+        step.shown = step.shown or "…\n"
+    path = os.pathsep.join([str(Path(rallypoint_program).absolute().parent), os.environ["PATH"]])
+    own = {
+        "PATH": path,
+        "HOME": str(folder),
+        "RALLYPOINT_LISTEN": address,
+        "RALLYPOINT_SERVER": f"http://{address}",
+        "RALLYPOINT_DATA_DIR": str(folder / "data"),
+        "PGHOST": str(folder / "data"),
+        "PGUSER": "app",
+        "PGDATABASE": "app",
+    }
+    pages.run(found, folder, own)
+    printed = {step.command.strip(): step.printed for step in found}
+    everything = "\n".join(printed.values())
+    assert "3 of 7 tasks succeeded" in printed["rallypoint exec --name night night.sql"], everything
+    assert "dw cannot be reached" in printed["sleep 2; rallypoint explain night 7"], everything
+    assert "7 of 7 ended tasks succeeded" in printed["rallypoint wait night"], everything
+    assert "released" in printed["rallypoint release night"], everything
+
+
+def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
+    folder: Path, rallypoint_program: str
+) -> None:
+    (command,) = re.findall(r"^```sh\n.*?^```$", GUARD, re.MULTILINE | re.DOTALL)
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        path = os.pathsep.join([str(Path(rallypoint_program).parent), os.environ["PATH"]])
+        pages.run(found := pages.steps(command), folder, {"PATH": path} | _of(server))
+    finally:
+        server.remove()
+    assert found[0].printed == "the guard is installed, for app\n"
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/operations.md"])
+def test_the_login_of_a_page_may_make_the_schema(file: str, rallypoint_program: str) -> None:
+    text = (TOP / file).read_text()
+    found = re.findall(r"^    (create (?:role|database) .*;)$", text, re.MULTILINE)
+    assert len(found) == 2
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        reached = _of(server)
+        socket_folder, port = reached["PGHOST"], reached["PGPORT"]
+        with psycopg.connect(
+            host=socket_folder, port=port, user="postgres", dbname="postgres", autocommit=True
+        ) as connection:
+            # The private Postgres has a login and a database of this name.
+            for statement in found:
+                connection.execute(statement.replace("rallypoint", "rallypoint_two"))
+        url = f"postgres:///rallypoint_two?host={socket_folder}&port={port}&user=rallypoint_two"
+        said = server.run("migrate", "--database", url)
+    finally:
+        server.remove()
+    assert "up to date" in said, said
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ async fn a_night_that_failed_is_repaired_as_the_page_says() {
     far.stop();
     for block in blocks(&page, "console") {
         for (command, shown) in commands(&block) {
-            match command.split(' ').next() {
-                Some("psql") => drop(payroll.take().expect("it is ended once").close().await),
-                Some("systemctl") => far.restart().expect("started again"),
+            match command.split(' ').collect::<Vec<_>>()[..] {
+                ["psql", ..] => drop(payroll.take().expect("it is ended once").close().await),
+                ["rallypoint", "serve", ..] => far.restart().expect("started again"),
                 _ => {
                     let call = || alike(&run(&server.url, folder.path(), command));
                     let (mut printed, shown) = (call(), alike(&shown));
