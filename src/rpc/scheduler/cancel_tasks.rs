@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tonic::Status;
 
 /// Tasks that one page goes through.
-const TASKS_PER_PAGE: usize = 500;
+const TASKS_PER_PAGE: usize = 1_000;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
 const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has read a page and after each command, as a multiple of the
