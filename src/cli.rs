@@ -65,6 +65,7 @@ mod task_name;
 mod tasks;
 mod terminal;
 mod time_text;
+mod tips;
 mod top;
 mod unreadable;
 mod update;
@@ -73,9 +74,7 @@ mod when;
 mod words;
 
 use clap::{
-    CommandFactory, FromArgMatches, Parser, Subcommand,
-    builder::Resettable,
-    error::{ContextKind, ContextValue},
+    CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ContextKind,
 };
 use connect::Server;
 use error::CliError;
@@ -196,7 +195,7 @@ pub fn main() -> ExitCode {
 fn parsed() -> Result<Cli, clap::Error> {
     let words = words::of(std::env::args_os());
     let matches = command_line().try_get_matches_from(&words);
-    let matches = matches.map_err(|error| without_tip(as_written(error, &words)))?;
+    let matches = matches.map_err(|error| tips::sensible(as_written(error, &words)))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
 }
 
@@ -215,21 +214,6 @@ fn without_environment(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| argument.env(Resettable::Reset))
         .mut_subcommands(without_environment)
-}
-
-/// The error without the advice to write `-- -5s` or `-- --option`: nobody who writes an option
-/// means a value.
-fn without_tip(mut error: clap::Error) -> clap::Error {
-    let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) else {
-        return error;
-    };
-    let mut tips = tips.clone();
-    tips.retain(|tip| !tip.to_string().starts_with("to pass"));
-    match tips.is_empty() {
-        true => error.remove(ContextKind::Suggested),
-        false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips)),
-    };
-    error
 }
 
 /// All verbs with their options.

@@ -28,6 +28,7 @@ pub use append::{Batch, Commit, Writer, statements};
 pub use audit::AuditEntry;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
+pub(crate) use error::without_line;
 pub use examination::{Finding, Verdict, examine};
 pub use maintenance::{Maintenance, calendar::Calendar};
 pub use ownership::executors::ExecutorRow;

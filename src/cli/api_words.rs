@@ -33,18 +33,36 @@ const OPTIONS: &[(&str, &str)] = &[
         "set the mode to SHARED",
         "say `--shared` (of a task `shared`, behind the name)",
     ),
+    ("wait for its AsyncDone", "`rallypoint wait` for its end"),
     (
         "`reuse` finds a scheduler by its name: give one",
         "`--name` needs a name",
     ),
 ];
 
+/// How the server ends the sentence on a pause.
+const PAUSE_ENDS: &str = ", until ResumeTarget";
+
 /// The text with verbs and options in place of calls and fields.
 pub(super) fn translated(text: &str) -> String {
     let words = VERBS.iter().chain(OPTIONS);
-    words.fold(text.to_owned(), |text, (call, verb)| {
+    words.fold(resuming(text), |text, (call, verb)| {
         text.replace(call, verb)
     })
+}
+
+/// The text with the whole command that ends a pause of a target.
+fn resuming(text: &str) -> String {
+    let Some((before, behind)) = text.split_once(PAUSE_ENDS) else {
+        return text.to_owned();
+    };
+    let named = before
+        .split_once(" is paused since")
+        .map(|(named, _)| named);
+    let named = named.and_then(|named| named.rsplit_once("target "));
+    let scope = named.map_or("--all", |(_, target)| target);
+    let command = format!(", until `rallypoint resume-target {scope} --reason TEXT`");
+    format!("{before}{command}{}", resuming(behind))
 }
 
 #[cfg(test)]
@@ -78,6 +96,13 @@ mod tests {
         assert_eq!(
             translated("until ResumeScheduler with ignore_failures"),
             "until `resume --ignore-failures`"
+        );
+        let paused = "target app is paused since … (x), until ResumeTarget; everything is paused \
+                      since … (y), until ResumeTarget";
+        assert_eq!(
+            translated(paused),
+            "target app is paused since … (x), until `rallypoint resume-target app --reason TEXT`; \
+             everything is paused since … (y), until `rallypoint resume-target --all --reason TEXT`"
         );
         assert_eq!(
             translated("have it alone: set the mode to SHARED"),

@@ -18,7 +18,11 @@ pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
     }
 }
 
-/// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome.
+/// Columns before further lines of a failure.
+const INDENT: usize = 6;
+
+/// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome. On a terminal it
+/// is cut to one line, unless it says why a task did not succeed: nothing else repeats that.
 pub(super) fn line(done: &AsyncDone, (place, total): (i64, usize), statement: &str) -> String {
     let digits = total.to_string().len();
     let head = format!(
@@ -28,24 +32,20 @@ pub(super) fn line(done: &AsyncDone, (place, total): (i64, usize), statement: &s
         enum_text::order(done.effective_order),
         digits = digits
     );
+    let is_good = done.outcome() == Outcome::Succeeded;
     let word = format!("{:<9}", enum_text::outcome(done.outcome()));
-    let word = output::paint(
-        &word,
-        if done.outcome() == Outcome::Succeeded {
-            GREEN
-        } else {
-            RED
-        },
-    );
+    let painted = output::paint(&word, if is_good { GREEN } else { RED });
     let tail = format!(
         "{:>9}  {}",
         time_text::duration(run_time_us(done)),
         remark(done, statement)
     );
-    let rest = output::width().map_or(usize::MAX, |width| {
-        width.saturating_sub(head.chars().count() + 13)
-    });
-    format!("{head}  {word}  {}", output::cut(&tail, rest))
+    let line = format!("{head}  {word}  {tail}");
+    let line = match is_good {
+        true => output::fit(&line),
+        false => output::wrapped(&line, INDENT),
+    };
+    line.replacen(&word, &painted, 1)
 }
 
 /// The text beside an outcome: the error if any, and the statement.

@@ -132,9 +132,19 @@ impl Server {
         let found = found
             .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
         found.ok_or_else(|| {
-            CliError::new(format!("no scheduler has the name {word}"))
+            let error = CliError::new(format!("no scheduler has the name {word}"));
+            let error = almost_handle(word).into_iter().fold(error, CliError::why);
+            error
                 .because_unknown("HANDLE_NOT_FOUND", word)
                 .next("check the name: `rallypoint list` shows it, and the handles of all")
         })
     }
+}
+
+/// Why a word that looks like a handle is none.
+fn almost_handle(word: &str) -> Option<String> {
+    let is_of_handle = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let length = word.len();
+    let is_almost = length >= 24 && word.contains('-') && word.chars().all(is_of_handle);
+    is_almost.then(|| format!("it has {length} characters, and a handle has 36"))
 }

@@ -3,6 +3,7 @@
 //! Every command ends in one of these or in an exit code; nothing else prints errors.
 
 use super::{api_words, exit::Exit, output};
+use crate::journal::without_line;
 use rallypoint_client::Error;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
@@ -278,14 +279,6 @@ impl From<anyhow::Error> for CliError {
     }
 }
 
-/// An error of Postgres without the line of its own source that the driver adds.
-fn without_line(text: String) -> String {
-    match text.rsplit_once(" at line ") {
-        Some((said, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => said.to_owned(),
-        _ => text,
-    }
-}
-
 /// Why a call failed: what the service says, and each field at fault that this does not name. Of
 /// several fields the message is a summary, so each has a line of its own.
 fn reasons(error: &Error, label: &str) -> Vec<String> {
@@ -329,6 +322,15 @@ fn remedy(error: &Error) -> Option<&'static str> {
         ),
         Some("RESOURCE_NOT_FOUND") => Some(
             "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
+        ),
+        Some("RESOURCE_EXISTS") => Some(
+            "`rallypoint resource list` shows its settings, and `rallypoint resource update` changes them",
+        ),
+        Some("PERMITS_EXCEED_CAPACITY") => {
+            Some("`rallypoint resource update NAME --capacity N` gives a resource more permits")
+        }
+        Some("NAMESPACE_NOT_TRUSTED") => Some(
+            "leave out --namespace (RALLYPOINT_NAMESPACE), or start the server with --trusted-namespace-metadata",
         ),
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")

@@ -24,7 +24,7 @@ mod task_resource;
 mod unique_json;
 
 pub(super) use file::field;
-pub(super) use task_option::{Described, sql_value};
+pub(super) use task_option::{Described, names as option_names, sql_value};
 
 use super::{
     connect::Server,
@@ -270,6 +270,9 @@ impl Exec {
         quoting::refuse_split(&self.statements)?;
         let mut names = self.statements.iter();
         names.try_for_each(|text| file_name::refuse(text))?;
+        if self.statements.iter().any(|text| text.trim().is_empty()) {
+            return Err(CliError::usage("a statement is empty").next("leave it out"));
+        }
         quoting::refuse_parts(&self.statements)
     }
 

@@ -17,6 +17,7 @@ use super::{
     table, time_text,
 };
 use clap::{Args, Subcommand};
+use nix::unistd::{Uid, User};
 use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
@@ -118,7 +119,9 @@ impl Run {
             Err(error) => {
                 hold.release().await.ok();
                 let what = format!("cannot run {}", self.command[0]);
-                return Err(CliError::new(what).why(error));
+                let next =
+                    "behind `--` comes a program, on the PATH or with its path, and executable";
+                return Err(CliError::new(what).why(error).next(next));
             }
         };
         let signals = (&mut signals, &mut job);
@@ -272,8 +275,31 @@ pub(super) fn owner(above: Option<String>) -> String {
     if let Some(above) = above.filter(|above| !above.is_empty()) {
         return format!("{above}/{}", std::process::id());
     }
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    let (user, host) = (user.unwrap_or_default(), host.unwrap_or_default());
+    let host = host.unwrap_or_default();
+    let user = account(|name| std::env::var(name).ok());
     format!("{user}@{}:{}", host.trim(), std::process::id())
+}
+
+/// Who runs this: containers and cron do not always set USER.
+fn account(variable: impl Fn(&str) -> Option<String>) -> String {
+    let mut named = ["USER", "LOGNAME"].into_iter().filter_map(variable);
+    let named = named.find(|name| !name.is_empty());
+    let own = Uid::current();
+    let known = || User::from_uid(own).ok().flatten().map(|user| user.name);
+    named.or_else(known).unwrap_or_else(|| own.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_has_a_name_or_a_number() {
+        let both = |name: &str| Some(name.to_lowercase());
+        assert_eq!(account(both), "user");
+        let empty = |name: &str| Some(if name == "USER" { "" } else { "anna" }.to_owned());
+        assert_eq!(account(empty), "anna");
+        assert!(!account(|_| None).is_empty());
+    }
 }

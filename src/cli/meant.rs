@@ -64,7 +64,8 @@ async fn listed(client: &Client, reason: &str) -> Result<Vec<String>> {
                 ..ListSchedulersRequest::default()
             };
             let page = client.schedulers(request).await?;
-            let names = page.schedulers.into_iter().map(|one| one.name);
+            let names = page.schedulers.into_iter();
+            let names = names.flat_map(|one| [one.name, one.handle]);
             Ok(names.filter(|name| !name.is_empty()).collect())
         }
         _ => Ok(Vec::new()),

@@ -172,6 +172,12 @@ pub(super) fn sentence(text: &str, indent: usize, style: Option<&str>) {
     }
 }
 
+/// The text, broken where the terminal is too narrow; what follows is indented by so many
+/// characters.
+pub(super) fn wrapped(text: &str, indent: usize) -> String {
+    broken(text, indent, width()).join("\n")
+}
+
 fn broken(text: &str, indent: usize, room: Option<usize>) -> Vec<String> {
     let Some(room) = room else {
         return vec![text.to_owned()];

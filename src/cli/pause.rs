@@ -27,12 +27,13 @@ impl Pause {
         let what = format!("cannot pause {}", self.handle);
         let paused = server.scheduler(&self.handle).await?.pause().await;
         let scheduler = paused.map_err(|error| CliError::call(what, &error))?;
+        let resume = format!("`rallypoint resume {}`", self.handle);
         let text = match scheduler.running {
-            0 => "paused: nothing starts until `resume`".to_owned(),
+            0 => format!("paused: nothing starts until {resume}"),
             running => {
                 let running =
                     plural::with_verb(running, ["running task goes on", "running tasks go on"]);
-                format!("paused: nothing starts until `resume`; {running}")
+                format!("paused: nothing starts until {resume}; {running}")
             }
         };
         let scheduler = Some(scheduler);

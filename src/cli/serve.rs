@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     identity::Authenticator,
+    journal::JournalError,
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
 };
 use clap::{Args, ValueEnum};
@@ -204,7 +205,9 @@ impl Serve {
         };
         let listening = |address| output::note(format!("listening on {scheme}://{address}"));
         let config = Config { listen, ..config };
-        crate::server::serve(config, listener, stop(signals), listening).await?;
+        let is_named = config.database.is_some();
+        let served = crate::server::serve(config, listener, stop(signals), listening).await;
+        served.map_err(|error| with_doctor(error, is_named))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -282,9 +285,8 @@ fn host_name() -> String {
 const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
 
 /// What is logged where RUST_LOG says nothing. HTTP/2 warns of each connection that it ends for its
-/// abuse, by which anybody could fill the log (decision 0210). Notices are those of each start, that
-/// what it prepares is there already.
-const LOGGED: &str = "info,h2=error,sqlx::postgres::notice=warn";
+/// abuse, by which anybody could fill the log (decision 0210).
+const LOGGED: &str = "info,h2=error";
 
 fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
@@ -299,6 +301,18 @@ fn log_to_stderr(format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
+    }
+}
+
+/// The error; of a database that an operator has set up, `doctor` says what is wrong with it.
+fn with_doctor(error: anyhow::Error, is_named: bool) -> CliError {
+    use JournalError::{Database, Schema, Unsafe};
+    let journal = error.downcast_ref::<JournalError>();
+    let is_examined = matches!(journal, Some(Database(_) | Schema(_) | Unsafe(_)));
+    let error = CliError::from(error);
+    match is_named && is_examined {
+        true => error.next("`rallypoint doctor --database URL` says what is missing"),
+        false => error,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the command line as a whole must be.
 
-use super::{command_line, without_tip, words};
+use super::{command_line, tips::sensible, words};
 use clap::Command;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -102,7 +102,7 @@ fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
     }
     let words = ["rallypoint", "exec", "--timeout", "-5s", "commit"];
     let error = command_line().try_get_matches_from(words::of(words.map(OsString::from)));
-    let said = without_tip(error.expect_err("refused")).to_string();
+    let said = sensible(error.expect_err("refused")).to_string();
     assert!(
         said.contains("invalid value '-5s' for '--timeout <TIME>'") && !said.contains("tip:"),
         "{said}"
@@ -110,12 +110,12 @@ fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
     for line in ["exec -5s commit", "exec --resource a commit"] {
         let words = ["rallypoint"].into_iter().chain(line.split(' '));
         let error = command_line().try_get_matches_from(words);
-        let said = without_tip(error.expect_err("refused")).to_string();
+        let said = sensible(error.expect_err("refused")).to_string();
         assert!(said.contains("unexpected argument"), "{said}");
         assert!(!said.contains("to pass"), "{said}");
     }
     let similar = command_line().try_get_matches_from(["rallypoint", "list", "--limt", "1"]);
-    let similar = without_tip(similar.expect_err("refused")).to_string();
+    let similar = sensible(similar.expect_err("refused")).to_string();
     assert!(similar.contains("'--limit'"), "{similar}");
     let words = ["rallypoint", "exec", "--param", "-1", "select $1"];
     assert!(command_line().try_get_matches_from(words).is_ok());

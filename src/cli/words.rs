@@ -3,7 +3,8 @@
 use std::ffi::{OsStr, OsString};
 
 /// A word like `-5s` behind an option is its value, and no option: it becomes `--timeout=-5s`, so
-/// that the option says what it takes. What stands behind `--` is another command's.
+/// that the option says what it takes. A statement that begins with a comment gets a space before
+/// it, so that it is not read as an option. What stands behind `--` is another command's.
 pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut meant, mut is_over): (Vec<OsString>, bool) = (Vec::new(), false);
     for word in words {
@@ -12,6 +13,11 @@ pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             Some(option) if !is_over && takes_value(option) && is_negative(&word) => {
                 option.push("=");
                 option.push(word);
+            }
+            _ if !is_over && is_commented(&word) => {
+                let mut statement = OsString::from(" ");
+                statement.push(word);
+                meant.push(statement);
             }
             _ => meant.push(word),
         }
@@ -22,6 +28,13 @@ pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 fn takes_value(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     word.len() > 2 && word.starts_with("--") && !word.contains('=')
+}
+
+/// `-- why` and a statement: of an option no space comes before its `=`.
+fn is_commented(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    let end = word.find(|c: char| c == '=' || c.is_whitespace());
+    word.starts_with("--") && end.is_some_and(|end| !word[end..].starts_with('='))
 }
 
 /// Something negative that is no plain number: those are read as values in any case.
@@ -54,5 +67,20 @@ mod tests {
         ] {
             assert_eq!(meant(line), expected);
         }
+    }
+
+    #[test]
+    fn a_comment_before_a_statement_is_no_option() {
+        for (word, expected) in [
+            ("-- why\nselect 1", " -- why\nselect 1"),
+            ("--why\nselect 1", " --why\nselect 1"),
+            ("--reason=a b", "--reason=a b"),
+            ("--reason", "--reason"),
+        ] {
+            let words = of(["exec", word].map(OsString::from));
+            assert_eq!(words[1], expected);
+        }
+        let words = of(["lock", "--", "-- x"].map(OsString::from));
+        assert_eq!(words[2], "-- x");
     }
 }

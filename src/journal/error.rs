@@ -9,10 +9,10 @@ const RAISED: &str = "P0001";
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The database did not answer, or refused; may be retried.
-    #[error("the coordination database: {0}")]
+    #[error("the coordination database: {}", without_line(.0.to_string()))]
     Database(#[from] sqlx::Error),
     /// The schema is not ours, or could not be brought up to date.
-    #[error("the schema of the coordination database: {0}")]
+    #[error("the schema of the coordination database: {}", without_line(.0.to_string()))]
     Schema(#[from] sqlx::migrate::MigrateError),
     /// A newer program has changed the schema in a way that this one cannot live with.
     #[error(
@@ -74,6 +74,14 @@ impl JournalError {
     /// A row that makes no sense.
     pub(super) fn corrupt(what: impl Into<String>) -> Self {
         JournalError::Corrupt(what.into())
+    }
+}
+
+/// An error of Postgres without the line of its own source that the driver adds.
+pub(crate) fn without_line(text: String) -> String {
+    match text.rsplit_once(" at line ") {
+        Some((said, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => said.to_owned(),
+        _ => text,
     }
 }
 

@@ -119,15 +119,18 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
             Finding::wrong("settings", Verdict::Bad, error.to_string(), remedy)
         }
     });
-    findings.push(match migrations::check(&mut link).await {
-        Ok(()) => Finding::good("schema", "this version can work with it"),
+    let schema = migrations::check(&mut link).await;
+    let is_to_be_made = matches!(schema, Ok(true));
+    findings.push(match schema {
+        Ok(false) => Finding::good("schema", "this version can work with it"),
+        Ok(true) => Finding::good("schema", "the next start makes it, or brings it up to date"),
         Err(error) => {
             let remedy = "use the newer version that has migrated it";
             Finding::wrong("schema", Verdict::Bad, error.to_string(), remedy)
         }
     });
     match session(&mut link).await {
-        Ok((session, offset)) => findings.extend(of_session(&session, offset)),
+        Ok((session, offset)) => findings.extend(of_session(&session, offset, is_to_be_made)),
         Err(error) => findings.push(unknown("session", &error)),
     }
     findings.push(match commit_time(&mut link).await {
@@ -173,7 +176,7 @@ async fn session(link: &mut BoundedConnection) -> Result<(Session, f64), Journal
     Ok((session, offset as f64 / 1e6))
 }
 
-fn of_session(session: &Session, offset: f64) -> [Finding; 4] {
+fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 4] {
     let Session {
         version,
         synchronous_commit,
@@ -192,14 +195,7 @@ fn of_session(session: &Session, offset: f64) -> [Finding; 4] {
         }
         other => Finding::good("synchronous_commit", other),
     };
-    let rights = match may_create {
-        true => Finding::good("rights", "the login may create what migrations need"),
-        false => {
-            let remedy = "make the login the owner of the database, or migrate with another one \
-                          (rallypoint migrate)";
-            Finding::wrong("rights", Verdict::Doubtful, "it may create nothing", remedy)
-        }
-    };
+    let rights = of_rights(*may_create, is_to_be_made);
     let shown = format!("{offset:+.3} s from the clock of this machine");
     let clock = match offset.abs() > CLOCK_TOLERANCE.as_secs_f64() {
         false => Finding::good("clock", shown),
@@ -210,6 +206,20 @@ fn of_session(session: &Session, offset: f64) -> [Finding; 4] {
     };
     let journal = Finding::good("journal", format!("PostgreSQL {version} answers"));
     [journal, commits, rights, clock]
+}
+
+fn of_rights(may_create: bool, is_to_be_made: bool) -> Finding {
+    let remedy = "make the login the owner of the database, or migrate with another one \
+                  (rallypoint migrate)";
+    let (verdict, found) = match (may_create, is_to_be_made) {
+        (true, _) => return Finding::good("rights", "the login may create what migrations need"),
+        (false, false) => (Verdict::Doubtful, "it may create nothing"),
+        (false, true) => (
+            Verdict::Bad,
+            "it may create nothing, and the schema is not there or not up to date",
+        ),
+    };
+    Finding::wrong("rights", verdict, found, remedy)
 }
 
 /// How long a commit takes that is flushed to disk.

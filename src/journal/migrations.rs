@@ -153,7 +153,8 @@ async fn migrate(link: &mut BoundedConnection) -> Result<(), JournalError> {
 }
 
 /// Refuses a schema that a newer program has made, unless it says that this one can live with it.
-pub(super) async fn check(link: &mut BoundedConnection) -> Result<(), JournalError> {
+/// Returns whether migrations are still to be run.
+pub(super) async fn check(link: &mut BoundedConnection) -> Result<bool, JournalError> {
     let knows = MIGRATIONS.iter().map(|(version, ..)| *version).max();
     let knows = knows.unwrap_or_default();
     let exists = async |link: &mut BoundedConnection, table| {
@@ -164,7 +165,7 @@ pub(super) async fn check(link: &mut BoundedConnection) -> Result<(), JournalErr
         query.bind(table).fetch_one(link).await
     };
     if !exists(link, "_sqlx_migrations").await? {
-        return Ok(());
+        return Ok(true);
     }
     let newest: Option<i64> = sqlx::query_scalar(
         "-- newest_migration
@@ -173,10 +174,10 @@ pub(super) async fn check(link: &mut BoundedConnection) -> Result<(), JournalErr
     )
     .fetch_one(&mut *link)
     .await?;
-    let newest = newest.filter(|newest| *newest > knows);
-    let Some(newest) = newest else {
-        return Ok(());
-    };
+    let newest = newest.unwrap_or_default();
+    if newest <= knows {
+        return Ok(newest < knows);
+    }
     let needs = if exists(link, "schema_version").await? {
         sqlx::query_scalar(
             "-- compatible_since
@@ -191,7 +192,7 @@ pub(super) async fn check(link: &mut BoundedConnection) -> Result<(), JournalErr
     if needs > knows {
         return Err(JournalError::TooNew { needs, knows });
     }
-    Ok(())
+    Ok(false)
 }
 
 fn migrator() -> Migrator {

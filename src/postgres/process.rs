@@ -1,9 +1,10 @@
 //! The server's process, which must not outlive ours, however ours ends.
 //!
 //! The kernel signals it when the *thread* that started it ends, so a dedicated thread starts it
-//! and lives until it has ended. It has a process group of its own: Ctrl-C in a terminal signals the
-//! whole group of ours, which needs it until we have stopped in order. Only this file may be unsafe: `pre_exec` has no safe form, and it
-//! runs only two system calls.
+//! and lives until it has ended. It has a process group of its own: Ctrl-C in a terminal signals
+//! the whole group of ours, which needs it until we have stopped in order.
+//!
+//! Only this file may be unsafe: `pre_exec` has no safe form, and it runs only two system calls.
 #![allow(unsafe_code)]
 
 use anyhow::{Context, Result};

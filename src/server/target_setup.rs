@@ -92,7 +92,11 @@ fn for_logins(setup: &str, routines: &[&str], logins: &[String]) -> String {
 
 /// Makes a database ready for markers, as its administrator.
 pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String]) -> Result<()> {
-    let mut connection = PgConnection::connect_with(administrator)
+    // Notices would say of each start after the first that all this is there already.
+    let quiet = administrator
+        .clone()
+        .options([("client_min_messages", "warning")]);
+    let mut connection = PgConnection::connect_with(&quiet)
         .await
         .context("cannot connect to the database of the target")?;
     // One message, and so one transaction.

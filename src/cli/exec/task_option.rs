@@ -203,7 +203,7 @@ const KNOWN: &[Known] = &[
 ];
 
 /// The names of all options.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(in crate::cli) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.name)
 }
 

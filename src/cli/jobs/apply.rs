@@ -10,7 +10,10 @@ use clap::Args;
 use rallypoint_client::{Client, Error, api};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::ExitCode};
-use tonic::Code;
+use tonic::{Code, Status};
+
+/// Who does the runs: the service, or programs. It stays as it was when the job was made.
+const CLAIMS: &str = "settings.claims";
 
 /// Arguments of `jobs apply`.
 #[derive(Args, Debug)]
@@ -100,19 +103,26 @@ impl Apply {
         };
         let failed = errors.fold(failed, |failed, error| failed.also(&error));
         let path = self.file.path().display();
-        let again = format!("`rallypoint jobs apply -f {path}` again");
-        let lines = refused.iter().map(|(job, error)| fault::lines(job, error));
+        let (kept, wrong): (Vec<_>, Vec<_>) =
+            refused.iter().partition(|(_, error)| is_of_claims(error));
+        let lines = wrong.iter().map(|(job, error)| fault::lines(job, error));
         let lines: BTreeSet<usize> = lines.flatten().collect();
         let named = lines.iter().map(usize::to_string).collect::<Vec<_>>();
+        let mut steps: Vec<String> = kept.iter().map(|(job, _)| anew(job)).collect();
         match &named[..] {
-            [] => failed.then(&again),
-            [line] => failed.then(&format!("change line {line} of {path} and {again}")),
-            lines => {
-                let lines = lines.join(", ");
-                failed.then(&format!("change lines {lines} of {path} and {again}"))
-            }
+            [] => {}
+            [line] => steps.push(format!("change line {line} of {path}")),
+            lines => steps.push(format!("change lines {} of {path}", lines.join(", "))),
         }
+        steps.push(format!("`rallypoint jobs apply -f {path}` again"));
+        failed.then(&steps.join(" and "))
     }
+}
+
+/// How a job comes to other settings that the service never changes.
+fn anew(job: &Job) -> String {
+    let name = &job.name;
+    format!("`rallypoint jobs delete {name}` (or give {name} another name in the file)")
 }
 
 /// What is behind the command when it stops: the error says at which job.
@@ -169,6 +179,17 @@ async fn plan<'j>(client: &Client, job: &'j Job) -> Result<Plan<'j>, Error> {
         Err(error) if error.is("JOB_NOT_FOUND") => None,
         Err(error) => return Err(error),
     };
+    let claims = |job: &api::Job| {
+        job.settings
+            .as_ref()
+            .map(|settings| settings.claims.clone())
+    };
+    if known
+        .as_ref()
+        .is_some_and(|known| claims(known) != claims(&planned))
+    {
+        return Err(claims_changed());
+    }
     let (done, differences) = match &known {
         None => ("created", Vec::new()),
         Some(known) => {
@@ -188,6 +209,19 @@ async fn plan<'j>(client: &Client, job: &'j Job) -> Result<Plan<'j>, Error> {
         change: Change::of(name, done, differences),
         etag: known.map(|known| known.etag),
     })
+}
+
+/// What the service says when it is asked to change who does the runs of a job.
+fn claims_changed() -> Error {
+    let what = "who does the runs of a job cannot be changed";
+    let mut error = Error::from(Status::invalid_argument(format!("{CLAIMS}: {what}")));
+    error.reason = Some("JOB_INVALID".to_owned());
+    error.violations = [(CLAIMS.to_owned(), what.to_owned())].into();
+    error
+}
+
+fn is_of_claims(error: &Error) -> bool {
+    error.violations.iter().any(|(field, _)| field == CLAIMS)
 }
 
 /// Makes the change of a plan.

@@ -11,6 +11,7 @@ const SETTINGS: &str = "settings.";
 /// Fields whose keys in the file have other names.
 const RENAMED: &[(&str, &str)] = &[
     ("claims.target", "finish_target"),
+    ("claims", "claimed"),
     ("scheduler.on_failure", "on_step_failure"),
     ("scheduler.", ""),
     (".sql.", "."),
@@ -91,6 +92,7 @@ mod tests {
             ("scheduler.max_parallelism", "max_parallelism"),
             ("scheduler.on_failure", "on_step_failure"),
             ("claims.target", "finish_target"),
+            ("claims", "claimed"),
             ("schedule.cron", "schedule.cron"),
             ("steps", "steps"),
         ] {

@@ -62,6 +62,11 @@ impl Log {
     fn note(&self, run: Option<&JobRun>, list: &ListTasksResponse) {
         match run {
             None => output::note(format!("no run of {} has begun yet", self.name)),
+            Some(run) if is_claimed(run) => output::note(format!(
+                "a program did it, so it has no tasks here: `rallypoint jobs get-run {} {}`",
+                run.job,
+                show::due(run)
+            )),
             Some(run) if run.handle.is_empty() => {
                 output::note("it has no tasks: no scheduler was opened for it");
             }
@@ -90,7 +95,7 @@ impl Log {
             .map_err(|error| CliError::call(what, &error).naming("JOB", &self.name))
     }
 
-    /// The newest run of which a scheduler was opened.
+    /// The newest run that has begun.
     async fn last(&self, client: &Client) -> Result<Option<JobRun>, CliError> {
         let mut request = ListRunsRequest {
             name: self.name.clone(),
@@ -103,11 +108,16 @@ impl Log {
                 CliError::call(format!("cannot list runs of job {}", self.name), &error)
             })?;
             let mut runs = page.runs.into_iter();
-            let begun = runs.find(|run| !run.handle.is_empty());
+            let begun = runs.find(|run| !run.handle.is_empty() || is_claimed(run));
             request.page_token = page.next_page_token;
             if begun.is_some() || request.page_token.is_empty() {
                 return Ok(begun);
             }
         }
     }
+}
+
+/// Whether a program does the run: it has begun, and no scheduler was opened for it.
+fn is_claimed(run: &JobRun) -> bool {
+    run.handle.is_empty() && run.started_at.is_some()
 }

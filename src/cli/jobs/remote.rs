@@ -85,7 +85,7 @@ pub(super) struct Backfill {
     #[arg(long, value_name = "TIME")]
     from: When,
     /// Due times before then [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, alias = "to", value_name = "TIME")]
     until: Option<When>,
     /// Only say which due times would have a run
     #[arg(long)]

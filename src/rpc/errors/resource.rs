@@ -64,7 +64,7 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             precondition(Reason::ResourceInUse, &counts, "resource", message)
         }
         TooManyPermits { name, capacity } => {
-            let message = format!("resource {name:?} has {capacity} permits: ask for fewer");
+            let message = format!("resource {name:?} has a capacity of {capacity}: ask for fewer");
             let facts = [("capacity", capacity.to_string())];
             precondition(Reason::PermitsExceedCapacity, &facts, &name, message)
         }
@@ -127,7 +127,7 @@ pub(super) fn of_task(index: usize, name: &str, reject: ResourceReject) -> Statu
         }
         ResourceReject::TooManyPermits { capacity, .. } => {
             let message =
-                format!("{field}: resource {name:?} has {capacity} permits: ask for fewer");
+                format!("{field}: resource {name:?} has a capacity of {capacity}: ask for fewer");
             let facts = [
                 ("index", index.to_string()),
                 ("capacity", capacity.to_string()),

@@ -292,7 +292,7 @@ fn name(v: &mut Violations, path: Path<'_>, name: &str, may_be_pattern: bool) ->
     } else if stem.contains('*') {
         let message = match may_be_pattern {
             true => "a `*` may stand at the end only, behind a `/`",
-            false => "name a resource, not a pattern",
+            false => "name a resource, not a pattern: one that it matches, like `tenant/a`",
         };
         v.add(path, Reason::ResourceNameInvalid, message);
     }

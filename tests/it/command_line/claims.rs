@@ -6,7 +6,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::process::Command;
+use std::{fs, process::Command};
 
 #[test]
 fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token() {
@@ -43,4 +43,48 @@ fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token()
     let pid = Pid::from_raw(holder.id().try_into().expect("a pid"));
     kill(pid, Signal::SIGTERM).expect("our own child");
     holder.wait().expect("it ends");
+}
+
+#[test]
+fn the_log_of_a_run_that_a_program_did_says_where_it_is_shown() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let job = "[jobs.nightly]\nschedule.cron = \"@daily\"\nclaimed = true\n";
+    fs::write(&file, job).expect("written");
+    let file = file.display().to_string();
+    for arguments in [
+        &["jobs", "apply", "-f", &file][..],
+        &["jobs", "run", "nightly"],
+        &["jobs", "claim", "nightly", "--", "true"],
+    ] {
+        let output = server.run(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", text(&output.stderr));
+    }
+    let log = server.run(&["jobs", "log", "nightly"]);
+    let said = text(&log.stderr);
+    let (_, command) = said.split_once("`rallypoint ").expect(&said);
+    let (command, _) = command.split_once('`').expect(&said);
+    let shown = server.run(&command.split(' ').collect::<Vec<_>>());
+    assert_eq!(code(&shown), 0, "{command}: {}", text(&shown.stderr));
+    assert!(
+        text(&log.stdout).contains("SUCCEEDED"),
+        "{}",
+        text(&log.stdout)
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_told_with_what_to_do() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "dock"]);
+    let none = server.run(&["lock", "run", "dock", "--", "./nosuch.sh"]);
+    let said = text(&none.stderr);
+    assert!(said.contains("next: behind `--` comes a program"), "{said}");
+    let exists = server.run(&["resource", "create", "dock", "--capacity", "3"]);
+    let said = text(&exists.stderr);
+    assert!(
+        said.contains("RESOURCE_EXISTS") && said.contains("next: "),
+        "{said}"
+    );
 }

@@ -2,10 +2,13 @@
 //! something is bad.
 
 use super::{code, run, text};
-use crate::harness::{authority::Authority, postgres::durable};
+use crate::harness::{
+    authority::Authority,
+    postgres::{connect, durable},
+};
 use rallypoint::{
     peer::{PeerConfig, Port},
-    postgres::{COORDINATION, PrivatePostgres, TARGET},
+    postgres::{COORDINATION, PrivatePostgres, SUPERUSER, TARGET},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
@@ -39,7 +42,7 @@ struct Scene {
     target: String,
     folder: TempDir,
     authority: Authority,
-    _postgres: PrivatePostgres,
+    postgres: PrivatePostgres,
 }
 
 impl Scene {
@@ -50,7 +53,7 @@ impl Scene {
             target: postgres.url_for(TARGET, TARGET),
             folder: TempDir::new().expect("a directory"),
             authority: Authority::new(),
-            _postgres: postgres,
+            postgres,
         }
     }
 
@@ -118,6 +121,29 @@ fn what_is_wrong_is_found() {
     assert!(away["journal"].starts_with("bad: "), "{away:?}");
 }
 
+#[tokio::test]
+async fn a_login_that_can_make_no_schema_is_bad_where_one_is_needed() {
+    let scene = Scene::new();
+    let mut session = connect(&scene.postgres.options_for(COORDINATION, SUPERUSER)).await;
+    let poor = "create role poor login; grant connect on database rallypoint to poor";
+    let made = sqlx::raw_sql(poor).execute(&mut session).await;
+    made.expect("a role");
+    let database = scene.postgres.url_for(COORDINATION, "poor");
+    let found = examined(&["--database", &database], 1);
+    let rights = &found["rights"];
+    assert!(
+        rights.starts_with("bad: it may create nothing, and"),
+        "{rights}"
+    );
+    let output = run(&["serve", "--listen", "127.0.0.1:0", "--database", &database]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("next: `rallypoint doctor --database URL`"),
+        "{said}"
+    );
+    assert!(!said.contains(" at line "), "{said}");
+}
+
 #[test]
 fn a_bad_file_hides_nothing_else() {
     let scene = Scene::new();
@@ -136,7 +162,10 @@ fn a_bad_file_hides_nothing_else() {
         fault.starts_with("bad: ") && fault.contains("url"),
         "{fault}"
     );
-    assert_eq!(found["schema"], "good: this version can work with it");
+    assert_eq!(
+        found["schema"],
+        "good: the next start makes it, or brings it up to date"
+    );
     assert_eq!(found["target app"], "good: app can log in");
     assert!(found["target other"].starts_with("bad: "), "{found:?}");
     assert!(

@@ -164,11 +164,15 @@ fn what_is_refused_of_any_job_is_said_of_all_before_one_is_changed() {
 fn what_was_applied_before_a_job_failed_is_said() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
-    let before = daily("a", "") + &daily("b", "") + &daily("c", "");
+    let follows = |name: &str| daily(name, "").replace("cron = \"@daily\"", "after = \"a\"");
+    let followers: String = (0..1_000)
+        .map(|number| follows(&format!("f{number}")))
+        .collect();
+    let before = daily("a", "") + &followers + &daily("c", "");
     let file = jobs_file(folder.path(), &before);
     server.run(&["jobs", "apply", "-f", &file]);
-    let claimed = "[jobs.b]\nschedule.cron = \"@daily\"\nclaimed = true\n";
-    let after = daily("a", ", name = \"one\"") + claimed + &daily("c", ", name = \"one\"");
+    // No more than a thousand follow one.
+    let after = daily("a", ", name = \"one\"") + &follows("b") + &daily("c", ", name = \"one\"");
     let file = jobs_file(folder.path(), &after);
     let applied = server.run(&["jobs", "apply", "-f", &file]);
     let (printed, said) = (text(&applied.stdout), text(&applied.stderr));
@@ -184,6 +188,31 @@ fn what_was_applied_before_a_job_failed_is_said() {
         printed.contains("unchanged") && printed.lines().count() == 1,
         "{printed}"
     );
+}
+
+#[test]
+fn a_job_whose_runs_somebody_else_would_do_is_refused_before_one_is_changed() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = jobs_file(folder.path(), &(daily("a", "") + &daily("b", "")));
+    server.run(&["jobs", "apply", "-f", &file]);
+    let claimed = "[jobs.b]\nschedule.cron = \"@daily\"\nclaimed = true\n";
+    let file = jobs_file(folder.path(), &(daily("a", ", name = \"one\"") + claimed));
+    let again = format!("another name in the file) and `rallypoint jobs apply -f {file}` again");
+    for more in [&["--dry-run"][..], &[]] {
+        let applied = server.run(&[&["jobs", "apply", "-f", &file], more].concat());
+        let said = text(&applied.stderr);
+        assert_eq!(code(&applied), 1, "{said}");
+        for part in [
+            "jobs.b.claimed: who does the runs of a job cannot be changed (JOB_INVALID)",
+            "next: `rallypoint jobs delete b` (or",
+            &again,
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    let shown = text(&server.run(&["jobs", "get", "a", "-o", "json"]).stdout);
+    assert!(!shown.contains("\"one\""), "{shown}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{code, exec_file, text};
 use crate::harness::{screen::Screen, standalone::Standalone, terminal::wait_for};
 use serde_json::Value;
+use std::fs;
 
 /// What a command lists, which must succeed.
 fn shown(server: &Standalone, arguments: &[&str]) -> Vec<Value> {
@@ -195,4 +196,28 @@ fn tables_say_whose_tasks_are_and_what_they_are_to_do() {
     assert!(status.lines().any(is_paused), "{status}");
     let tasks = text(&server.run(&["tasks", handle]).stdout);
     assert!(!tasks.contains("unknown"), "{tasks}");
+}
+
+#[test]
+fn a_narrow_terminal_shows_failures_in_full() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("night.sql");
+    let select = "select 1 as one, 2 as two, 3 as three, 4 as four, 5 as five, 6 as six";
+    let failing = "select * from a_relation_that_nobody_has_ever_made_here";
+    fs::write(&file, format!("{select};\n{failing};\n")).expect("written");
+    let file = file.display().to_string();
+    let mut screen = Screen::start((80, 40), &["--server", &server.url, "exec", &file], &[]);
+    screen.wait();
+    screen.wait_for("1 of 2 tasks succeeded");
+    let seen = screen.text();
+    assert!(seen.contains('…') && !seen.contains("6 as six"), "{seen}");
+    let words: Vec<&str> = seen.split_whitespace().collect();
+    let words = words.join(" ");
+    for part in [
+        "42P01 relation \"a_relation_that_nobody_has_ever_made_here\" does not exist",
+        &format!("line 2: {failing}"),
+    ] {
+        assert!(words.contains(part), "no `{part}` in\n{seen}");
+    }
 }

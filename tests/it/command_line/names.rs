@@ -281,3 +281,19 @@ fn a_name_that_is_not_there_is_answered_by_one_that_is_like_it() {
     let unlike = text(&server.run(&["tasks", "zzz"]).stderr);
     assert!(!unlike.contains("did you mean"), "{unlike}");
 }
+
+#[test]
+fn a_handle_that_was_cut_is_told_from_a_name() {
+    let server = Standalone::start();
+    let commented = ["exec", "--detach", "-- a comment\nselect 1"];
+    let handle = said(&server, &commented, 0).trim().to_owned();
+    let output = server.run(&["wait", &handle[..35]]);
+    let error = text(&output.stderr);
+    for part in [
+        "it has 35 characters, and a handle has 36",
+        &format!("did you mean `{handle}`?"),
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    said(&server, &["wait", &handle], 0);
+}

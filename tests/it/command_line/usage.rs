@@ -277,3 +277,26 @@ fn an_import_that_cannot_be_used_writes_nothing() {
         "{said}"
     );
 }
+
+#[test]
+fn a_tip_names_what_was_meant_or_is_left_out() {
+    for (line, tip) in [
+        ("exec --exactly-once x", Some("`--delivery exactly-once`")),
+        ("exec --role nobody x", Some("`--option role=VALUE`")),
+        ("exec --read-only x", Some("`--option read_only=VALUE`")),
+        ("exec --timeuot 5s x", Some("'--timeout'")),
+        ("jobs start-agent --reason x", None),
+    ] {
+        let said = text(&run(&line.split(' ').collect::<Vec<_>>()).stderr);
+        assert_eq!(said.contains("tip: "), tip.is_some(), "{line}: {said}");
+        assert!(said.contains(tip.unwrap_or_default()), "{line}: {said}");
+    }
+}
+
+#[test]
+fn an_empty_statement_opens_no_scheduler() {
+    let output = run(&["exec", "select 1", " "]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 2, "{said}");
+    assert!(said.contains("a statement is empty"), "{said}");
+}

@@ -171,11 +171,16 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
             at,
             failures,
             losses,
-        }) => format!(
-            "its next attempt starts at {}, after {failures} that failed and {losses} that were \
-             lost",
-            to_come(at, now)
-        ),
+        }) => {
+            let failed = (*failures > 0).then(|| format!("{failures} that failed"));
+            let lost = (*losses > 0).then(|| format!("{losses} that were lost"));
+            let before: Vec<String> = failed.into_iter().chain(lost).collect();
+            let after = match before.is_empty() {
+                true => String::new(),
+                false => format!(", after {}", before.join(" and ")),
+            };
+            format!("its next attempt starts at {}{after}", to_come(at, now))
+        }
         Kind::DeadlinePassed(one) if one.own => "its deadline has passed: it ends TIMED_OUT".into(),
         Kind::DeadlinePassed(_) => {
             "deadlines of its scheduler's tasks have passed, which is noted first".into()
@@ -347,9 +352,14 @@ fn clock(at: Time) -> String {
     Timestamp::from_microsecond(at.0).map_or_else(|_| "?".into(), |at| at.to_string())
 }
 
-/// From one time to another: to the millisecond, and to the second when it is long.
+/// From one time to another: to the millisecond, and to the second when it is long. What is shorter
+/// than a millisecond is not shown as nothing.
 fn lasted(from: Time, to: Time) -> String {
-    let millis = to.since(from).as_millis() as i64;
+    let micros = to.since(from).as_micros() as i64;
+    if (1..1_000).contains(&micros) {
+        return format!("{:#}", SignedDuration::from_micros(micros));
+    }
+    let millis = micros / 1_000;
     let shown = if millis < 10_000 {
         millis
     } else {

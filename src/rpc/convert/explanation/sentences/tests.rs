@@ -115,7 +115,12 @@ fn what_time_has_in_the_way_reads_as_a_sentence() {
     };
     says(
         Kind::NextAttempt(next),
-        "its next attempt starts at 2027-01-15T08:05:00Z (in 5m), after 1 that failed and 0 \
+        "its next attempt starts at 2027-01-15T08:05:00Z (in 5m), after 1 that failed",
+    );
+    let both = NextAttempt { losses: 2, ..next };
+    says(
+        Kind::NextAttempt(both),
+        "its next attempt starts at 2027-01-15T08:05:00Z (in 5m), after 1 that failed and 2 \
          that were lost",
     );
     let passed = |own| Kind::DeadlinePassed(DeadlinePassed { own });

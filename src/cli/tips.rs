@@ -1,0 +1,77 @@
+//! The tips of a command line that cannot be read: those that mislead are left out, and what `exec`
+//! says in other words is named.
+
+use super::exec;
+use clap::{
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, Error},
+};
+use strsim::jaro_winkler;
+
+/// Words of `--delivery`.
+const DELIVERIES: [&str; 3] = ["at-least-once", "at-most-once", "exactly-once"];
+
+/// How alike the names of two options are when one may be meant by the other.
+const ALIKE: f64 = 0.8;
+
+/// The error with tips that help.
+pub(super) fn sensible(error: Error) -> Error {
+    let error = without_values(error);
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg).cloned() else {
+        return error;
+    };
+    match of_exec(&error, &wrong) {
+        Some(tip) => with_tip(error, tip),
+        None => without_strangers(error, &wrong),
+    }
+}
+
+/// Without the advice to write `-- -5s` or `-- --option`: nobody who writes an option means a
+/// value.
+fn without_values(mut error: Error) -> Error {
+    let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested) else {
+        return error;
+    };
+    let mut tips = tips.clone();
+    tips.retain(|tip| !tip.to_string().starts_with("to pass"));
+    match tips.is_empty() {
+        true => error.remove(ContextKind::Suggested),
+        false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips)),
+    };
+    error
+}
+
+/// What an option of `exec` is that exists by another name: how tasks run.
+fn of_exec(error: &Error, wrong: &str) -> Option<String> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let name = wrong.strip_prefix("--")?;
+    if !usage.contains("rallypoint exec") {
+        return None;
+    }
+    let option = name.replace('-', "_");
+    match DELIVERIES.contains(&name) {
+        true => Some(format!("`--delivery {name}`")),
+        false if exec::option_names().any(|known| known == option) => {
+            Some(format!("`--option {option}=VALUE`"))
+        }
+        false => None,
+    }
+}
+
+fn with_tip(mut error: Error, tip: String) -> Error {
+    error.remove(ContextKind::SuggestedArg);
+    let tip = StyledStr::from(format!("it is written {tip}"));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    error
+}
+
+/// Without an option that has little in common with the wrong one.
+fn without_strangers(mut error: Error, wrong: &str) -> Error {
+    if let Some(ContextValue::String(suggested)) = error.get(ContextKind::SuggestedArg) {
+        let (wrong, suggested) = (wrong.trim_matches('-'), suggested.trim_matches('-'));
+        if jaro_winkler(wrong, suggested) < ALIKE {
+            error.remove(ContextKind::SuggestedArg);
+        }
+    }
+    error
+}
