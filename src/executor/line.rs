@@ -1,5 +1,5 @@
-//! Who gets the next free slot of a target. A pure state: `sql::target_slots` runs it in the server,
-//! the simulators in the tests.
+//! Who gets the next free slot of a target. A pure state: `sql::target_slots` runs it in the
+//! server, the simulators in the tests.
 //!
 //! One rule, whatever has happened: the first in line begins while more slots are free than it is
 //! to leave free. The owner of the shard counts slots by the same rule

@@ -1,11 +1,13 @@
 //! The rules. Everything the loop releases is judged against what the model journal holds at that
 //! moment: nothing may rest on what is not durable.
 
+mod slots;
+
 use crate::{
     callers::{Callers, Pending},
     executors::Executors,
     journal::Journal,
-    oracle::{ExecutorState, settled::reserve},
+    oracle::ExecutorState,
     tables::Tables,
 };
 use rallypoint::{
@@ -60,7 +62,7 @@ pub(crate) fn dispatched(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    has_slot(journal, executors, state, assignment);
+    slots::has_slot(journal, executors, state, assignment);
     let limit = journal.oracle.max_parallelism(handle);
     assert!(
         executors.tasks_of(handle) + i64::from(count) <= limit,
@@ -80,36 +82,6 @@ pub(crate) fn dispatched(
         );
         task.attempt = attempt.0;
     }
-}
-
-/// There is a slot for it, or a place in line.
-fn has_slot(
-    journal: &Journal,
-    executors: &Executors,
-    state: &ExecutorState,
-    assignment: &Assignment,
-) {
-    let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
-    let work = &assignment.spec.work;
-    if *work == Work::Noop {
-        return;
-    }
-    let slots = state.slots.get(work).copied().unwrap_or_default();
-    let open = executors.open(work, &state.unreported);
-    if assignment.leaves_free.is_none() {
-        // What stood in line leaves the reserve free, and may have started after this was decided.
-        let counts = |one: &&Assignment| {
-            let early = journal.oracle.is_early(one.handle, one.first);
-            one.leaves_free.is_none() || reserve(slots.total) == 0 && !early
-        };
-        let fits = open.filter(counts).count() < slots.total as usize;
-        assert!(fits, "{name} exceeds the slots as last told");
-        return;
-    }
-    let fits = open.count() < (slots.total + slots.line) as usize;
-    assert!(fits, "{name} exceeds the line as last told");
-    let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
-    assert!(!recorded, "{name} stands in line with a record");
 }
 
 /// A takeover in the next moment would know that it may run: its start is on record, or it is among

@@ -1,0 +1,38 @@
+//! No more is handed out than executors have room for.
+
+use crate::{
+    executors::Executors,
+    journal::Journal,
+    oracle::{ExecutorState, settled::reserve},
+};
+use rallypoint::core::{Assignment, Work};
+
+/// There is a slot for it, or a place in line.
+pub(super) fn has_slot(
+    journal: &Journal,
+    executors: &Executors,
+    state: &ExecutorState,
+    assignment: &Assignment,
+) {
+    let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
+    let work = &assignment.spec.work;
+    if *work == Work::Noop {
+        return;
+    }
+    let slots = state.slots.get(work).copied().unwrap_or_default();
+    let open = executors.open(work, &state.unreported);
+    if assignment.leaves_free.is_none() {
+        // What stood in line leaves the reserve free, and may have started after this was decided.
+        let counts = |one: &&Assignment| {
+            let early = journal.oracle.is_early(one.handle, one.first);
+            one.leaves_free.is_none() || reserve(slots.total) == 0 && !early
+        };
+        let fits = open.filter(counts).count() < slots.total as usize;
+        assert!(fits, "{name} exceeds the slots as last told");
+        return;
+    }
+    let fits = open.count() < (slots.total + slots.line) as usize;
+    assert!(fits, "{name} exceeds the line as last told");
+    let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
+    assert!(!recorded, "{name} stands in line with a record");
+}
