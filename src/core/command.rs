@@ -211,8 +211,8 @@ pub struct SlotCounts {
     pub window: u32,
     /// How many tasks may stand in line at their executors until a slot is free.
     pub line: u32,
-    /// Tasks that were handed out to executors that are away: they are open, and take none of
-    /// these slots.
+    /// Tasks that were handed out to executors that are away, or have no slots any more: they are
+    /// open, and take none of these slots.
     pub away: u32,
     /// Those of them that were handed out while no slot was free.
     pub away_in_line: u32,

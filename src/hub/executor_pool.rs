@@ -101,12 +101,13 @@ impl ExecutorPool {
             .insert(member, Member::new(host, local, &snapshot));
         let claimed = self.claim(host, &snapshot.attempts);
         self.tell(Command::Reported(claimed));
-        self.end_what_never_arrived(host, &snapshot.attempts);
+        let never_arrived = self.end_what_never_arrived(host, &snapshot.attempts);
         self.count_held(host);
         let works = snapshot.slots.into_iter().map(|(work, _)| work);
         for work in before.into_iter().chain(works) {
             self.tell_slots(work);
         }
+        self.effects.extend(never_arrived);
         let completed = |(token, completion)| Event::Completed(token, completion);
         let events = snapshot.completions.into_iter().map(completed).collect();
         self.report(ExecutorReport::of(member, events));
@@ -273,9 +274,13 @@ impl ExecutorPool {
     /// Something that an executor was given has ended.
     fn vacate(&mut self, host: Host, work: Work) {
         let mut members = self.members.values_mut();
-        match members.find(|member| member.host == host) {
-            Some(member) => member.vacate(&work),
-            None => self.tell_slots(work),
+        let member = members.find(|member| member.host == host);
+        let has_slots = member.is_some_and(|member| {
+            member.vacate(&work);
+            member.total(&work) > 0
+        });
+        if !has_slots {
+            self.tell_slots(work);
         }
     }
 
@@ -319,8 +324,11 @@ impl ExecutorPool {
             counts.window += slots.saturating_mul(member.begun_per_slot);
             counts.line += slots.saturating_mul(member.line_per_slot);
         }
+        let with_slots = self.members.values().filter(|one| one.total(&work) > 0);
+        let with_slots: FxHashSet<Host> = with_slots.map(|one| one.host).collect();
         let open = self.given.values().filter(|given| !given.over);
-        for given in open.filter(|given| given.work == work && self.id_of(given.host).is_none()) {
+        let open = open.filter(|given| given.work == work);
+        for given in open.filter(|given| !with_slots.contains(&given.host)) {
             counts.away += 1;
             counts.away_in_line += u32::from(given.lined_up);
         }

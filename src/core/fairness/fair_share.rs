@@ -11,7 +11,10 @@ use super::{
     fair_queue::{Charge, FairQueue, Flow},
     slot_kinds::{KindId, NamespaceId, SlotsByKind},
 };
-use crate::core::{Handle, Namespace, Share, Work, model::limits::MAX_DEBT};
+use crate::core::{
+    Handle, Namespace, Share, Work,
+    model::limits::{FIRST_LENGTH, MAX_DEBT},
+};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
@@ -212,11 +215,13 @@ impl Fair {
 
     /// An attempt lasts longer than what was charged: charges `more` for each slot.
     pub(crate) fn prolong(&mut self, share: &mut FairShare, hold: Hold, more: i64) {
-        // What stood in line may not have begun.
-        if !hold.in_line {
-            let entry = share.entry(&self.slots, hold.kind);
-            entry.flow.length = entry.flow.length.max(hold.charged);
-        }
+        // What stood in line may not have begun, where its executor is away.
+        let most = match hold.in_line {
+            true => FIRST_LENGTH.as_micros() as i64,
+            false => i64::MAX,
+        };
+        let entry = share.entry(&self.slots, hold.kind);
+        entry.flow.length = entry.flow.length.max(hold.charged.min(most));
         self.charge(share, hold, more, more);
     }
 

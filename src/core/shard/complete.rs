@@ -140,16 +140,21 @@ fn used(
     (started, ended): (Time, Time),
 ) -> Used {
     let waited = now.since(flight.since);
-    // Nobody knows of a slot that it had when its executor was lost.
-    let had_none = completion.report == Report::NotStarted || completion.slot == 0;
-    match flight.in_line {
-        true if had_none => Used::Nothing { waited },
-        // It had no slot until it began, by the clock of its executor.
-        true => Used::Slot(completion.ended.since(completion.started).min(waited)),
-        // Nobody else could use the slot while it waited for a body or a session either.
-        false if flight.span.spec.work.has_session() => Used::Slot(ended.since(flight.since)),
+    if !flight.span.spec.work.has_session() {
         // It has none, and waits for the journal alone.
-        false => Used::Slot(ended.since(started)),
+        return Used::Slot(ended.since(started));
+    }
+    let never_began = completion.report == Report::NotStarted;
+    match (flight.in_line, completion.slot) {
+        // It had none, or nobody knows of it since its executor was lost.
+        (true, 0) => Used::Nothing { waited },
+        (true, _) if never_began => Used::Nothing { waited },
+        // It had none until it began, by the clock of its executor.
+        (true, _) => Used::Slot(completion.ended.since(completion.started).min(waited)),
+        // Somebody in line has taken its slot.
+        (false, 0) if never_began => Used::Nothing { waited },
+        // Nobody else could use the slot while it waited for a body or a session either.
+        (false, _) => Used::Slot(ended.since(flight.since)),
     }
 }
 

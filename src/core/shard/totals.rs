@@ -106,7 +106,7 @@ impl Shard {
                 0 => 0,
                 lines => lines.min(self.resources.admitted(kind, now)),
             };
-            let without_slot = i64::from(slots.in_line());
+            let without_slot = i64::from(slots.open - slots.running());
             Some((slots.work.clone(), all.plain + in_lines + without_slot))
         };
         self.fair.slots.iter().filter_map(of).collect()

@@ -88,13 +88,17 @@ impl ExecutorPool {
         self.effects.push(Effect::Send(*id, instruction));
     }
 
-    /// Ends what was on its way to an executor and never arrived there.
-    pub(super) fn end_what_never_arrived(&mut self, host: Host, attempts: &[HeldAssignment]) {
+    /// Ends what was on its way to an executor and never arrived there. Returns what the core must
+    /// hear of that.
+    pub(super) fn end_what_never_arrived(
+        &mut self,
+        host: Host,
+        attempts: &[HeldAssignment],
+    ) -> Vec<Effect> {
         let there: FxHashSet<Token> = attempts.iter().map(|held| held.token).collect();
-        let ended = self.end(&Report::NotStarted, |given| {
+        self.end(&Report::NotStarted, |given| {
             given.host == host && !there.contains(&given.token)
-        });
-        self.effects.extend(ended);
+        })
     }
 
     /// Ends what a fenced executor was given of this kind and has not reported. None of it runs any

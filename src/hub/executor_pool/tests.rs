@@ -270,6 +270,23 @@ fn the_window_is_what_each_executor_counts_for() {
 }
 
 #[test]
+fn what_runs_where_there_are_no_slots_any_more_takes_none_of_the_others() {
+    let mut pool = pool_of(&[4, 4]);
+    pool.hand_out(assignment(1), Body::default());
+    let given = &pool.given[&(key(1).0, Seq(1))];
+    let (member, token) = (pool.id_of(given.host).expect("it is there"), given.token);
+    let gone = Event::Slots {
+        work: WORK,
+        total: 0,
+    };
+    pool.report(ExecutorReport::of(member, vec![gone]));
+    assert_eq!((announced(&pool).total, announced(&pool).away), (1, 1));
+    let ended = Event::Completed(token, completion(1));
+    pool.report(ExecutorReport::of(member, vec![ended]));
+    assert_eq!(announced(&pool).away, 0);
+}
+
+#[test]
 fn what_a_lost_executor_had_takes_no_slots_of_the_others() {
     let mut pool = pool_of(&[4, 4]);
     pool.hand_out(assignment(1), Body::default());

@@ -64,7 +64,7 @@ fn a_call_that_finds_no_server_says_so_meanwhile_and_what_it_may_be_in_the_end()
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
-    let output = run(&["list", "--server", &address, "--request-timeout", "4s"]);
+    let output = run(&["list", "--server", &address, "--request-timeout", "8s"]);
     let said = text(&output.stderr);
     assert_eq!(code(&output), 1, "{said}");
     let place = format!("the server was called at {address}");
