@@ -22,15 +22,12 @@ pub(super) fn has_slot(
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
     if assignment.leaves_free.is_none() {
-        let (with_slot, lined_up): (Vec<_>, Vec<_>) =
-            open.partition(|one| one.leaves_free.is_none());
-        // It may have stood in line after this was decided, and it leaves the reserve free.
-        let known = |one: &&&Assignment| !journal.oracle.is_early(one.handle, one.first);
-        let lined_up = lined_up.iter().filter(known).count();
-        let (total, reserve) = (slots.total as usize, reserve(slots.total) as usize);
-        let from_line = lined_up.min(total - reserve);
-        // Who was next has taken of the reserve: it is free again when somebody in line ends.
-        let fits = with_slot.len() < total && with_slot.len() + from_line < total + reserve;
+        // What stood in line leaves the reserve free, and may have started after this was decided.
+        let counts = |one: &&Assignment| {
+            let early = journal.oracle.is_early(one.handle, one.first);
+            one.leaves_free.is_none() || reserve(slots.total) == 0 && !early
+        };
+        let fits = open.filter(counts).count() < slots.total as usize;
         assert!(fits, "{name} exceeds the slots as last told");
         return;
     }
