@@ -21,17 +21,18 @@ pub(super) fn has_slot(
     }
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
+    // What started early may have done so after this was decided.
+    let is_known = |one: &Assignment| !journal.oracle.is_early(one.handle, one.first);
     if assignment.leaves_free.is_none() {
-        // What stood in line leaves the reserve free, and may have started after this was decided.
-        let counts = |one: &&Assignment| {
-            let early = journal.oracle.is_early(one.handle, one.first);
-            one.leaves_free.is_none() || reserve(slots.total) == 0 && !early
+        // What stood in line leaves the reserve free.
+        let has_slot = |one: &&Assignment| {
+            one.leaves_free.is_none() || reserve(slots.total) == 0 && is_known(one)
         };
-        let fits = open.filter(counts).count() < slots.total as usize;
+        let fits = open.filter(has_slot).count() < slots.total as usize;
         assert!(fits, "{name} exceeds the slots as last told");
         return;
     }
-    let fits = open.count() < (slots.total + slots.line) as usize;
+    let fits = open.filter(|one| is_known(one)).count() < (slots.total + slots.line) as usize;
     assert!(fits, "{name} exceeds the line as last told");
     let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
     assert!(!recorded, "{name} stands in line with a record");

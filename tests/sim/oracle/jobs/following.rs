@@ -31,8 +31,8 @@ fn miss(run: &RunImage, job: Option<&JobImage>) -> Miss {
 /// What became of runs with a batch for which tasks follow, if their job has any.
 #[derive(Default)]
 pub(super) struct Failures {
-    /// With what the label says.
-    ended: BTreeSet<(RunKey, &'static str)>,
+    /// With what the label says, and the claim of those who report late: several may at once.
+    ended: BTreeSet<(RunKey, &'static str, Option<RunToken>)>,
     /// Due times that are missed, with the failure that each is part of.
     missed: BTreeMap<RunKey, Miss>,
     /// Definitions of before.
@@ -66,13 +66,13 @@ impl Jobs {
                 RunState::Missed => "MISSED",
                 _ => continue,
             };
-            failures.ended.insert((*key, text));
+            failures.ended.insert((*key, text, None));
         }
         for ((key, token), claim) in &records.claims {
             let before = self.claims.get(&(*key, *token));
             let was_late = before.is_some_and(|before| before.late == claim.late);
             if claim.late.is_some() && !was_late {
-                failures.ended.insert((*key, "LATE"));
+                failures.ended.insert((*key, "LATE", Some(*token)));
             }
         }
         failures
@@ -85,7 +85,7 @@ impl Jobs {
         let mut all = self.jobs.values().filter(named).map(|job| job.no);
         let is_it = |no: &JobNo| {
             let key = RunKey { job: *no, due };
-            failures.missed.contains_key(&key) || failures.ended.iter().any(|(of, _)| *of == key)
+            failures.missed.contains_key(&key) || failures.ended.iter().any(|(of, ..)| *of == key)
         };
         let found = all.clone().find(is_it);
         found.or_else(|| all.next_back()).expect("a job")
@@ -115,7 +115,7 @@ impl Oracle {
             let expected = failures
                 .ended
                 .iter()
-                .find(|(of, text)| *of == key && *text == said);
+                .find(|(of, text, _)| *of == key && *text == said);
             match expected.copied() {
                 Some(failure) => _ = failures.ended.remove(&failure),
                 None => {
@@ -185,7 +185,7 @@ impl Oracle {
             run.is_some_and(|run| says_so(&run.detail))
                 || late.any(|(_, claim)| claim.late.as_ref().is_some_and(|l| says_so(&l.detail)))
         };
-        for (key, text) in &failures.ended {
+        for (key, text, _) in &failures.ended {
             let is_none = !has_tasks(&key.job) || is_refused(key);
             assert!(is_none, "{key:?}: {text} is not followed");
         }
