@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use tonic::Status;
 
 /// Tasks that one page goes through.
-const TASKS_PER_PAGE: usize = 1_000;
+const TASKS_PER_PAGE: usize = 500;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
 const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has read a page and after each command, as a multiple of the
 /// time that took. The disk and the processors are others' meanwhile.
-const PAUSE_PER_WORK: u32 = 3;
+const PAUSE_PER_WORK: u32 = 2;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
