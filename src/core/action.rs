@@ -67,8 +67,8 @@ pub struct Assignment {
     pub resource_token: Option<Token>,
     /// After what the session it runs on is cleaned.
     pub session_reset: SessionReset,
-    /// No slot is free for it: it stands in line at its executor until one is beside these, or is
-    /// given back. `None`: a slot is free for it.
+    /// No slot is free for it: it stands in line at its executor until more than this many are, or
+    /// is given back. `None`: a slot is free for it.
     pub leaves_free: Option<u32>,
 }
 

@@ -24,8 +24,8 @@ impl Fair {
         })
     }
 
-    /// The scheduler gives places in line back in which it has waited for so long, microseconds,
-    /// and did not begin: others run longer than was thought.
+    /// The scheduler gives back what has waited for a slot for so long, microseconds, and did not
+    /// begin: others run longer than was thought.
     pub(crate) fn withdraw(&mut self, share: &mut FairShare, hold: Hold, waited: i64) {
         let slots = &mut self.slots[hold.kind];
         // Who was kept waiting by an outage knows nothing of how long tasks last.
