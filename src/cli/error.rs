@@ -2,12 +2,14 @@
 //!
 //! Every command ends in one of these or in an exit code; nothing else prints errors.
 
+mod remedy;
+
 use super::{api_words, exit::Exit, output};
 use crate::journal::without_line;
 use rallypoint_client::Error;
+use remedy::{remedy, without_remedy};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
-use tonic::Code;
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -290,60 +292,10 @@ fn reasons(error: &Error, label: &str) -> Vec<String> {
     };
     let faults = error.violations.iter();
     let faults = faults.filter(|(_, fault)| !message.contains(fault.as_str()));
-    let whole = format!("{message} ({label})");
-    let lines = [whole].into_iter().chain(faults.map(said));
-    lines.map(|line| api_words::translated(&line)).collect()
-}
-
-/// Advice for users of the command line, else that for any caller.
-fn remedy(error: &Error) -> Option<&'static str> {
-    match error.reason.as_deref() {
-        _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
-            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://",
-        ),
-        _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
-        Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
-            Some("check the handle or the name: `rallypoint list` shows both")
-        }
-        Some("HANDLE_RELEASED") => Some(
-            "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
-        ),
-        Some("ORDER_CLOSED") => Some(
-            "of a scheduler that others have used, `rallypoint tasks HANDLE` shows what it did: end it with `rallypoint release HANDLE`, or use a later order",
-        ),
-        Some("ALREADY_RETRIED") => {
-            Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
-        }
-        Some("TASK_NOT_FOUND") => {
-            Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
-        }
-        Some("TARGET_UNKNOWN") => Some(
-            "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
-        ),
-        Some("RESOURCE_NOT_FOUND") => Some(
-            "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
-        ),
-        Some("RESOURCE_EXISTS") => Some(
-            "`rallypoint resource list` shows its settings, and `rallypoint resource update` changes them",
-        ),
-        Some("PERMITS_EXCEED_CAPACITY") => {
-            Some("`rallypoint resource update NAME --capacity N` gives a resource more permits")
-        }
-        Some("NAMESPACE_NOT_TRUSTED") => Some(
-            "leave out --namespace (RALLYPOINT_NAMESPACE), or start the server with --trusted-namespace-metadata",
-        ),
-        Some("JOB_NOT_FOUND") => {
-            Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
-        }
-        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
-        Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
-            Some("`rallypoint resource queue NAME` lists claims and tokens")
-        }
-        _ if error.is_unknown() => {
-            Some("`rallypoint health` says whether the server works; the command may be repeated")
-        }
-        _ => error.remedy(),
-    }
+    let translated = api_words::translated(message);
+    let whole = format!("{} ({label})", without_remedy(&translated, label));
+    let faults = faults.map(said).map(|line| api_words::translated(&line));
+    [whole].into_iter().chain(faults).collect()
 }
 
 #[cfg(test)]
@@ -378,6 +330,16 @@ mod tests {
         ];
         assert_eq!(said.why, lines);
         assert_eq!(said.tasks(), [11, 14]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_answered_by_one_advice() {
+        let message = "no job \"a\" in this namespace: ListJobs shows those there are";
+        let mut error = Error::from(tonic::Status::not_found(message));
+        error.reason = Some("JOB_NOT_FOUND".to_owned());
+        let said = CliError::call("cannot run job a", &error);
+        assert_eq!(said.why, ["no job \"a\" in this namespace (JOB_NOT_FOUND)"]);
+        assert!(said.next.is_some_and(|next| next.contains("jobs list")));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Times and durations as text. Times are UTC, so that they read the same as in the log and for
 //! every reader.
 
-use crate::toml_file::Length;
+use crate::{core::model::limits::length_text, toml_file::Length};
 use jiff::Timestamp;
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// `2026-03-01 12:00:00.123Z`, or `-`.
 pub(super) fn time(us: i64) -> String {
@@ -87,9 +87,31 @@ pub(super) fn parse_or_zero(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// What reads a length of time of this range.
+pub(super) fn within(
+    range: RangeInclusive<Duration>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let length = parse(text)?;
+        let (least, most) = (length_text(*range.start()), length_text(*range.end()));
+        let said = || format!("it must be {least} to {most}");
+        range.contains(&length).then_some(length).ok_or_else(said)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_out_of_its_range_is_answered_by_the_range() {
+        let read = within(Duration::from_millis(1)..=Duration::from_secs(30 * 86_400));
+        assert_eq!(read("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        for wrong in ["31d", "0.0001"] {
+            assert_eq!(read(wrong), Err("it must be 1ms to 30 days".to_owned()));
+        }
+        assert!(read("soon").is_err_and(|said| said.starts_with("write a length of time")));
+    }
 
     #[test]
     fn durations_read_as_people_write_them() {

@@ -4,7 +4,12 @@
 
 use crate::{
     cli::time_text,
-    core::{NO_ROLE, model::limits::MAX_ORDER},
+    core::{
+        NO_ROLE,
+        model::limits::{
+            ATTEMPTS, MAX_ORDER, RESULT_ROWS, STATEMENT_TIMEOUT, TIMEOUT, TOTAL_TIMEOUT,
+        },
+    },
 };
 use rallypoint_client::api::{
     Delivery, Isolation, ResourceUse, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
@@ -35,6 +40,8 @@ pub(in crate::cli) struct How {
 
 /// What stands for SQL NULL among parameters, as in COPY.
 const NULL: &str = "\\N";
+/// Attempts of a task after the first one.
+pub(super) const RETRIES: RangeInclusive<i32> = 0..=*ATTEMPTS.end() - 1;
 /// The label that a name is.
 pub(super) const NAME: &str = "name";
 
@@ -109,20 +116,22 @@ const KNOWN: &[Known] = &[
     Known {
         name: "timeout",
         what: "TIME",
-        take: |how, text| time(text).map(|time| how.options.timeout = Some(time)),
+        take: |how, text| time(text, TIMEOUT).map(|time| how.options.timeout = Some(time)),
         show: |how| shown(how.options.timeout),
     },
     Known {
         name: "total_timeout",
         what: "TIME",
-        take: |how, text| time(text).map(|time| how.options.total_timeout = Some(time)),
+        take: |how, text| {
+            time(text, TOTAL_TIMEOUT).map(|time| how.options.total_timeout = Some(time))
+        },
         show: |how| shown(how.options.total_timeout),
     },
     Known {
         name: "retries",
         what: "N",
         take: |how, text| {
-            number(text, 0..=999).map(|retries| {
+            number(text, RETRIES).map(|retries| {
                 how.options.retry.get_or_insert_default().max_attempts = Some(retries + 1);
             })
         },
@@ -144,7 +153,9 @@ const KNOWN: &[Known] = &[
     Known {
         name: "result_rows",
         what: "N",
-        take: |how, text| number(text, 0..=10_000).map(|rows| how.options.result_rows = Some(rows)),
+        take: |how, text| {
+            number(text, RESULT_ROWS).map(|rows| how.options.result_rows = Some(rows))
+        },
         show: |how| {
             let rows = how.options.result_rows.filter(|rows| *rows > 0);
             rows.map(|rows| rows.to_string())
@@ -184,7 +195,9 @@ const KNOWN: &[Known] = &[
     Known {
         name: "statement_timeout",
         what: "TIME",
-        take: |how, text| time(text).map(|time| session(how).statement_timeout = Some(time)),
+        take: |how, text| {
+            time(text, STATEMENT_TIMEOUT).map(|time| session(how).statement_timeout = Some(time))
+        },
         show: |how| shown(begins_with(how)?.statement_timeout),
     },
     Known {
@@ -282,8 +295,8 @@ fn filled(text: &str) -> Result<String, String> {
     }
 }
 
-fn time(text: &str) -> Result<prost_types::Duration, String> {
-    let time = time_text::parse(text)?;
+fn time(text: &str, range: RangeInclusive<Duration>) -> Result<prost_types::Duration, String> {
+    let time = time_text::within(range)(text)?;
     time.try_into().map_err(|_| "it is too long".to_owned())
 }
 

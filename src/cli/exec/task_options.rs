@@ -1,8 +1,10 @@
 //! How the tasks of `exec` run that say nothing themselves: options of the command line.
 
-use super::task_option::{self, How};
-use crate::cli::number::whole;
-use crate::cli::{error::CliError, time_text};
+use super::task_option::{self, How, RETRIES};
+use crate::{
+    cli::{error::CliError, number::whole, time_text},
+    core::model::limits::{RESULT_ROWS, TIMEOUT, TOTAL_TIMEOUT},
+};
 use clap::Args;
 use rallypoint_client::api::{RetryPolicy, TaskOptions};
 use std::time::Duration;
@@ -23,17 +25,17 @@ pub(super) struct TaskArguments {
     )]
     target: String,
     /// Time limit of one attempt, like 30s or 5m
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::within(TIMEOUT), value_name = "TIME")]
     timeout: Option<Duration>,
     /// Time limit from the submission to the outcome, waiting included
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::within(TOTAL_TIMEOUT), value_name = "TIME")]
     total_timeout: Option<Duration>,
     /// Further attempts after a failed one
     #[arg(
         long,
         default_value_t = 0,
         value_name = "N",
-        value_parser = whole::<i32>(0..=999)
+        value_parser = whole::<i32>(RETRIES)
     )]
     retries: i32,
     /// What becomes of a task whose attempt is lost: at-least-once, at-most-once, exactly-once
@@ -44,7 +46,7 @@ pub(super) struct TaskArguments {
         long,
         default_value_t = 0,
         value_name = "N",
-        value_parser = whole::<i32>(0..)
+        value_parser = whole::<i32>(RESULT_ROWS)
     )]
     result_rows: i32,
     /// Any other option by the name that a comment of a .sql file has for it, like read_only or

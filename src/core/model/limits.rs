@@ -2,6 +2,7 @@
 //! an operator or a test sets. Work per batch is limited here too, so that a simulation can make it
 //! small.
 
+use jiff::SignedDuration;
 use std::{ops::RangeInclusive, time::Duration};
 
 /// Tasks in one ExecAsync call.
@@ -21,6 +22,16 @@ pub const NAME_BYTES: RangeInclusive<usize> = 1..=63;
 /// `statement_timeout`, which Postgres counts in milliseconds, in 31 bits.
 pub const STATEMENT_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(24 * 86_400);
+/// Time limit of one attempt.
+pub const TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
+/// Time limit of a task, waiting included.
+pub const TOTAL_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(366 * 86_400);
+/// Attempts of a task.
+pub const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
+/// Rows of a result that are stored.
+pub const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 /// Highest order: the largest integer every JSON reader keeps exactly.
 pub const MAX_ORDER: i64 = (1 << 53) - 1;
 /// How long a request id is remembered.
@@ -200,6 +211,38 @@ impl Limit {
             Limit::Resources => "resources",
             Limit::OpenClaims => "open_claims",
             Limit::Jobs => "jobs",
+        }
+    }
+}
+
+/// A limit of a length of time in words, without rounding: `1ms`, `25h`, `30 days`.
+pub fn length_text(limit: Duration) -> String {
+    match limit.as_secs() / 86_400 {
+        days if days == 0 || limit != Duration::from_secs(days * 86_400) => {
+            let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
+            format!("{limit:#}")
+        }
+        1 => "1 day".into(),
+        days => format!("{days} days"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_not_rounded() {
+        for (limit, shown) in [
+            (Duration::ZERO, "0s"),
+            (Duration::from_millis(1), "1ms"),
+            (Duration::from_secs(600), "10m"),
+            (Duration::from_secs(3_600), "1h"),
+            (Duration::from_secs(86_400), "1 day"),
+            (Duration::from_secs(90_000), "25h"),
+            (Duration::from_secs(31 * 86_400), "31 days"),
+        ] {
+            assert_eq!(length_text(limit), shown);
         }
     }
 }

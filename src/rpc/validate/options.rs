@@ -3,7 +3,10 @@
 
 use super::{resource, scalar, session};
 use crate::{
-    core::{Delivery, RetryPolicy, TaskOptions},
+    core::{
+        Delivery, RetryPolicy, TaskOptions,
+        model::limits::{ATTEMPTS, RESULT_ROWS, TIMEOUT, TOTAL_TIMEOUT},
+    },
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -14,11 +17,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
-const TIMEOUT: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(30 * 86_400);
-const TOTAL_TIMEOUT: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(366 * 86_400);
 const BACKOFF: RangeInclusive<Duration> = SHORTEST..=DAY;
-const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
-const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 const MAX_NON_RETRYABLE: usize = 100;
 const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 

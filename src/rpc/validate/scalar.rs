@@ -3,13 +3,15 @@
 //! them.
 
 use crate::{
-    core::{Handle, MalformedHandle, Order, Seq, ShardId, Time, model::limits},
+    core::{
+        Handle, MalformedHandle, Order, Seq, ShardId, Time,
+        model::limits::{self, length_text},
+    },
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
     },
 };
-use jiff::SignedDuration;
 use std::{
     collections::{BTreeMap, HashMap},
     ops::RangeInclusive,
@@ -101,8 +103,8 @@ pub(super) fn duration(
             Reason::DurationOutOfRange,
             format!(
                 "must be {} to {}",
-                exact(*range.start()),
-                exact(*range.end())
+                length_text(*range.start()),
+                length_text(*range.end())
             ),
         );
     }
@@ -125,20 +127,6 @@ pub(super) fn optional_duration(
     duration
         .as_ref()
         .and_then(|duration| self::duration(v, path, duration, range))
-}
-
-/// A limit, without rounding.
-fn exact(limit: Duration) -> String {
-    match limit.as_secs() / 86_400 {
-        days if days == 0 || limit != Duration::from_secs(days * 86_400) => {
-            format!(
-                "{:#}",
-                SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX)
-            )
-        }
-        1 => "1 day".into(),
-        days => format!("{days} days"),
-    }
 }
 
 /// A time from 1970 to 9999.
@@ -212,24 +200,4 @@ pub(super) fn labels(
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_of_lengths_of_time_are_not_rounded() {
-        for (limit, shown) in [
-            (Duration::ZERO, "0s"),
-            (Duration::from_millis(1), "1ms"),
-            (Duration::from_secs(600), "10m"),
-            (Duration::from_secs(3_600), "1h"),
-            (Duration::from_secs(86_400), "1 day"),
-            (Duration::from_secs(90_000), "25h"),
-            (Duration::from_secs(31 * 86_400), "31 days"),
-        ] {
-            assert_eq!(exact(limit), shown);
-        }
-    }
 }

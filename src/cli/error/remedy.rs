@@ -1,0 +1,64 @@
+//! What a user of the command line can do about an error of the service.
+
+use rallypoint_client::Error;
+use tonic::Code;
+
+/// What the service says of something that is not there, without the command that shows what is:
+/// the advice names it.
+pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
+    match message.rsplit_once(": ") {
+        Some((fault, remedy)) if label.ends_with("_NOT_FOUND") && remedy.contains('`') => fault,
+        _ => message,
+    }
+}
+
+/// Advice for users of the command line, else that for any caller.
+pub(super) fn remedy(error: &Error) -> Option<&'static str> {
+    match error.reason.as_deref() {
+        _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
+            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://",
+        ),
+        _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
+        Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
+            Some("check the handle or the name: `rallypoint list` shows both")
+        }
+        Some("HANDLE_RELEASED") => Some(
+            "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
+        ),
+        Some("ORDER_CLOSED") => Some(
+            "of a scheduler that others have used, `rallypoint tasks HANDLE` shows what it did: end it with `rallypoint release HANDLE`, or use a later order",
+        ),
+        Some("ALREADY_RETRIED") => {
+            Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
+        }
+        Some("TASK_NOT_FOUND") => {
+            Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
+        }
+        Some("TARGET_UNKNOWN") => Some(
+            "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
+        ),
+        Some("RESOURCE_NOT_FOUND") => Some(
+            "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
+        ),
+        Some("RESOURCE_EXISTS") => Some(
+            "`rallypoint resource list` shows its settings, and `rallypoint resource update` changes them",
+        ),
+        Some("PERMITS_EXCEED_CAPACITY") => {
+            Some("`rallypoint resource update NAME --capacity N` gives a resource more permits")
+        }
+        Some("NAMESPACE_NOT_TRUSTED") => Some(
+            "leave out --namespace (RALLYPOINT_NAMESPACE), or start the server with --trusted-namespace-metadata",
+        ),
+        Some("JOB_NOT_FOUND") => {
+            Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
+        }
+        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
+        Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
+            Some("`rallypoint resource queue NAME` lists claims and tokens")
+        }
+        _ if error.is_unknown() => {
+            Some("`rallypoint health` says whether the server works; the command may be repeated")
+        }
+        _ => error.remedy(),
+    }
+}
