@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Instant};
 use tokio::time::sleep;
 use tonic::Status;
 
-/// Tasks that one page goes through.
-const TASKS_PER_PAGE: usize = 500;
+/// Tasks that are read at a time.
+const TASKS_PER_READ: usize = 500;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
 const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has read a page and after each command, as a multiple of the
@@ -39,35 +39,43 @@ impl Schedulers {
                 (last.plus(1), last)
             }
         };
-        let search = self.reader.search(query.handle, query.filter.clone()).await;
+        let search = leaving_room(self.reader.search(query.handle, query.filter.clone())).await;
         let search = search.map_err(errors::journal)?;
-        // Every call gets somewhere, however long it took to come to this.
-        let mut page = leaving_room(self.unfinished(&caller, &query, &search, before)).await?;
-        while let Some(before) = page.next
-            && page.ranges.is_empty()
-            && begun.elapsed() < MAX_PAGE_TIME
-        {
-            page = leaving_room(self.unfinished(&caller, &query, &search, before)).await?;
-        }
         let mut answer = api::CancelTasksResponse {
             last_seq: last.0,
             ..Default::default()
         };
-        let next = self.cancel_page(caller, &query, page, &mut answer).await?;
+        // Every call gets somewhere, however long it took to come to this.
+        let mut next = Some(before);
+        while let Some(at) = next {
+            match self
+                .cancel_before(&caller, &query, &search, at, &mut answer)
+                .await
+            {
+                Ok(after) => next = after,
+                Err(error) if at == before => return Err(error),
+                // It does not hide what was done before it: the next call meets it again.
+                Err(_) => break,
+            }
+            if begun.elapsed() >= MAX_PAGE_TIME {
+                break;
+            }
+        }
         let next_page = next.map(|next| query.next_page(next, last));
         answer.next_page_token = next_page.unwrap_or_default();
         Ok(answer)
     }
 
-    /// Cancels the tasks of a page. Returns before which task to look on. An error does not hide
-    /// what was done before it: the next page meets it again.
-    async fn cancel_page(
+    /// Cancels the next tasks that are meant. Returns before which task to look on.
+    async fn cancel_before(
         &self,
-        caller: Caller,
+        caller: &Caller,
         query: &CancelTasks,
-        page: RangePage,
+        search: &TaskSearch,
+        before: Seq,
         answer: &mut api::CancelTasksResponse,
     ) -> Result<Option<Seq>, Status> {
+        let page = leaving_room(self.unfinished(caller, query, search, before)).await?;
         let mut done_to = None;
         for tasks in commands(&page.ranges) {
             let first = tasks.last().map(|range| range.first);
@@ -104,7 +112,7 @@ impl Schedulers {
         let before = before.min(search.below_seq());
         let mut page = match search.has_rare_label() && !query.tells_waiting_apart() {
             true => {
-                let page = self.reader.ranges_before(search, before, TASKS_PER_PAGE);
+                let page = self.reader.ranges_before(search, before, TASKS_PER_READ);
                 page.await.map_err(errors::journal)?
             }
             false => self.select_ranges(caller, query, search, before).await?,
@@ -124,7 +132,7 @@ impl Schedulers {
             before,
             phases: query.phases.clone(),
             order: query.filter.order,
-            limit: TASKS_PER_PAGE,
+            limit: TASKS_PER_READ,
         };
         let (seqs, next) = match self.ask(caller.clone(), query.handle, verb).await? {
             Reply::Selected { seqs, next } => (seqs, next),
