@@ -2,14 +2,22 @@
 
 The id of a row is the request id of the call, so that a call which is repeated has its effect once.
 Any number of relays may run. psycopg (version 3) finds the database by PGHOST and so on.
+The service is found by the variables of the command line: RALLYPOINT_SERVER (one address),
+RALLYPOINT_TLS_CA, RALLYPOINT_TLS_CERT, RALLYPOINT_TLS_KEY, RALLYPOINT_AUTH_TOKEN_FILE,
+RALLYPOINT_AUTH_TOKEN and RALLYPOINT_NAMESPACE.
 """
 
+import argparse
 import datetime
+import functools
+import http.client
 import json
 import os
+import ssl
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import uuid
 from typing import Any
@@ -34,37 +42,70 @@ class Refused(Exception):
 
 
 class Unavailable(Exception):
-    """The call may be repeated, and has to be: it may have had its effect."""
+    """The task is not at fault. Repeat the call: it may have had its effect."""
+
+
+def setting(name: str) -> str | None:
+    """A variable of the command line."""
+    return os.environ.get(f"RALLYPOINT_{name}") or None
+
+
+def who_calls() -> dict[str, str]:
+    """Headers with token and namespace. The file is read each time, as the token may be renewed."""
+    headers = {}
+    token = setting("AUTH_TOKEN")
+    if file := setting("AUTH_TOKEN_FILE"):
+        with open(file) as lines:
+            token = lines.readline().strip()
+    if token:
+        server = urllib.parse.urlsplit(SERVER)
+        if server.scheme != "https" and server.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise Unavailable(f"{SERVER}: the token would go out in plain text; use https://")
+        headers["authorization"] = f"Bearer {token}"
+    if namespace := setting("NAMESPACE"):
+        headers["rallypoint-namespace"] = namespace
+    return headers
+
+
+@functools.cache
+def tls() -> ssl.SSLContext:
+    """Whom to trust at https:// addresses, and the certificate to present there."""
+    context = ssl.create_default_context(cafile=setting("TLS_CA"))
+    if certificate := setting("TLS_CERT"):
+        context.load_cert_chain(certificate, setting("TLS_KEY"))
+    return context
 
 
 def call(method: str, request: dict[str, Any]) -> dict[str, Any]:
     """One call of the service, in JSON."""
-    headers = {"content-type": "application/json"}
-    if token := os.environ.get("RALLYPOINT_AUTH_TOKEN"):
-        headers["authorization"] = f"Bearer {token}"
     url = f"{SERVER}/rallypoint.v1.SchedulerService/{method}"
     body = json.dumps(request).encode()
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, body, headers), timeout=30
-        ) as answer:
+        headers = {"content-type": "application/json"} | who_calls()
+        sent = urllib.request.Request(url, body, headers)
+        with urllib.request.urlopen(sent, timeout=30, context=tls()) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
         with error:
-            status = json.loads(error.read() or b"{}")
-        if error.code in (429, 500, 503, 504):
-            raise Unavailable(status.get("message")) from None
+            text = error.read().decode(errors="replace")
+        status: dict[str, Any] = json.loads(text) if text.startswith("{") else {"message": text}
         reasons = [detail["reason"] for detail in status.get("details", []) if "reason" in detail]
-        raise Refused(
-            reasons[0] if reasons else str(error.code), status.get("message", "")
-        ) from None
-    except OSError as error:
-        raise Unavailable(str(error)) from None
+        reason = reasons[0] if reasons else str(error.code)
+        message = status.get("message", "")
+        # The caller may not call (401, 403), it calls too often, or the service has a fault.
+        if error.code in (401, 403, 429) or error.code >= 500:
+            raise Unavailable(f"{reason}: {message}") from None
+        raise Refused(reason, message) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise Unavailable(f"{SERVER}: {error}") from None
 
 
-def relay(connection: Connection) -> int:
-    """Gives some tasks to the service; how many. Raises Unavailable: once more, later."""
+def relay(connection: Connection) -> tuple[int, int]:
+    """Offers some rows to the service: how many, and how many of them it has now.
+
+    Raises Unavailable: once more, later.
+    """
     settings = {"display_name": "tasks of the outbox", "idle_timeout": "31536000s"}
     opened = call(
         "GetScheduler",
@@ -83,27 +124,27 @@ def relay(connection: Connection) -> int:
     ).fetchall()
     read_at = time.monotonic()
     # From here on the row says to which scheduler the task may have been submitted.
+    given = 0
     for row in sorted(rows, key=lambda row: (row["created_at"], row["id"])):
         since = datetime.timedelta(seconds=time.monotonic() - read_at)
-        offer(connection, row, row["age"] + since)
-    return len(rows)
+        given += offer(connection, row, row["age"] + since)
+    return len(rows), given
 
 
-def offer(connection: Connection, row: DictRow, age: datetime.timedelta) -> None:
-    """Submits the task of a row, unless it is there, and forgets the row."""
+def offer(connection: Connection, row: DictRow, age: datetime.timedelta) -> bool:
+    """Submits the task of a row, unless it is there, and forgets the row. Whether it is there."""
     try:
         if age < KNOWN_FOR or not is_there(row):
             submit(row)
     except Refused as refused:
-        if refused.reason == "HANDLE_RELEASED" and not is_there(
-            row
-        ):  # the next round opens another
-            retract(connection, row)
-            return
         if refused.reason != "HANDLE_RELEASED":
             note(connection, row, str(refused))
-            return
+            return False
+        if not is_there(row):  # the next round opens another scheduler
+            retract(connection, row)
+            return False
     forget(connection, row)
+    return True
 
 
 def submit(row: DictRow) -> None:
@@ -143,24 +184,35 @@ def retract(connection: Connection, row: DictRow) -> None:
 
 def note(connection: Connection, row: DictRow, error: str) -> None:
     """Something is wrong with the task. It must not hold up those behind it."""
+    print(f"refused: {row['id']}: {error}", file=sys.stderr)
     connection.execute("update task_outbox set error = %s where id = %s", [error, row["id"]])
 
 
-def main() -> None:
-    """Relays for ever; with --once, what is there."""
+def main() -> int:
+    """Relays for ever; with --once, what is there. The exit code."""
+    parser = argparse.ArgumentParser(description="Gives the tasks of an outbox to Rallypoint.")
+    parser.add_argument("--once", action="store_true", help="end when the table has been read")
+    once: bool = parser.parse_args().once
+    total = 0
     with psycopg.connect(autocommit=True, row_factory=dict_row) as connection:
         while True:
             try:
-                count = relay(connection)
-            except Unavailable as error:
+                found, given = relay(connection)
+            except (Unavailable, Refused) as error:
                 print(f"later: {error}", file=sys.stderr)
-                count = 0
-            if "--once" in sys.argv:
-                print(f"{count} given to {SCHEDULER}")
-                return
-            if count == 0:
+                if once:
+                    return 1
+                found = given = 0
+            total += given
+            if once and found == 0:
+                print(f"{total} given to {SCHEDULER}")
+                return 0
+            if found == 0:
                 time.sleep(1)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except psycopg.OperationalError as error:
+        sys.exit(f"the database: {error}")

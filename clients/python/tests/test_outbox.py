@@ -81,7 +81,7 @@ def test_a_relay_that_dies_after_it_has_submitted(
     connection.execute("update task_outbox set offered_at = offered_at - %s", moved)
     if age:
         monkeypatch.setattr(relay, "submit", die)
-    assert relay.relay(connection) == 1
+    assert relay.relay(connection) == (1, 1)
     assert left(connection) == []
     assert made(connection, rallypoint_server) == [1]
 
@@ -128,14 +128,18 @@ def handle(relay: Any) -> str:
 
 
 def test_a_task_that_is_refused_holds_up_nobody(
-    relay: Any, connection: psycopg.Connection[Any], rallypoint_server: RallypointServer
+    relay: Any,
+    connection: psycopg.Connection[Any],
+    rallypoint_server: RallypointServer,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     put(connection, " ")
     put(connection, "insert into made values (7)")
-    assert relay.relay(connection) == 2
+    assert relay.relay(connection) == (2, 1)
     (refused,) = left(connection)
     assert "statement" in refused["error"]
-    assert relay.relay(connection) == 0
+    assert capsys.readouterr().err.startswith(f"refused: {refused['id']}: ")
+    assert relay.relay(connection) == (0, 0)
     assert made(connection, rallypoint_server) == [7]
 
 
@@ -149,4 +153,35 @@ def test_a_service_that_is_away_is_called_again(
         with pytest.raises(relay.Unavailable):
             relay.relay(connection)
     assert len(left(connection)) == 1
-    assert relay.relay(connection) == 1
+    assert relay.relay(connection) == (1, 1)
+
+
+def test_once_fails_when_the_service_is_away(
+    relay: Any,
+    connection: psycopg.Connection[Any],
+    rallypoint_server: RallypointServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = rallypoint_server.target_url
+    connect = psycopg.connect
+    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
+    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
+    put(connection, "insert into made values (1)")
+    with monkeypatch.context() as away:
+        away.setattr(relay, "SERVER", "http://127.0.0.1:1")
+        assert relay.main() == 1
+    assert "later: http://127.0.0.1:1: " in capsys.readouterr().err
+    assert relay.main() == 0
+    assert "1 given to outbox" in capsys.readouterr().out
+
+
+def test_a_relay_says_who_calls_as_the_command_line_does(
+    relay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    monkeypatch.setenv("RALLYPOINT_AUTH_TOKEN_FILE", str(file))
+    monkeypatch.setenv("RALLYPOINT_NAMESPACE", "etl")
+    said = {"authorization": "Bearer secret", "rallypoint-namespace": "etl"}
+    assert relay.who_calls() == said
