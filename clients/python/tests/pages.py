@@ -128,9 +128,9 @@ def run(page: list[Step], folder: Path, environment: dict[str, str]) -> None:
     """Runs the steps in one shell. Raises AssertionError when one fails that has to succeed."""
     parts = ["set -u -o pipefail; shopt -s expand_aliases\n"]
     for number, step in enumerate(page):
-        must = "" if step.shown is not None else " || { echo failed > .failed; exit 1; }"
+        must = "" if step.shown is not None else f" || {{ touch {folder}/.failed; exit 1; }}"
         command = step.command if step.shown is not None else f"( set -e\n{step.command}\n)"
-        parts.append(f"{{\n{command}\n}} > .printed-{number} 2>&1{must}\n")
+        parts.append(f"{{\n{command}\n}} > {folder}/.printed-{number} 2>&1{must}\n")
     parts.append("kill $(jobs -p) 2>/dev/null; sleep 0.5; kill $(jobs -p) 2>/dev/null; wait\n")
     (folder / ".page.sh").write_text("".join(parts))
     path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])

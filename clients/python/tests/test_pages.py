@@ -35,6 +35,8 @@ NAMES = (
     "promises",
     "shapes",
 )
+# What changes the server of getting started, or has one of its own, is not walked.
+WALKED = [name for name in NAMES if name not in ("getting-started", "operations", "promises")]
 # Where a server of root keeps its private Postgres.
 _DATA_DIR = "/var/lib/rallypoint/postgres"
 GUARD = (TOP / "docs" / "guard.md").read_text()
@@ -58,23 +60,10 @@ def test_what_a_page_shows_is_what_is_printed(
     text = file.read_text()
     found = pages.steps(text)
     assert found
-    if (examples := TOP / "examples" / name).exists():
-        shutil.copytree(examples, folder, dirs_exist_ok=True)
-    programs = Path(rallypoint_program).absolute().parent
-    path = os.pathsep.join([str(programs), *map(str, _POSTGRES), os.environ["PATH"]])
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RALLYPOINT_")}
-    environment = {**kept, "PATH": path, "HOME": str(folder)}
+    _copy_example(name, folder)
+    environment = _shell(folder, rallypoint_program)
     if any(step.command.startswith("rallypoint serve") for step in found):
-        address = _free_address()
-        own = {
-            "RALLYPOINT_LISTEN": address,
-            "RALLYPOINT_REPLICA": "a",
-            "RALLYPOINT_SERVER": f"http://{address}",
-            "RALLYPOINT_DATA_DIR": str(folder / "data"),
-        }
-        for step in found:
-            step.command = step.command.replace(_DATA_DIR, own["RALLYPOINT_DATA_DIR"])
-        pages.run(found, folder, environment | own)
+        _run_with_own_server(found, folder, environment)
     else:
         server = RallypointServer(rallypoint_program, ["--replica-name", "a"])
         try:
@@ -86,6 +75,54 @@ def test_what_a_page_shows_is_what_is_printed(
         file.write_text(pages.updated(text, found))
     for step in found:
         assert step.fits(), f"{step.command}shows\n{step.shown}\nprints\n{step.printed}"
+
+
+def test_pages_are_walked_one_after_the_other(folder: Path, rallypoint_program: str) -> None:
+    """In one shell on one server, as a reader does who leaves that of getting started running."""
+    started = pages.steps((TOP / "docs" / "getting-started.md").read_text())
+    found = [step for step in started if not step.command.startswith("kill %1")]
+    for name in WALKED:
+        _copy_example(name, folder)
+        found += pages.steps((TOP / "docs" / f"{name}.md").read_text())
+    left = "rallypoint jobs list; rallypoint resource list; rallypoint list --state open\n"
+    left += "psql -c '\\d'"
+    found += [last := pages.Step(left, "…\n"), pages.Step("basename $PWD", f"{folder.name}\n")]
+    _run_with_own_server(found, folder, _shell(folder, rallypoint_program))
+    for step in found:
+        assert step.fits(), f"{step.command}shows\n{step.shown}\nprints\n{step.printed}"
+    # All that is left is the table of getting started.
+    assert "no jobs" in last.printed, last.printed
+    assert "no resources" in last.printed, last.printed
+    assert "no schedulers" in last.printed, last.printed
+    assert "(1 row)" in last.printed, last.printed
+
+
+def _copy_example(name: str, folder: Path) -> None:
+    if (example := TOP / "examples" / name).exists():
+        shutil.copytree(example, folder / name)
+
+
+def _shell(folder: Path, program: str) -> dict[str, str]:
+    """The environment of a reader."""
+    programs = Path(program).absolute().parent
+    path = os.pathsep.join([str(programs), *map(str, _POSTGRES), os.environ["PATH"]])
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RALLYPOINT_")}
+    return {**kept, "PATH": path, "HOME": str(folder)}
+
+
+def _run_with_own_server(
+    found: list[pages.Step], folder: Path, environment: dict[str, str]
+) -> None:
+    address = _free_address()
+    own = {
+        "RALLYPOINT_LISTEN": address,
+        "RALLYPOINT_REPLICA": "a",
+        "RALLYPOINT_SERVER": f"http://{address}",
+        "RALLYPOINT_DATA_DIR": str(folder / "data"),
+    }
+    for step in found:
+        step.command = step.command.replace(_DATA_DIR, own["RALLYPOINT_DATA_DIR"])
+    pages.run(found, folder, environment | own)
 
 
 def _of(server: RallypointServer) -> dict[str, str]:
