@@ -252,9 +252,21 @@ def test_the_figures_for_sizing_are_those_that_were_measured() -> None:
     figures = re.findall(r"\*\*(\d.*?)\*\*", (TOP / "docs" / "sizing.md").read_text())
     assert len(figures) > 20
 
+    numbers = [
+        float(found.replace(" ", ""))
+        for found in re.findall(r"(?<![\d.])(?:\d{1,3}(?: \d{3})+|\d+)(?:\.\d+)?", measured)
+    ]
+
     def was_measured(figure: str) -> bool:
-        alone = rf"(?<![\d.]){re.escape(figure.split('%')[0].strip())}(?![\d]|\.\d)"
-        return re.search(alone, measured) is not None
+        """Rounded to as many digits as the page shows."""
+        shown = re.match(r"[\d .]*\d", figure)
+        assert shown is not None, figure
+        digits = shown[0].replace(" ", "")
+        value = float(digits) / (100 if "%" in figure else 1)
+        if "." not in digits:
+            digits = digits.rstrip("0")
+        places = max(2, len(digits.replace(".", "").lstrip("0")))
+        return any(float(f"{number:.{places}g}") == value for number in numbers)
 
     assert [figure for figure in figures if not was_measured(figure)] == []
 
