@@ -6,6 +6,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod account;
 mod api_words;
 mod async_done;
 mod attempts;

@@ -11,7 +11,7 @@ mod table;
 pub use faults::Faults;
 pub(crate) use faults::closest;
 pub(crate) use length::Length;
-pub(crate) use table::Table;
+pub(crate) use table::{Lines, Table};
 
 use std::{fs, io, path::Path};
 

@@ -3,8 +3,8 @@
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
 use super::{
-    credentials::Credentials, error::CliError, outage_note::OutageNote, output, server_address,
-    time_text,
+    account, credentials::Credentials, error::CliError, outage_note::OutageNote, output,
+    server_address, time_text,
 };
 use crate::core::Handle;
 use clap::Args;
@@ -110,14 +110,7 @@ impl Server {
     /// Connects. The caller in the log is the account that runs this command.
     pub(super) async fn quiet_client(&self) -> Result<Client, CliError> {
         let client = self.connect().await?;
-        let account = std::env::var("USER")
-            .or_else(|_| std::env::var("LOGNAME"))
-            .unwrap_or_default();
-        let named = if account.is_empty() {
-            Ok(client.clone())
-        } else {
-            client.clone().with_caller(&account)
-        };
+        let named = client.clone().with_caller(&account::name());
         Ok(named.unwrap_or(client))
     }
 
@@ -146,5 +139,11 @@ fn almost_handle(word: &str) -> Option<String> {
     let is_of_handle = |c: char| c.is_ascii_hexdigit() || c == '-';
     let length = word.len();
     let is_almost = length >= 24 && word.contains('-') && word.chars().all(is_of_handle);
-    is_almost.then(|| format!("it has {length} characters, and a handle has 36"))
+    is_almost.then(|| match length {
+        36 if word.to_lowercase().parse::<Handle>().is_ok() => {
+            "a handle is written in small letters".to_owned()
+        }
+        36 => "it is a UUID of another kind than handles are".to_owned(),
+        _ => format!("it has {length} characters, and a handle has 36"),
+    })
 }

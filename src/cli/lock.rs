@@ -6,6 +6,7 @@
 //! and continued with it; what was stopped for too long has lost its hold, and does not go on.
 
 use super::{
+    account,
     child::{Change, Child},
     connect::Server,
     error::CliError,
@@ -17,7 +18,6 @@ use super::{
     table, time_text,
 };
 use clap::{Args, Subcommand};
-use nix::unistd::{Uid, User};
 use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
@@ -277,29 +277,6 @@ pub(super) fn owner(above: Option<String>) -> String {
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let host = host.unwrap_or_default();
-    let user = account(|name| std::env::var(name).ok());
+    let user = account::name();
     format!("{user}@{}:{}", host.trim(), std::process::id())
-}
-
-/// Who runs this: containers and cron do not always set USER.
-fn account(variable: impl Fn(&str) -> Option<String>) -> String {
-    let mut named = ["USER", "LOGNAME"].into_iter().filter_map(variable);
-    let named = named.find(|name| !name.is_empty());
-    let own = Uid::current();
-    let known = || User::from_uid(own).ok().flatten().map(|user| user.name);
-    named.or_else(known).unwrap_or_else(|| own.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_has_a_name_or_a_number() {
-        let both = |name: &str| Some(name.to_lowercase());
-        assert_eq!(account(both), "user");
-        let empty = |name: &str| Some(if name == "USER" { "" } else { "anna" }.to_owned());
-        assert_eq!(account(empty), "anna");
-        assert!(!account(|_| None).is_empty());
-    }
 }

@@ -1,7 +1,7 @@
 //! Names that the service does not know, with the one that was probably meant.
 
 use super::{connect::Server, error::CliError};
-use crate::toml_file::closest;
+use crate::{core::Handle, toml_file::closest};
 use rallypoint_client::{
     Client, Result,
     api::{ListJobsRequest, ListResourcesRequest, ListSchedulersRequest},
@@ -11,6 +11,8 @@ use tokio::time::timeout;
 
 /// Names that are looked at: the newest schedulers, the first jobs and resources.
 const MOST: i32 = 1_000;
+/// Characters of a handle that hardly another one begins with: behind the time.
+const CUT_HANDLE: usize = 24;
 /// How long looking for them may take, with the connection: the command has failed already, and
 /// some commands no longer listen to signals.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -23,13 +25,25 @@ pub(super) async fn suggested(server: &Server, error: CliError) -> CliError {
     let names = timeout(WITHIN, names(server, reason)).await;
     let names = names.unwrap_or_default();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match closest(name, &names).filter(|meant| *meant != name) {
+    match probable(name, &names).filter(|meant| *meant != name) {
         Some(meant) => {
             let meant = format!("did you mean `{meant}`?");
             error.asking(&meant)
         }
         None => error,
     }
+}
+
+/// The name that was probably meant. Handles begin with a time, so those of one month are more
+/// alike than a name and its slip: one is meant by its beginning only.
+fn probable<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let is_handle = |word: &&&str| word.parse::<Handle>().is_ok();
+    let (handles, names): (Vec<&str>, Vec<&str>) = names.iter().partition(|word| is_handle(word));
+    let is_cut = |handle: &&str| name.len() >= CUT_HANDLE && handle.starts_with(name);
+    handles
+        .into_iter()
+        .find(is_cut)
+        .or_else(|| closest(name, &names))
 }
 
 /// The names of what there is of the kind that is missing; none: they cannot be had.
@@ -77,6 +91,19 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
     use tokio::time::Instant;
+
+    #[test]
+    fn a_handle_is_meant_by_its_beginning_and_a_name_by_its_likeness() {
+        let known = ["nightly", "01a218e0-28f7-7000-a47c-24aaef7d3abf"];
+        let cut = &known[1][..35];
+        assert_eq!(probable(cut, &known), Some(known[1]));
+        assert_eq!(
+            probable("01a218e0-28f8-7000-a47c-24aaef7d3abf", &known),
+            None
+        );
+        assert_eq!(probable("01a2", &known), None);
+        assert_eq!(probable("nihgtly", &known), Some("nightly"));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_does_not_answer_is_not_waited_for_long() {

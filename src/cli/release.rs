@@ -48,8 +48,14 @@ impl Release {
                 true => " (had been released before)",
                 false => "",
             };
+            let being = if self.cancel {
+                " (being cancelled)"
+            } else {
+                ""
+            };
+            let being = if answer.pending > 0 { being } else { "" };
             output::line(format!(
-                "released{before}, unfinished tasks: {}",
+                "released{before}, unfinished tasks: {}{being}",
                 answer.pending
             ));
             if blocked > 0 && !answer.already_released {

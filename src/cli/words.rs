@@ -2,9 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 
+/// Behind it a value stands, whatever it looks like.
+const PARAM: &str = "--param";
+
 /// A word like `-5s` behind an option is its value, and no option: it becomes `--timeout=-5s`, so
-/// that the option says what it takes. A statement that begins with a comment gets a space before
-/// it, so that it is not read as an option. What stands behind `--` is another command's.
+/// that the option says what it takes. A statement behind a line of comment gets a space before it,
+/// so that it is not read as an option; a parameter stays as it is. What stands behind `--` is
+/// another command's.
 pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut meant, mut is_over): (Vec<OsString>, bool) = (Vec::new(), false);
     for word in words {
@@ -14,7 +18,7 @@ pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
                 option.push("=");
                 option.push(word);
             }
-            _ if !is_over && is_commented(&word) => {
+            Some(before) if !is_over && before != PARAM && is_commented(&word) => {
                 let mut statement = OsString::from(" ");
                 statement.push(word);
                 meant.push(statement);
@@ -30,11 +34,12 @@ fn takes_value(word: &OsStr) -> bool {
     word.len() > 2 && word.starts_with("--") && !word.contains('=')
 }
 
-/// `-- why` and a statement: of an option no space comes before its `=`.
+/// `-- why`, the end of a line, and a statement: of an option no space comes before its `=`.
 fn is_commented(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     let end = word.find(|c: char| c == '=' || c.is_whitespace());
-    word.starts_with("--") && end.is_some_and(|end| !word[end..].starts_with('='))
+    let is_option = end.is_none_or(|end| word[end..].starts_with('='));
+    word.starts_with("--") && word.contains('\n') && !is_option
 }
 
 /// Something negative that is no plain number: those are read as values in any case.
@@ -74,13 +79,16 @@ mod tests {
         for (word, expected) in [
             ("-- why\nselect 1", " -- why\nselect 1"),
             ("--why\nselect 1", " --why\nselect 1"),
-            ("--reason=a b", "--reason=a b"),
+            ("--reason=a\nb", "--reason=a\nb"),
+            ("--timeout 5s", "--timeout 5s"),
             ("--reason", "--reason"),
         ] {
             let words = of(["exec", word].map(OsString::from));
             assert_eq!(words[1], expected);
         }
-        let words = of(["lock", "--", "-- x"].map(OsString::from));
-        assert_eq!(words[2], "-- x");
+        for before in ["--", PARAM] {
+            let words = of(["exec", before, "-- x\ny"].map(OsString::from));
+            assert_eq!(words[2], "-- x\ny");
+        }
     }
 }

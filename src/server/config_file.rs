@@ -12,7 +12,7 @@ use crate::{
     core::{Namespace, SessionOptions, SessionReset, model::limits},
     identity::Sources,
     server::{Login, TARGET_SLOTS, Target},
-    toml_file::{Faults, read},
+    toml_file::{Faults, Lines, read},
 };
 use contents::{Contents, Place};
 use std::{
@@ -89,13 +89,13 @@ impl ConfigFile {
 
     fn targets(
         &self,
-        described: BTreeMap<String, (usize, contents::Target)>,
+        described: BTreeMap<String, (Lines, contents::Target)>,
         has_namespaces: bool,
         faults: &mut Faults,
     ) -> Vec<Target> {
         let mut targets = Vec::new();
-        for (name, (line, described)) in described {
-            let mut at = Place::of(faults, line, format!("targets.{name}"));
+        for (name, (lines, described)) in described {
+            let mut at = Place::of(faults, &lines, format!("targets.{name}"));
             if name.is_empty() {
                 at.fault("", "a target needs a name");
             }

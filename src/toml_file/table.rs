@@ -17,13 +17,28 @@ pub(crate) struct Table<'t, 'f> {
     text: &'t str,
     /// Its name with those around it; empty: the whole file.
     path: String,
-    line: usize,
+    lines: Lines,
     entries: DeTable<'t>,
-    /// The lines of its keys.
-    lines: BTreeMap<String, usize>,
     /// The keys that were asked for.
     known: Vec<&'static str>,
     faults: &'f mut Faults,
+}
+
+/// Where in its file a table is.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    /// The line on which it begins.
+    first: usize,
+    keys: BTreeMap<String, usize>,
+}
+
+impl Lines {
+    /// The line of a key, or of one below it (`every.phase`); of the table itself for a key that it
+    /// does not have, and if the key is empty.
+    pub(crate) fn of(&self, key: &str) -> usize {
+        let first = key.split('.').next().unwrap_or_default();
+        self.keys.get(first).copied().unwrap_or(self.first)
+    }
 }
 
 impl<'t, 'f> Table<'t, 'f> {
@@ -54,12 +69,15 @@ impl<'t, 'f> Table<'t, 'f> {
         faults: &'f mut Faults,
     ) -> Self {
         let line_of = |key: &Spanned<_>| line(text, &key.span());
-        let lines = entries.keys();
-        let lines = lines.map(|key| (key.get_ref().to_string(), line_of(key)));
+        let keys = entries.keys();
+        let keys = keys.map(|key| (key.get_ref().to_string(), line_of(key)));
+        let lines = Lines {
+            first: at,
+            keys: keys.collect(),
+        };
         Table {
-            lines: lines.collect(),
+            lines,
             known: Vec::new(),
-            line: at,
             text,
             path,
             entries,
@@ -69,17 +87,22 @@ impl<'t, 'f> Table<'t, 'f> {
 
     /// The line on which it begins.
     pub(crate) fn line(&self) -> usize {
-        self.line
+        self.lines.first
+    }
+
+    /// The lines of it and of its keys.
+    pub(crate) fn lines(&self) -> Lines {
+        self.lines.clone()
     }
 
     /// The keys that it has.
     pub(crate) fn keys(&self) -> Vec<String> {
-        self.lines.keys().cloned().collect()
+        self.lines.keys.keys().cloned().collect()
     }
 
     /// It has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.lines.contains_key(key)
+        self.lines.keys.contains_key(key)
     }
 
     /// The value of this key, which is still to be taken, is an empty list.
@@ -129,7 +152,7 @@ impl<'t, 'f> Table<'t, 'f> {
     /// The table under a free name.
     pub(crate) fn table_any(&mut self, key: &str) -> Option<Table<'t, '_>> {
         let value = self.entries.remove(key)?;
-        let at = self.lines[key];
+        let at = self.lines.of(key);
         match value.into_inner() {
             DeValue::Table(entries) => {
                 let path = self.path_of(key);
@@ -187,9 +210,7 @@ impl<'t, 'f> Table<'t, 'f> {
     /// Something is wrong with this key, or with one below it (`every.phase`); with the table
     /// itself, if the key is empty.
     pub(crate) fn fault(&mut self, key: &str, what: impl Into<String>) {
-        let first = key.split('.').next().unwrap_or_default();
-        let at = self.lines.get(first).copied().unwrap_or(self.line);
-        let (path, what) = (self.path_of(key), what.into());
+        let (at, path, what) = (self.lines.of(key), self.path_of(key), what.into());
         self.faults.add(Some(at), format!("{path}: {what}"));
     }
 
@@ -212,7 +233,7 @@ impl<'t, 'f> Table<'t, 'f> {
             .map(|key| key.get_ref().to_string())
             .collect();
         for key in left {
-            let at = self.lines[&key];
+            let at = self.lines.of(&key);
             let what = unknown_key(&key, &self.known);
             let what = match &*self.path {
                 "" => what,

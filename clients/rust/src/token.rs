@@ -104,6 +104,9 @@ fn from_file(path: &Path) -> Result<MetadataValue<Ascii>> {
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let text = SecretString::from(text);
     let token = text.expose_secret().lines().next().unwrap_or_default();
+    if token.trim().is_empty() {
+        return Err(wrong("its first line is empty".to_owned()));
+    }
     bearer(token).map_err(|error| wrong(error.message))
 }
 

@@ -16,7 +16,7 @@ pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
 pub(super) fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
         _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
-            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://",
+            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust",
         ),
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
@@ -48,6 +48,16 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         }
         Some("NAMESPACE_NOT_TRUSTED") => Some(
             "leave out --namespace (RALLYPOINT_NAMESPACE), or start the server with --trusted-namespace-metadata",
+        ),
+        Some("IDENTITY_MISSING") => Some(
+            "send a token with --token-file FILE, or present a certificate with --tls-cert and --tls-key that names the caller: it has one DNS name or URI",
+        ),
+        Some("IDENTITY_INVALID") => Some(
+            "`rallypoint doctor --config FILE` checks what the server knows; its log says what is wrong with this one",
+        ),
+        Some("NAMESPACE_MISSING") => Some("say which with --namespace NAME (RALLYPOINT_NAMESPACE)"),
+        Some("NAMESPACE_NOT_ALLOWED") => Some(
+            "check --namespace (RALLYPOINT_NAMESPACE); roles are given by [[access]] in the configuration of the server",
         ),
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")

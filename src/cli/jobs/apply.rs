@@ -5,7 +5,7 @@
 //! else is done. Jobs that are not in the file stay as they are.
 
 use super::{AnyJobsFile, fault, job::Job};
-use crate::cli::{connect::Server, error::CliError, json, output};
+use crate::cli::{connect::Server, error::CliError, json, output, shell};
 use clap::Args;
 use rallypoint_client::{Client, Error, api};
 use serde_json::{Value, json};
@@ -61,7 +61,11 @@ impl Apply {
             if let Err(error) = made {
                 self.say_all(&changes);
                 output::note(stopped(changes.len(), jobs.len()));
-                return Err(self.failed(&[(job, error)], jobs.len()));
+                let failed = self.failed(&[(job, error)], jobs.len());
+                return Err(match changes.iter().any(Change::is_one) {
+                    true => failed.with_effect(),
+                    false => failed,
+                });
             }
             if !output::is_json() {
                 output::line(change.text(self.dry_run));
@@ -103,18 +107,19 @@ impl Apply {
         };
         let failed = errors.fold(failed, |failed, error| failed.also(&error));
         let path = self.file.path().display();
-        let (kept, wrong): (Vec<_>, Vec<_>) =
+        let (claims_differ, wrong): (Vec<_>, Vec<_>) =
             refused.iter().partition(|(_, error)| is_of_claims(error));
         let lines = wrong.iter().map(|(job, error)| fault::lines(job, error));
         let lines: BTreeSet<usize> = lines.flatten().collect();
         let named = lines.iter().map(usize::to_string).collect::<Vec<_>>();
-        let mut steps: Vec<String> = kept.iter().map(|(job, _)| anew(job)).collect();
+        let mut steps: Vec<String> = claims_differ.iter().map(|(job, _)| anew(job)).collect();
         match &named[..] {
             [] => {}
             [line] => steps.push(format!("change line {line} of {path}")),
             lines => steps.push(format!("change lines {} of {path}", lines.join(", "))),
         }
-        steps.push(format!("`rallypoint jobs apply -f {path}` again"));
+        let file = shell::word(&path.to_string());
+        steps.push(format!("`rallypoint jobs apply -f {file}` again"));
         failed.then(&steps.join(" and "))
     }
 }
@@ -122,7 +127,8 @@ impl Apply {
 /// How a job comes to other settings that the service never changes.
 fn anew(job: &Job) -> String {
     let name = &job.name;
-    format!("`rallypoint jobs delete {name}` (or give {name} another name in the file)")
+    let word = shell::word(name);
+    format!("`rallypoint jobs delete {word}` (or give {name} another name in the file)")
 }
 
 /// What is behind the command when it stops: the error says at which job.
@@ -180,14 +186,11 @@ async fn plan<'j>(client: &Client, job: &'j Job) -> Result<Plan<'j>, Error> {
         Err(error) => return Err(error),
     };
     let claims = |job: &api::Job| {
-        job.settings
-            .as_ref()
-            .map(|settings| settings.claims.clone())
+        let settings = job.settings.as_ref();
+        settings.is_some_and(|settings| settings.claims.is_some())
     };
-    if known
-        .as_ref()
-        .is_some_and(|known| claims(known) != claims(&planned))
-    {
+    let known_claims = known.as_ref().map(claims);
+    if known_claims.is_some_and(|known| known != claims(&planned)) {
         return Err(claims_changed());
     }
     let (done, differences) = match &known {
@@ -312,8 +315,13 @@ impl Change {
         })
     }
 
+    /// Whether anything differs.
+    fn is_one(&self) -> bool {
+        self.done != "unchanged"
+    }
+
     fn text(&self, dry_run: bool) -> String {
-        let would_be = match dry_run && self.done != "unchanged" {
+        let would_be = match dry_run && self.is_one() {
             true => "would be ",
             false => "",
         };

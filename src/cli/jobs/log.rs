@@ -5,7 +5,7 @@ use crate::cli::{
     connect::Server,
     error::CliError,
     number::whole,
-    output, tasks,
+    output, shell, tasks,
     when::{self, When},
 };
 use clap::Args;
@@ -63,8 +63,8 @@ impl Log {
         match run {
             None => output::note(format!("no run of {} has begun yet", self.name)),
             Some(run) if is_claimed(run) => output::note(format!(
-                "a program did it, so it has no tasks here: `rallypoint jobs get-run {} {}`",
-                run.job,
+                "a program does its work, so it has no tasks here: `rallypoint jobs get-run {} {}`",
+                shell::word(&run.job),
                 show::due(run)
             )),
             Some(run) if run.handle.is_empty() => {
@@ -72,9 +72,9 @@ impl Log {
             }
             Some(run) if run.attempt > 1 => output::note(format!(
                 "the tasks of attempt {}; the schedulers of all attempts: \
-                 `rallypoint list --label job={} --label due={}`",
+                 `rallypoint list --label {} --label due={}`",
                 run.attempt,
-                run.job,
+                shell::word(&format!("job={}", run.job)),
                 show::due(run)
             )),
             Some(_) => {}

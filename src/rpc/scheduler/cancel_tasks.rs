@@ -19,7 +19,7 @@ const TASKS_PER_READ: usize = 500;
 const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has read a page and after each command, as a multiple of the
 /// time that took. The disk and the processors are others' meanwhile.
-const PAUSE_PER_WORK: u32 = 2;
+const PAUSE_PER_WORK: f64 = 2.25;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -173,7 +173,7 @@ impl Schedulers {
 async fn leaving_room<T>(work: impl Future<Output = T>) -> T {
     let begun = Instant::now();
     let done = work.await;
-    sleep(begun.elapsed() * PAUSE_PER_WORK).await;
+    sleep(begun.elapsed().mul_f64(PAUSE_PER_WORK)).await;
     done
 }
 

@@ -5,7 +5,7 @@ use super::contents::{self, Place};
 use crate::{
     core::Namespace,
     identity::{Algorithm, JwkSet, JwtSettings, KeySource, Namespaces, Rule, Sources, Tokens},
-    toml_file::{Faults, Length, Table, read},
+    toml_file::{Faults, Length, Lines, Table, read},
 };
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,8 @@ const KINDS: [&str; 3] = ["token:", "jwt:", "cert:"];
 
 /// Reads what a file says of callers; `None`: nothing, so nobody is known.
 pub(super) fn sources(
-    identity: Option<(usize, contents::Identity)>,
-    access: Vec<(usize, contents::Access)>,
+    identity: Option<(Lines, contents::Identity)>,
+    access: Vec<(Lines, contents::Access)>,
     from: &Origin<'_>,
     faults: &mut Faults,
 ) -> Option<Sources> {
@@ -33,9 +33,9 @@ pub(super) fn sources(
     let before = faults.count();
     let has_rules = !access.is_empty();
     let mut are_known = true;
-    if let Some((line, identity)) = identity {
+    if let Some((lines, identity)) = identity {
         are_known = identity.is_sound;
-        let mut at = Place::of(faults, line, "identity".to_owned());
+        let mut at = Place::of(faults, &lines, "identity".to_owned());
         if let Some(file) = &identity.token_file {
             sources.tokens = tokens(&from.folder.join(file), &mut at);
         }
@@ -45,8 +45,8 @@ pub(super) fn sources(
     }
     // What is wrong with the sources is not said of those who come from them.
     are_known &= faults.count() == before;
-    for (index, (line, one)) in access.into_iter().enumerate() {
-        let mut at = Place::of(faults, line, format!("access[{}]", index + 1));
+    for (index, (lines, one)) in access.into_iter().enumerate() {
+        let mut at = Place::of(faults, &lines, format!("access[{}]", index + 1));
         let known = are_known.then_some(&sources);
         let rule = rule(one, known, from.certificates, &mut at);
         sources.rules.extend(rule);

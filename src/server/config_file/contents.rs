@@ -3,7 +3,7 @@
 use crate::{
     core::{self, SessionOptions},
     identity::Role,
-    toml_file::{Faults, Length, Table},
+    toml_file::{Faults, Length, Lines, Table},
 };
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf};
@@ -12,9 +12,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 #[derive(Default)]
 pub(super) struct Contents {
     /// By name, with the line in which each begins.
-    pub(super) targets: BTreeMap<String, (usize, Target)>,
-    pub(super) identity: Option<(usize, Identity)>,
-    pub(super) access: Vec<(usize, Access)>,
+    pub(super) targets: BTreeMap<String, (Lines, Target)>,
+    pub(super) identity: Option<(Lines, Identity)>,
+    pub(super) access: Vec<(Lines, Access)>,
 }
 
 /// How callers are known.
@@ -101,7 +101,7 @@ enum Isolation {
 /// Where in the file a fault is.
 pub(super) struct Place<'a> {
     faults: &'a mut Faults,
-    line: usize,
+    lines: &'a Lines,
     table: String,
 }
 
@@ -112,14 +112,14 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Contents {
     if let Some(mut targets) = file.table("targets") {
         for name in targets.keys() {
             if let Some(target) = targets.table_any(&name) {
-                let described = (target.line(), Target::read(target));
+                let described = (target.lines(), Target::read(target));
                 contents.targets.insert(name, described);
             }
         }
     }
     let identity = file.table("identity");
-    contents.identity = identity.map(|table| (table.line(), Identity::read(table)));
-    contents.access = file.tables("access", |table| Some((table.line(), Access::read(table))));
+    contents.identity = identity.map(|table| (table.lines(), Identity::read(table)));
+    contents.access = file.tables("access", |table| Some((table.lines(), Access::read(table))));
     file.finish();
     contents
 }
@@ -227,10 +227,10 @@ impl Defaults {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn of(faults: &'a mut Faults, line: usize, table: String) -> Self {
+    pub(super) fn of(faults: &'a mut Faults, lines: &'a Lines, table: String) -> Self {
         Place {
             faults,
-            line,
+            lines,
             table,
         }
     }
@@ -242,7 +242,7 @@ impl<'a> Place<'a> {
             "" => format!("{table}: {what}"),
             key => format!("{table}.{key}: {what}"),
         };
-        self.faults.add(Some(self.line), what);
+        self.faults.add(Some(self.lines.of(key)), what);
     }
 }
 

@@ -12,7 +12,7 @@ fn curl_alone_opens_submits_follows_and_releases() {
     let address = free_address().to_string();
     let (_, port) = address.rsplit_once(':').expect("a port");
     let page = include_str!("../../../docs/http.md");
-    let commands = blocks(page, "bash").join("\n").replace("50051", port);
+    let commands = blocks(page, "bash").join("\n").replace("50081", port);
     let folder = folder();
     fs::create_dir(&folder).expect("a directory");
     let program = Path::new(PROGRAM).parent().expect("a directory");

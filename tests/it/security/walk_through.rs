@@ -18,7 +18,7 @@ fn commands() -> String {
 fn the_walk_through_does_what_it_says() {
     let address = free_address().to_string();
     let (_, port) = address.rsplit_once(':').expect("a port");
-    let commands = commands().replace("50051", port);
+    let commands = commands().replace("50071", port);
     let folder = folder();
     fs::create_dir(&folder).expect("a directory");
     let program = Path::new(PROGRAM).parent().expect("a directory");

@@ -24,7 +24,8 @@ pub(super) fn has_slot(
     // What started early may have done so after this was decided.
     let is_known = |one: &Assignment| !journal.oracle.is_early(one.handle, one.first);
     if assignment.leaves_free.is_none() {
-        // What stood in line leaves the reserve free.
+        // What stood in line leaves the reserve free, which is there from four slots on: only with
+        // fewer does the line decide whether another one fits.
         let has_slot = |one: &&Assignment| {
             one.leaves_free.is_none() || reserve(slots.total) == 0 && is_known(one)
         };

@@ -59,7 +59,7 @@ impl Jobs {
         self.due_times_meet(records);
         let mut begun = Vec::new();
         for (key, run) in &records.runs {
-            let is_due = run.cause == RunCause::Scheduled;
+            let is_due = run.cause == RunCause::Scheduled && !self.runs.contains_key(key);
             if let Some(job) = records.jobs.get(&key.job).filter(|_| is_due) {
                 self.follow(job, key.due);
             }

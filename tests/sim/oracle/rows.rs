@@ -113,14 +113,16 @@ impl<'a> Rows<'a> {
         all.any(|row| row.handle == handle && brings(&row.submit, submit))
     }
 
-    /// The record of an accepted call; no two calls bring the same tasks.
+    /// The record of an accepted call, whose first task is this one; no two calls bring the same
+    /// tasks, but one that is repeated when its request is forgotten.
     pub(crate) fn submission(
         &mut self,
-        handle: Handle,
+        (handle, first): (Handle, Seq),
         submit: &Submit,
     ) -> Option<&'a SubmissionRecord> {
-        let is_of_call =
-            |row: &&SubmissionRecord| row.handle == handle && brings(&row.submit, submit);
+        let is_of_call = |row: &&SubmissionRecord| {
+            (row.handle, row.first_seq) == (handle, first) && brings(&row.submit, submit)
+        };
         let at = self.submissions.iter().position(is_of_call)?;
         Some(self.submissions.remove(at))
     }

@@ -2,6 +2,7 @@
 //! first task, and a backend that runs on when the process is paused or dead.
 
 use super::outside::Outside;
+use crate::executors::LONGEST_IN_LINE;
 use rallypoint::{
     core::{Assignment, Completion, Delivery, Epoch, Report, Running, TaskError, Work},
     executor::{Line, Outbox},
@@ -13,9 +14,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// How long those who leave a line have stood there, at most.
-const LONGEST_IN_LINE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Executor {
     pub host: Host,

@@ -14,8 +14,7 @@ use crate::{
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::check("--url", &from.url)?;
     let read = pg_cron::read(&from.url).await;
-    let mut table =
-        read.map_err(|error| CliError::new("cannot read cron.job").why(format!("{error:#}")))?;
+    let mut table = read.map_err(|error| error.context("cannot read cron.job"))?;
     table.time_zone = zone_of(from.time_zone, table.time_zone)?;
     let (mut names, mut left_out) = (Names::default(), Vec::new());
     let mut jobs = Vec::new();

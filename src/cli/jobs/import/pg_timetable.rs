@@ -17,9 +17,8 @@ use std::fmt::Write;
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::check("--url", &from.url)?;
     let read = pg_timetable::read(&from.url).await;
-    let mut table = read.map_err(|error| {
-        CliError::new("cannot read the tables of pg_timetable").why(format!("{error:#}"))
-    })?;
+    let mut table =
+        read.map_err(|error| error.context("cannot read the tables of pg_timetable"))?;
     table.time_zone = zone_of(from.time_zone, table.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for chain in &table.chains {

@@ -20,9 +20,7 @@ const LAST_DAY: usize = 31;
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::check("--url", &from.url)?;
     let read = pg_agent::read(&from.url).await;
-    let mut tables = read.map_err(|error| {
-        CliError::new("cannot read the tables of pgAgent").why(format!("{error:#}"))
-    })?;
+    let mut tables = read.map_err(|error| error.context("cannot read the tables of pgAgent"))?;
     tables.time_zone = zone_of(from.time_zone, tables.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for job in &tables.jobs {

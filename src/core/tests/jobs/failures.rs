@@ -46,3 +46,20 @@ fn due_times_that_are_missed_together_are_one_failure() {
     w.seconds(0.0);
     assert_eq!(w.alarms(), ["MISSED"], "once");
 }
+
+#[test]
+fn a_run_that_fails_in_the_moment_in_which_its_due_time_was_missed_is_a_failure_of_its_own() {
+    let mut w = World::new(5);
+    w.alarming_job(10);
+    w.now = w.now + Duration::from_secs(25);
+    w.take_over();
+    w.seconds(0.0);
+    w.succeed_all();
+    let missed = w.now;
+    assert_eq!(w.states(), [(10, Missed), (20, Succeeded)]);
+    w.backfill(&[10]);
+    w.seconds(0.0);
+    w.fail_all();
+    assert_eq!((w.now, w.alarms().len()), (missed, 2));
+    assert_eq!(w.states(), [(10, Failed), (20, Succeeded)]);
+}
