@@ -183,11 +183,17 @@ fn what_was_applied_before_a_job_failed_is_said() {
         "{said}"
     );
     let again = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
-    let printed = text(&again.stdout);
+    let (printed, said) = (text(&again.stdout), text(&again.stderr));
     assert!(
         printed.contains("unchanged") && printed.lines().count() == 1,
         "{printed}"
     );
+    assert!(said.contains("\"effect\":\"none\""), "{said}");
+    let after = after.replace("\"one\"", "\"two\"");
+    let file = jobs_file(folder.path(), &after);
+    let changed = server.run(&["jobs", "apply", "-o", "json", "-f", &file]);
+    let said = text(&changed.stderr);
+    assert!(said.contains("\"effect\":\"unknown\""), "{said}");
 }
 
 #[test]
@@ -213,6 +219,17 @@ fn a_job_whose_runs_somebody_else_would_do_is_refused_before_one_is_changed() {
     }
     let shown = text(&server.run(&["jobs", "get", "a", "-o", "json"]).stdout);
     assert!(!shown.contains("\"one\""), "{shown}");
+    // Where programs finish their runs is a setting like others.
+    let claimed = claimed.replace("jobs.b", "jobs.c");
+    for (more, done) in [
+        ("", "c: created\n"),
+        ("finish_target = \"app\"\n", "c: changed\n"),
+    ] {
+        let file = jobs_file(folder.path(), &format!("{claimed}{more}"));
+        let applied = server.run(&["jobs", "apply", "-f", &file]);
+        let printed = text(&applied.stdout);
+        assert!(printed.starts_with(done), "{printed} {applied:?}");
+    }
 }
 
 #[test]
