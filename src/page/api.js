@@ -1,11 +1,13 @@
 // The JSON gateway: calls, streams, and errors with what the service says about them.
 
+import { forReaders } from "./words.js";
+
 const PACKAGE = "/rallypoint.v1.";
 
 /** An error of the service: `google.rpc.Status`, or that it was not reached. */
 export class ApiError extends Error {
   constructor(status, http) {
-    super(status.message || "the server did not answer");
+    super(forReaders(status.message) || "the server did not answer");
     this.code = status.code ?? 14;
     this.http = http;
     const info = (status.details || []).find((detail) => detail.reason);

@@ -2,10 +2,11 @@
 
 import { ApiError, call, follow } from "./api.js";
 import { h, show } from "./dom.js";
-import { sentence } from "./format.js";
+import { sentence, zone } from "./format.js";
 import { may, recognise, signIn, whoami } from "./session.js";
 import { overview } from "./views/overview.js";
 import { schedulers } from "./views/schedulers.js";
+import { byName } from "./views/by_name.js";
 import { scheduler } from "./views/scheduler.js";
 import { task } from "./views/task.js";
 import { jobs } from "./views/jobs.js";
@@ -18,8 +19,8 @@ const NAVIGATION = [["#/", "Overview"], ["#/schedulers", "Schedulers"], ["#/jobs
 const ROUTES = [
   [/^\/$/, overview, "Overview"],
   [/^\/schedulers$/, schedulers, "Schedulers"],
-  [/^\/schedulers\/(?<handle>[^/]+)$/, scheduler, "Scheduler"],
-  [/^\/schedulers\/(?<handle>[^/]+)\/tasks\/(?<seq>\d+)$/, task, "Task"],
+  [/^\/schedulers\/(?<handle>[^/]+)$/, byName(scheduler), "Scheduler"],
+  [/^\/schedulers\/(?<handle>[^/]+)\/tasks\/(?<seq>\d+)$/, byName(task), "Task"],
   [/^\/jobs$/, jobs, "Jobs"],
   [/^\/jobs\/(?<name>.+)$/, job, "Job"],
   [/^\/resources$/, resources, "Resources"],
@@ -37,6 +38,11 @@ function address() {
   return { path: path || "/", query: new URLSearchParams(query) };
 }
 
+/** A name that somebody has typed may have a `%` of its own. */
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
 function said(state, text) {
   connection.className = `connection ${state}`;
   if (connection.textContent !== text) connection.textContent = text;
@@ -51,6 +57,8 @@ function viewOf(path, query, params) {
     /** As `call`, for what is done: it goes on when the view is left. */
     act: (method, message) => call(method, message),
     show: (...children) => { if (!signal.aborted) show(content, ...children); },
+    /** Names what is shown in the title of the tab. */
+    title: (text) => { if (!signal.aborted) document.title = `${text} · Rallypoint`; },
     /** Changes parameters of the address, without another view. */
     set: (changes) => {
       for (const [key, value] of Object.entries(changes)) value ? query.set(key, value) : query.delete(key);
@@ -95,7 +103,7 @@ function trouble(error, signal) {
   const missing = error.code === 5 || error.code === 3;
   if (missing) show(content, h("section.card", {}, h("h1", {}, "Nothing here"), h("p", {}, sentence(error.message)), h("p", {}, h("a", { href: "#/" }, "To the overview"))));
   else if (error.code === 14 || error.code === 4) said("lost", error.message);
-  else show(content, h("p.notice.bad", { role: "alert" }, error.message));
+  else show(content, h("p.notice.bad", { role: "alert" }, sentence(error.message)));
 }
 
 function route() {
@@ -108,7 +116,7 @@ function route() {
   show(document.getElementById("who"), whoami());
   document.title = `${found?.title ?? "Nothing here"} · Rallypoint`;
   if (!found) return trouble(new ApiError({ code: 5, message: "There is no such view." }, 404), leave.signal);
-  const params = Object.fromEntries(Object.entries(found.match.groups ?? {}).map(([key, value]) => [key, decodeURIComponent(value)]));
+  const params = Object.fromEntries(Object.entries(found.match.groups ?? {}).map(([key, value]) => [key, decoded(value)]));
   show(content, h("p.quiet", {}, "Loading …"));
   found.view(viewOf(path, query, params));
 }
@@ -122,4 +130,5 @@ document.addEventListener("keydown", (event) => {
   if (href) location.hash = href.slice(1);
   if (event.key === "/") { document.querySelector("main .filters :is(input, select)")?.focus(); event.preventDefault(); }
 });
+show(document.getElementById("zone"), `Times are in ${zone()}, unless it is said otherwise.`);
 recognise().catch(() => true).then((known) => (known ? route() : signIn(content, route)));

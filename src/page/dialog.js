@@ -1,6 +1,7 @@
 // Asks before something is done, and says what came of it.
 
 import { h } from "./dom.js";
+import { sentence } from "./format.js";
 
 /** Asks; resolves to the fields of the form, or to nothing when it is left.
     fields: [{ name, label, value, options, area, required }]. */
@@ -27,7 +28,7 @@ export function ask({ title, text, confirm, danger = false, fields = [] }) {
 
 /** Says that something failed. */
 export async function sayFailed(what, error) {
-  await ask({ title: what, text: error.message, confirm: "All right" });
+  await ask({ title: what, text: sentence(error.message), confirm: "All right" });
 }
 
 /** A button that asks first, then does it and has the view read again; for those who have the role. */

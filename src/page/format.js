@@ -1,5 +1,7 @@
 // Numbers, times and words as people read them.
 
+import { forReaders } from "./words.js";
+
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 export const number = (value) => grouped.format(value ?? 0).replaceAll(",", "\u202f");
 
@@ -35,14 +37,22 @@ export function moment(value) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-/** In the time of the reader. */
+/** In the time of the reader; with the date, unless it is today. */
 export function clock(ms) {
   if (!ms) return "";
-  const at = new Date(ms), now = new Date();
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  if (at.toDateString() === now.toDateString()) return time;
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
+  const full = stamp(ms);
+  return new Date(ms).toDateString() === new Date().toDateString() ? full.slice(11) : full;
 }
+
+/** With its date, also if that is today's: where times of several days stand together. */
+export function stamp(ms) {
+  if (!ms) return "";
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** The zone of these times. */
+export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 
 export function ago(ms) {
   if (!ms) return "";
@@ -51,7 +61,10 @@ export function ago(ms) {
 }
 
 /** A text of the service as a sentence. */
-export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+export function sentence(text) {
+  const said = forReaders(text);
+  return said && `${said[0].toUpperCase()}${said.slice(1)}${/[.!?]$/.test(said) ? "" : "."}`;
+}
 
 export const short = (handle) => (handle ? `…${handle.slice(-8)}` : "");
 
@@ -75,4 +88,4 @@ export function schedule(settings) {
   return "";
 }
 
-export const labels = (map) => Object.entries(map ?? {}).map(([key, value]) => `${key}=${value}`).join("  ");
+export const labels = (map) => Object.entries(map ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${value}`).join("  ");

@@ -1,7 +1,9 @@
 // What views are made of.
 
+import { session } from "./api.js";
 import { h } from "./dom.js";
-import { short, word } from "./format.js";
+import { number, short, word } from "./format.js";
+import { namespace } from "./session.js";
 
 const TONES = {
   succeeded: "good", released: "", open: "run", running: "run", connecting: "run", held: "run",
@@ -25,6 +27,15 @@ export const figures = (...all) => h("dl.figures", {}, ...all);
 
 /** What stands where a list would: that there is nothing, and what to do. */
 export const empty = (...text) => h("div.empty", {}, ...text.map((one) => (typeof one === "string" ? h("p", {}, one) : one)));
+
+/** `empty`, with a command only for those who may do what it does. */
+export const emptyFor = (view, role, nothing, advice, line) => empty(view.may(role) ? `${nothing} ${advice}` : nothing, view.may(role) ? command(line) : null);
+
+/** A command line that reaches this server. */
+export function rallypoint(text) {
+  const usual = ["http://localhost:50051", "http://127.0.0.1:50051"].includes(location.origin);
+  return `rallypoint ${text}${usual ? "" : ` --server ${location.origin}`}${session.namespace ? ` --namespace ${session.namespace}` : ""}`;
+}
 
 export const command = (text) => h("pre", { tabindex: "0", "aria-label": "Command" }, text);
 
@@ -74,11 +85,33 @@ export function schedulerBadges(one) {
   return [badge(state), one.paused ? badge("paused") : null, one.halt ? badge("halted") : null];
 }
 
-/** Tasks of a scheduler as a bar. */
-export function progress(one, tall) {
-  const label = `${one.done} of ${one.submitted} tasks ended, ${one.running} running, ${one.queued} queued, ${one.blocked} blocked, ${one.retrying} retrying`;
-  return bar([{ part: one.done, tone: "good" }, { part: one.running }, { part: one.retrying, tone: "wait" },
-    { part: one.queued + one.blocked, tone: "idle" }], one.submitted, label, tall);
+/** What stands where a list of schedulers would. */
+export const noScheduler = (view) => emptyFor(view, "submitter", `There is no scheduler in namespace ${namespace()}.`, "To open one, with a task in it:", rallypoint("exec 'select 1'"));
+
+/** How many of its tasks failed and were cancelled, in words; `ends` is of outcomes.js. */
+export function inVain(ends) {
+  const least = ends?.whole === false ? "at least " : "";
+  const said = (count, what) => (count ? `${least}${number(count)} ${what}` : "");
+  return [said(ends?.failed, "failed"), said(ends?.cancelled, "cancelled")].filter(Boolean);
 }
 
-export const nameOf = (one) => one.settings?.display_name || one.name || "";
+/** Tasks of a scheduler as a bar: what waits is the part that is still empty. */
+export function progress(one, ends) {
+  const { failed = 0, cancelled = 0 } = ends ?? {};
+  const parts = [{ part: one.done - failed - cancelled, tone: ends?.whole ? "good" : "ended" }, { part: failed, tone: "bad" }, { part: cancelled, tone: "idle" },
+    { part: one.running }, { part: one.retrying, tone: "wait" }];
+  const label = [`${one.done} of ${one.submitted} tasks ended`, ...inVain(ends), `${one.running} running`, `${one.queued} queued`, `${one.blocked} blocked`, `${one.retrying} retrying`].join(", ");
+  return bar(parts, one.submitted, label);
+}
+
+/** `progress`, with what it says of ends beneath. */
+export const ended = (one, ends) => [progress(one, ends), h("span.sub", {}, [`${number(one.done)} of ${number(one.submitted)} ended`, ...inVain(ends)].join(", "))];
+
+/** What a scheduler is called: by the name that commands take, if it has one. */
+export const nameOf = (one) => one.name || one.settings?.display_name || "";
+
+/** What else it is called. */
+export const alsoOf = (one) => (one.name && one.settings?.display_name !== one.name ? one.settings?.display_name : "") || "";
+
+/** A scheduler in a list: a link, and its display name beside its name. */
+export const schedulerCell = (one, ...more) => [schedulerLink(one.handle, nameOf(one)), [alsoOf(one), ...more].filter(Boolean).map((text) => h("span.sub", {}, text))];

@@ -1,13 +1,17 @@
 // Who looks at the page, on a server that knows its callers.
 
-import { call, session } from "./api.js";
+import { ApiError, call, session } from "./api.js";
 import { h, show } from "./dom.js";
+import { sentence } from "./format.js";
 
 const ROLES = ["", "reader", "submitter", "operator", "admin"];
 const NAMESPACE = "rallypoint-namespace";
 
 /** Who it is: nobody yet. */
 export const identity = { knows_callers: false, name: "", namespace: "", role: "", everywhere: "" };
+
+/** The namespace that is shown. */
+export const namespace = () => identity.namespace || session.namespace || "default";
 
 /** Whether who looks has a role, in the namespace or in all of them. */
 export function may(role, everywhere = false) {
@@ -18,7 +22,7 @@ async function ask(method, message, namespace) {
   const named = namespace ? { "rallypoint-namespace": namespace } : {};
   const response = await fetch("/session", { method, headers: { "content-type": "application/json", "rallypoint-page": "1", ...named }, body: message && JSON.stringify(message) });
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.message || "the server does not answer");
+  if (!response.ok) throw new ApiError(answer, response.status);
   return answer;
 }
 
@@ -33,6 +37,12 @@ export async function signOut() {
   await ask("DELETE");
   localStorage.removeItem(NAMESPACE);
   location.reload();
+}
+
+/** Nobody has a certificate here, of which the service speaks too. */
+function refusal(error) {
+  if (error.reason !== "IDENTITY_INVALID") return sentence(error.message);
+  return "This token is not valid here: it is unknown, not valid yet or no longer, or meant for another server.";
 }
 
 /** Asks for a token, then goes on with `then`. */
@@ -50,7 +60,7 @@ export function signIn(content, then) {
       then();
     } catch (error) {
       fault.hidden = false;
-      fault.textContent = error.message;
+      fault.textContent = refusal(error);
     }
   };
   show(content, h("section.card.sign-in", {}, h("h1", {}, "Sign in"),

@@ -3,20 +3,21 @@
 import { moment, number, span } from "../format.js";
 import { nameOf } from "../parts.js";
 
-const FAILED = ["OUTCOME_FAILED", "OUTCOME_TIMED_OUT", "OUTCOME_EXHAUSTED"];
 /** Running tasks of which it is asked what holds them up, if they run for so long. */
 const ASKED = 6;
 const LONG_MS = 2000;
-/** Schedulers whose errors are looked for, and for how long an error is news. */
-const LOOKED_AT = 12;
+/** Schedulers with tasks under way of which it is asked what has failed before. */
+const ASKED_AGAIN = 8;
+/** For how long an error is news, and how many kinds of it are shown. */
 const NEWS_MS = 3600_000;
+const SHOWN = 8;
 
 const taskHref = (handle, seq) => `#/schedulers/${handle}/tasks/${seq}`;
 
 /** Long-running tasks that a lock of another session holds up. */
 export async function heldUp(view, { executions }) {
   const now = Date.now();
-  const long = executions.filter((run) => run.handle && run.backend_pid && now - (moment(run.started_at) ?? now) > LONG_MS)
+  const long = executions.filter((run) => run.handle && run.backend_pid !== 0 && now - (moment(run.started_at) ?? now) > LONG_MS)
     .sort((a, b) => moment(a.started_at) - moment(b.started_at)).slice(0, ASKED);
   const explained = await Promise.all(long.map((run) => view.call("SchedulerService/ExplainTask", { id: { handle: run.handle, seq: run.seq } }).catch(() => null)));
   return explained.flatMap((answer, index) => {
@@ -29,8 +30,9 @@ export async function heldUp(view, { executions }) {
 }
 
 /** All the rest, worst first. */
-export async function attention(view, { status, schedulers, jobs = [] }) {
-  return [...parts(status), ...halts(schedulers), ...failing(jobs), ...await errors(view, schedulers)];
+export async function attention(view, { status, halted, looked, ends, jobs = [] }) {
+  await ends.read(looked);
+  return [...parts(status), ...halts(halted), ...failing(jobs), ...await errors(view, looked, ends)];
 }
 
 function parts(status) {
@@ -45,24 +47,22 @@ function parts(status) {
   return rows;
 }
 
-const halts = (schedulers) => schedulers.filter((one) => one.halt).map((one) => ({ kind: "halted", handle: one.handle,
+const halts = (schedulers) => schedulers.filter((one) => one.halt).map((one) => ({ kind: "halted", handle: one.handle, name: nameOf(one),
   what: `Order ${one.halt.order} has failed tasks, later orders wait`, more: `${number(one.blocked)} tasks are blocked`,
   href: one.halt.failed_seqs.length ? taskHref(one.handle, one.halt.failed_seqs[0]) : `#/schedulers/${one.handle}` }));
 
 const failing = (jobs) => jobs.filter((job) => job.failures > 0).map((job) => ({ kind: "failed", what: `Job ${job.name} has failed ${job.failures === 1 ? "once" : `${job.failures} times in a row`}`,
   more: job.paused ? "it is paused" : "", href: `#/jobs/${encodeURIComponent(job.name)}` }));
 
-/** The last errors of the newest schedulers, and what fails again and again now. */
-async function errors(view, schedulers) {
-  const since = new Date(Date.now() - NEWS_MS).toISOString();
-  const looked = schedulers.filter((one) => one.done + one.retrying + one.running > 0).slice(0, LOOKED_AT);
-  const found = await Promise.all(looked.map(async (one) => {
-    const ended = one.done ? view.call("SchedulerService/ListTasks", { handle: one.handle, page_size: 3, filter: { outcomes: FAILED, ended_from: since } }) : { tasks: [] };
-    const again = one.retrying || one.running ? retried(view, one) : [];
-    const [{ tasks }, tried] = await Promise.all([ended, again]).catch(() => [{ tasks: [] }, []]);
-    return [...tried, ...tasks.map((task) => error(one, task, task.done.error, task.done.ended_us / 1000, ""))];
-  }));
-  return alike(found.flat().sort((a, b) => b.at - a.at)).slice(0, 8);
+/** The last errors that have no retry, and what fails again and again now. */
+async function errors(view, looked, ends) {
+  const ended = looked.flatMap((one) => (ends.of(one)?.newest ?? []).map((task) => error(one, task, task.done.error, task.done.ended_us / 1000, "")));
+  const active = looked.filter((one) => one.retrying || one.running).sort((a, b) => b.retrying - a.retrying).slice(0, ASKED_AGAIN);
+  const again = await Promise.all(active.map((one) => retried(view, one).catch(() => [])));
+  const news = [...again.flat(), ...ended].filter((row) => Date.now() - row.at < NEWS_MS);
+  const kinds = alike(news.sort((a, b) => b.at - a.at));
+  const rest = kinds.length - SHOWN;
+  return rest > 0 ? [...kinds.slice(0, SHOWN), { kind: "error", what: `${number(rest)} more in other schedulers`, href: "#/schedulers" }] : kinds;
 }
 
 /** The same error of schedulers of the same name is one row, with the newest task. */

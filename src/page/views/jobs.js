@@ -4,7 +4,8 @@ import { pages } from "../api.js";
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
 import { ago, clock, moment, number, schedule, word } from "../format.js";
-import { badge, card, command, empty, figure, figures, table } from "../parts.js";
+import { badge, card, emptyFor, figure, figures, rallypoint, table } from "../parts.js";
+import { namespace } from "../session.js";
 
 const RECENT = 12;
 
@@ -47,5 +48,5 @@ function draw(view, rows, more, counts, last) {
   rows.length ? figures(figure("Jobs", number(counts?.jobs ?? rows.length)), figure("Running", number(agent.running)), figure("Waiting", number(counts?.waiting), "for their turn or another attempt"),
     figure("Failing", number(counts?.failing), "last run failed"), figure("Late", number(counts?.late), "due, and not run yet"), figure("Next due", counts?.next_due ? ago(moment(counts.next_due)) : "–")) : null,
   card("All jobs", more ? "the first 200" : "", null, rows.length ? table("Jobs", columns, rows, (job) => job.name)
-    : empty("No job is defined in this namespace. Describe one in a file and apply it:", command('# jobs.toml\n[jobs.nightly]\nschedule = { cron = "30 2 * * *", time_zone = "Europe/Vienna" }\nsteps = [{ statement = "select refresh()" }]\n\n$ rallypoint jobs apply -f jobs.toml'))));
+    : emptyFor(view, "operator", `No job is defined in namespace ${namespace()}.`, "Describe one in a file and apply it:", '# jobs.toml\n[jobs.nightly]\nschedule = { cron = "30 2 * * *", time_zone = "Europe/Vienna" }\nsteps = [{ statement = "select refresh()" }]\n\n$ ' + rallypoint("jobs apply -f jobs.toml"))));
 }

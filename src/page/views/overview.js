@@ -3,19 +3,22 @@
 import { pages } from "../api.js";
 import { h } from "../dom.js";
 import { ago, clock, moment, number, rate, short, span, word } from "../format.js";
-import { badge, bar, card, command, empty, figure, figures, kindName, nameOf, progress, schedulerBadges, schedulerLink, spark, table, taskLink } from "../parts.js";
+import { names } from "../names.js";
+import { outcomes } from "../outcomes.js";
+import { badge, bar, card, command, empty, emptyFor, ended, figure, figures, kindName, nameOf, noScheduler, rallypoint, schedulerBadges, schedulerCell, schedulerLink, spark, table, taskLink } from "../parts.js";
 import { attention, heldUp } from "./attention.js";
 
 const KEPT = 120;
+/** Open and released schedulers that are read each time, and every third time, to look for errors in them. */
+const NEAR = [30, 8], FAR = [100, 300];
 
 export function overview(view) {
-  const seen = { status: null, executions: [], schedulers: [], trouble: null, samples: [] };
-  const names = () => new Map(seen.schedulers.map((one) => [one.handle, nameOf(one)]));
+  const seen = { status: null, executions: [], schedulers: [], trouble: null, samples: [], ends: outcomes(view) };
+  const named = names(view);
   const draw = () => {
     if (!seen.status) return;
-    const named = names();
     view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Overview"))),
-      numbers(seen), needs(seen, named), h("div.two", {}, slots(seen, named), waits(seen)), running(seen, named), latest(seen));
+      numbers(seen), needs(seen, named), h("div.two", {}, slots(seen, named), waits(seen)), running(view, seen, named), latest(view, seen));
   };
   view.follow("StatusService/WatchExecutions", { interval: "1s" }, (message) => {
     seen.executions = message.executions;
@@ -29,14 +32,29 @@ export function overview(view) {
     sample(seen);
     draw();
     if (!slow) return;
-    const list = (most, states) => view.call("SchedulerService/ListSchedulers", { page_size: most, filter: { states: states.map((state) => `SCHEDULER_STATE_${state}`) } });
-    const all = (method, field) => pages(method, { page_size: 200 }, field, 200, view.signal);
-    const [open, ended, resources, jobs] = await Promise.all([list(30, ["OPEN", "RELEASING"]), list(8, ["RELEASED"]), all("ResourceService/ListResources", "resources"), all("JobService/ListJobs", "jobs")]);
-    Object.assign(seen, { schedulers: [...open.schedulers, ...ended.schedulers], resources: resources.rows, jobs: jobs.rows });
+    await read(view, seen, turns % 15 === 6);
+    named.learn(seen.schedulers);
     draw();
-    [seen.trouble, seen.held] = await Promise.all([attention(view, seen), heldUp(view, seen)]);
+    [seen.trouble, seen.held] = await Promise.all([attention(view, seen), heldUp(view, seen), named.read(longest(seen).map((run) => run.handle))]);
     draw();
   });
+}
+
+/** The newest open and released schedulers, and whether there are more. */
+async function newest(view, [open, released]) {
+  const list = (page_size, states) => view.call("SchedulerService/ListSchedulers", { page_size, filter: { states: states.map((state) => `SCHEDULER_STATE_${state}`) } });
+  const [going, over] = await Promise.all([list(open, ["OPEN", "RELEASING"]), list(released, ["RELEASED"])]);
+  return { rows: [...going.schedulers, ...over.schedulers], more: Boolean(going.next_page_token || over.next_page_token) };
+}
+
+/** Reads the lists of which the view is made; with `far` also those that are only looked at for errors. */
+async function read(view, seen, far) {
+  const all = (method, field) => pages(method, { page_size: 200 }, field, 200, view.signal);
+  const [near, halted, resources, jobs, wide] = await Promise.all([newest(view, NEAR), view.call("SchedulerService/ListSchedulers", { page_size: 20, filter: { halted: true } }),
+    all("ResourceService/ListResources", "resources"), all("JobService/ListJobs", "jobs"), far ? newest(view, FAR) : seen.wide]);
+  const shown = new Set(near.rows.map((one) => one.handle));
+  const looked = [...near.rows, ...(wide?.rows ?? []).filter((one) => !shown.has(one.handle))];
+  Object.assign(seen, { schedulers: near.rows, halted: halted.schedulers, resources: resources.rows, jobs: jobs.rows, wide, looked, more: (wide ?? near).more });
 }
 
 /** A rate is what has ended between two answers. */
@@ -59,18 +77,27 @@ function numbers({ status, samples }) {
     figure("Queued", number(backlog.queued), oldest ? `oldest for ${span(Date.now() - oldest)}` : "may start at once"),
     figure("Blocked", number(backlog.blocked), "wait for their turn"),
     figure("Retrying", number(backlog.retrying), "after a failed attempt"),
-    figure("Failed", number(backlog.failed), "since the owner took over"));
+    figure("Failed", number(backlog.failed), "since the last restart or takeover"));
 }
 
-function needs({ status, trouble, held = [] }, named) {
+function needs({ status, trouble, held = [], looked, more, ends }, named) {
   if (!trouble) return card("Needs a look", "", null, h("p.quiet", {}, "Looking …"));
   const rows = [...held, ...trouble];
-  const line = ({ tone, kind, what, more, at, href, handle }) => h("li", {}, h("span", {}, badge(kind, tone)),
-    h("div", {}, h("div", {}, href ? h("a", { href }, what) : what, handle ? [" in ", schedulerLink(handle, named.get(handle))] : null),
-      more || at ? h("div.sub", {}, [more, at ? ago(at) : ""].filter(Boolean).join(" · ")) : null));
+  const line = ({ tone, kind, what, more: detail, at, href, handle, name }) => h("li", {}, h("span", {}, badge(kind, tone)),
+    h("div", {}, h("div", {}, href ? h("a", { href }, what) : what, handle ? [" in ", schedulerLink(handle, named.of(handle) || name)] : null),
+      detail || at ? h("div.sub", {}, [detail, at ? ago(at) : ""].filter(Boolean).join(" · ")) : null));
   return card("Needs a look", rows.length ? `${rows.length}` : "", null,
     rows.length ? h("ul.list", {}, rows.map(line)) : empty(status.unreachable.length
-      ? `No answer from: ${status.unreachable.join(", ")}.` : "Nothing: no errors lately, nothing held up, every target is there."));
+      ? `No answer from: ${status.unreachable.join(", ")}.` : "Nothing: no errors in the last hour, nothing held up, every target is there."), searched(looked, more, ends));
+}
+
+/** What was looked through for errors, where that is not all there is. */
+function searched(looked, more, ends) {
+  const known = looked.filter((one) => one.done === 0 || ends.of(one)).length;
+  if (!more && known === looked.length) return null;
+  const which = `the ${more ? "newest " : ""}${number(looked.length)} schedulers`;
+  return h("p.quiet.small", {}, known < looked.length ? `Looking for errors in ${which}: ${number(known)} done.` : `Errors were looked for in ${which}.`,
+    more ? [" For older ones see ", h("a", { href: "#/schedulers" }, "all schedulers"), "."] : null);
 }
 
 function slots({ status, executions }, named) {
@@ -82,10 +109,10 @@ function slots({ status, executions }, named) {
     const sorted = [...used].sort((a, b) => b[1] - a[1]);
     const shown = sorted.slice(0, 4), rest = sorted.slice(4).reduce((sum, [, count]) => sum + count, 0);
     const others = Math.max(0, one.busy - sorted.reduce((sum, [, count]) => sum + count, 0));
-    const parts = shown.map(([handle, part], index) => ({ part, tone: `s${index}`, title: `${named.get(handle) || short(handle)}: ${part}` }));
+    const parts = shown.map(([handle, part], index) => ({ part, tone: `s${index}`, title: `${named.of(handle) || short(handle)}: ${part}` }));
     return h("div", { "data-key": name }, h("div.title", {}, h("h3", {}, name), h("span.quiet.small", {}, `${number(one.busy)} of ${number(one.total)} slots busy`)),
       bar([...parts, { part: rest + others, tone: "s4", title: `others: ${rest + others}` }], one.total, `${name}: ${one.busy} of ${one.total} slots busy`, true),
-      shown.length ? h("p.small.quiet", {}, shown.map(([handle, count], index) => [index ? ", " : "", schedulerLink(handle, named.get(handle)), ` ${count}`]), rest + others ? `, others ${rest + others}` : "") : null);
+      shown.length ? h("p.small.quiet", {}, shown.map(([handle, count], index) => [index ? ", " : "", schedulerLink(handle, named.of(handle)), ` ${count}`]), rest + others ? `, others ${rest + others}` : "") : null);
   });
   return card("Slots", "by scheduler", null, rows.length ? rows : empty("No server has slots yet. Give it a target:", command("rallypoint serve --target app=postgres://…")));
 }
@@ -107,30 +134,36 @@ function waits({ schedulers, resources = [] }) {
   return card("What waits for what", "", null, rows.length + held.length ? h("ul.list", {}, rows, held) : empty("Nothing waits."));
 }
 
-function running({ executions }, named) {
+/** What has run for longest. */
+function longest({ executions }) {
+  const begun = (run) => moment(run.started_at) ?? Infinity;
+  return executions.filter((run) => run.handle).sort((a, b) => begun(a) - begun(b)).slice(0, 12);
+}
+
+function running(view, seen, named) {
   const now = Date.now();
-  const rows = executions.filter((run) => run.handle).sort((a, b) => (moment(a.started_at) ?? now) - (moment(b.started_at) ?? now)).slice(0, 12);
+  const rows = longest(seen);
   const columns = [
     { name: "Task", tight: true, cell: (run) => taskLink(run.handle, run.seq) },
-    { name: "Scheduler", cell: (run) => schedulerLink(run.handle, named.get(run.handle)) },
+    { name: "Scheduler", cell: (run) => schedulerLink(run.handle, named.of(run.handle)) },
     { name: "Statement", wide: true, cell: (run) => (run.statement_preview ? h("code.clip", {}, run.statement_preview) : h("span.quiet", {}, "no-op")) },
     { name: "Slot", tight: true, cell: (run) => `${kindName(run.kind)} ${run.slot}` },
     { name: "pid", num: true, cell: (run) => (run.backend_pid ? h("span.mono", {}, `${run.backend_pid}`) : "–") },
     { name: "For", num: true, cell: (run) => (run.started_at ? span(now - moment(run.started_at)) : word(run.state, "EXECUTION_STATE")) },
   ];
   return card("Running now", rows.length ? "longest first" : "", null, rows.length ? table("Running now", columns, rows, (run) => `${run.replica} ${kindName(run.kind)} ${run.slot}`)
-    : empty("No task runs. Try one:", command("rallypoint exec 'select pg_sleep(10)'")));
+    : emptyFor(view, "submitter", "No task runs.", "Try one:", rallypoint("exec 'select pg_sleep(10)'")));
 }
 
-function latest({ schedulers }) {
+function latest(view, { schedulers, ends }) {
   const columns = [
-    { name: "Scheduler", cell: (one) => schedulerLink(one.handle, nameOf(one)) },
+    { name: "Scheduler", cell: (one) => schedulerCell(one) },
     { name: "State", tight: true, cell: (one) => h("span.title", {}, schedulerBadges(one)) },
-    { name: "Tasks", wide: true, cell: (one) => [progress(one), h("span.sub", {}, `${number(one.done)} of ${number(one.submitted)} ended`)] },
+    { name: "Tasks", wide: true, cell: (one) => ended(one, ends.of(one)) },
     { name: "Opened by", cell: (one) => one.caller },
     { name: "Opened", tight: true, cell: (one) => h("span", { title: clock(moment(one.opened_at)) }, ago(moment(one.opened_at))) },
   ];
-  const rows = schedulers.slice(0, 8);
+  const rows = [...schedulers].sort((a, b) => moment(b.opened_at) - moment(a.opened_at)).slice(0, 8);
   return card("Latest schedulers", "", h("a", { href: "#/schedulers" }, "All schedulers"), rows.length ? table("Latest schedulers", columns, rows, (one) => one.handle)
-    : empty("Nobody has opened a scheduler yet. A first one, with ten tasks in five orders:", command("rallypoint demo")));
+    : noScheduler(view));
 }

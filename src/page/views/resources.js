@@ -2,7 +2,8 @@
 
 import { h } from "../dom.js";
 import { millis, number, span } from "../format.js";
-import { bar, card, command, empty, table } from "../parts.js";
+import { bar, card, emptyFor, rallypoint, table } from "../parts.js";
+import { namespace } from "../session.js";
 
 export const resourceHref = (name) => `#/resources/${encodeURIComponent(name)}`;
 
@@ -26,6 +27,6 @@ function draw(view, { resources: rows, next_page_token: next }) {
     { name: "Changed by", named: true, cell: (one) => one.changed_by },
   ];
   view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Resources"))), card("All resources", "by name", null, rows.length ? table("Resources", columns, rows, (one) => one.name)
-    : empty("No resource is defined in this namespace. A lock, and a command that runs while it is held:", command("rallypoint resource create orders --capacity 1\nrallypoint lock run orders -- ./import")),
+    : emptyFor(view, "operator", `No resource is defined in namespace ${namespace()}.`, "A lock, and a command that runs while it is held:", `${rallypoint("resource create orders --capacity 1")}\n${rallypoint("lock run orders")} -- ./import`),
   h("div.actions", {}, view.query.get("page") ? h("button", { type: "button", onclick: () => view.set({ page: "" }) }, "First") : null, next ? h("button", { type: "button", onclick: () => view.set({ page: next }) }, "Next") : null)));
 }

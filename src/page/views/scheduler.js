@@ -2,24 +2,30 @@
 
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
-import { ago, clock, labels, millis, moment, number, span, word } from "../format.js";
-import { card, facts, figure, figures, nameOf, progress, schedulerBadges, taskLink } from "../parts.js";
+import { ago, clock, labels, millis, moment, number, short, span, word } from "../format.js";
+import { outcomes } from "../outcomes.js";
+import { alsoOf, card, facts, figure, figures, inVain, nameOf, progress, schedulerBadges, taskLink } from "../parts.js";
 import { forecast } from "./forecast.js";
 import { taskList } from "./task_list.js";
 import { recent, timeline } from "./timeline.js";
 
 export function scheduler(view) {
   const { handle } = view.params;
-  const seen = { one: null, tasks: null, list: null };
+  const seen = { one: null, tasks: null, list: null, ends: outcomes(view) };
   const draw = () => { if (seen.one) view.show(...page(view, seen)); };
   let dirty = true, reads = 0;
   // It takes the server a while, and changes slowly.
-  const foresee = async () => { seen.forecast = await forecast(view, handle).catch(() => null); draw(); };
+  const foresee = async () => {
+    const asked = view.query.get("slots");
+    const answer = await forecast(view, handle).catch(() => null);
+    if (asked === view.query.get("slots")) seen.forecast = answer;
+    draw();
+  };
   view.every(20000, foresee);
   let slots = view.query.get("slots");
   view.every(1000, async () => {
     seen.one = (await view.call("SchedulerService/DescribeScheduler", { handle })).scheduler;
-    if (slots !== view.query.get("slots")) { slots = view.query.get("slots"); foresee(); }
+    if (slots !== view.query.get("slots")) { slots = view.query.get("slots"); seen.forecast = undefined; foresee(); }
     const active = seen.one.running + seen.one.queued + seen.one.retrying > 0;
     // The address may change while this is read.
     const asked = view.query.toString();
@@ -27,7 +33,7 @@ export function scheduler(view) {
     if (dirty || active || asked !== seen.read) {
       dirty = false;
       reads += 1;
-      [seen.tasks, seen.list] = await Promise.all([recent(view, handle), taskList.read(view, handle)]);
+      [seen.tasks, seen.list] = await Promise.all([recent(view, handle), taskList.read(view, handle), seen.ends.read([seen.one])]);
       seen.read = asked;
     }
     draw();
@@ -39,15 +45,15 @@ export function scheduler(view) {
   });
 }
 
-function page(view, { one, tasks, list, forecast: foreseen }) {
+function page(view, { one, tasks, list, ends, forecast: foreseen }) {
   const { handle } = one;
   const run = (method, more = {}) => () => view.act(`SchedulerService/${method}`, { handle, ...more });
-  const title = nameOf(one);
+  view.title(nameOf(one) || `Scheduler ${short(handle)}`);
   const open = one.state === "SCHEDULER_STATE_OPEN";
   const ended = one.state === "SCHEDULER_STATE_RELEASED";
   return [
     h("div.head", {}, h("div", {}, h("p.crumbs", {}, h("a", { href: "#/schedulers" }, "Schedulers")),
-      h("div.title", {}, h("h1", {}, title || "Scheduler"), schedulerBadges(one)), h("p.quiet.small.mono", {}, handle)),
+      h("div.title", {}, h("h1", {}, nameOf(one) || "Scheduler"), alsoOf(one) ? h("span.quiet", {}, alsoOf(one)) : null, schedulerBadges(one)), h("p.quiet.small.mono", {}, handle)),
     h("div.actions", {},
       one.paused ? action(view, { name: "Resume", text: "Its tasks may start again.", run: run("ResumeScheduler") })
         : !ended ? action(view, { name: "Pause", text: "No more tasks start until it is resumed. What runs goes on.", run: run("PauseScheduler") }) : null,
@@ -58,7 +64,7 @@ function page(view, { one, tasks, list, forecast: foreseen }) {
         fields: [{ name: "mode", label: "Tasks that have not ended", options: [["RELEASE_MODE_FINISH", "let them finish"], ["RELEASE_MODE_CANCEL", "cancel them"]] }] }) : null)),
     one.halt ? h("p.notice.bad", {}, `Tasks failed in order ${one.halt.order}, so later orders wait: `,
       one.halt.failed_seqs.slice(0, 8).map((seq, index) => [index ? ", " : "", taskLink(handle, seq)]), ". Retry them, or go on despite the failures.") : null,
-    figures(figure("Ended", number(one.done), `of ${number(one.submitted)} submitted`, progress(one)), figure("Running", number(one.running), limit(one)),
+    figures(figure("Ended", number(one.done), [`of ${number(one.submitted)} submitted`, ...inVain(ends.of(one))].join(", "), progress(one, ends.of(one))), figure("Running", number(one.running), limit(one)),
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "wait for nothing" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), "wait for another attempt")),
     card("Time line", tasks ? timeline.note(tasks, one) : "", null, tasks ? timeline.draw(one, tasks) : h("p.quiet", {}, "Loading …")),
@@ -70,13 +76,13 @@ function page(view, { one, tasks, list, forecast: foreseen }) {
 
 function limit(one) {
   const most = one.settings.max_parallelism;
-  return most ? `at most ${number(most)} at a time` : "as many as there are slots";
+  return most ? `limit: ${number(most)} at a time` : "limit: none";
 }
 
 function settings(one) {
   const { settings: set } = one;
   return facts([
-    ["Name", one.name], ["Namespace", one.namespace], ["Opened", `${clock(moment(one.opened_at))} (${ago(moment(one.opened_at))}) by ${one.caller}`],
+    ["Name", one.name], ["Display name", set.display_name], ["Namespace", one.namespace], ["Opened", `${clock(moment(one.opened_at))} (${ago(moment(one.opened_at))}) by ${one.caller}`],
     ["Released", one.released_at ? clock(moment(one.released_at)) : ""], ["If a task fails", word(set.on_failure, "ON_FAILURE")],
     ["Late tasks", word(set.late_order, "LATE_ORDER") === "join" ? "join the current order" : "are refused"], ["Weight", `${set.weight ?? 1}`],
     ["Idle for", `${span(millis(set.idle_timeout))}, then released`], ["Labels", labels(set.labels)],

@@ -3,20 +3,30 @@
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
 import { ago, clock, millis, moment, number, short, span } from "../format.js";
+import { names } from "../names.js";
 import { badge, bar, card, empty, facts, kindName, schedulerLink, table, taskLink } from "../parts.js";
 
+/** Tasks of an executor that are named. */
+const RUNS = 6;
+
 export function system(view) {
-  const seen = { status: null, executions: [] };
+  const seen = { status: null, executions: [], named: names(view) };
   const draw = () => { if (seen.status) view.show(...page(view, seen)); };
   view.follow("StatusService/WatchExecutions", { interval: "1s" }, (message) => { seen.executions = message.executions; draw(); });
-  view.every(2000, async () => { seen.status = await view.call("StatusService/GetStatus"); draw(); });
+  view.every(2000, async () => {
+    seen.status = await view.call("StatusService/GetStatus");
+    draw();
+    const { pin } = seen.status.journal ?? {};
+    await seen.named.read([...byExecutor(seen.executions).flatMap(({ busy }) => busy.slice(0, RUNS)).map((run) => run.handle), pin?.handle]);
+    draw();
+  });
 }
 
-function page(view, { status, executions }) {
+function page(view, { status, executions, named }) {
   return [
     h("div.head", {}, h("div", {}, h("h1", {}, "System"), h("p.quiet.small", {}, `Rallypoint ${status.version}`))),
     status.unreachable.length ? h("p.notice.bad", { role: "alert" }, `No answer from: ${status.unreachable.join(", ")}.`) : null,
-    targets(view, status), fences(view, status), h("div.two", {}, replicas(status), journal(status)), executors(executions), unreadable(status),
+    targets(view, status), fences(view, status), h("div.two", {}, replicas(status), journal(status, named)), executors(executions, named), unreadable(status),
   ];
 }
 
@@ -50,28 +60,34 @@ function fences(view, { pending_fences: all }) {
 }
 
 function replicas({ replicas: all }) {
-  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : null] }, { name: "Epoch", num: true, cell: (one) => (one.owner ? number(one.epoch) : "–") },
+  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : null] }, { name: "Takeover", num: true, cell: (one) => (one.owner ? `no. ${number(one.epoch)}` : "–") },
     { name: "Started", tight: true, named: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, named: true, cell: (one) => ago(moment(one.seen_at)) }];
-  return card("Replicas", "", null, table("Replicas", columns, all, (one) => one.name));
+  return card("Replicas", "the owner decides what starts; another takes over when it is gone", null, table("Replicas", columns, all, (one) => one.name));
 }
 
-function journal({ journal: one }) {
+function journal({ journal: one }, named) {
   const because = { REASON_DUE: "nothing: the next round drops it", REASON_CHECKPOINT: "a checkpoint needs its rows", REASON_UNFINISHED: "an unfinished task of that day", REASON_READER: "a session reads it in a long transaction" };
-  const pin = one.pin && [because[one.pin.reason], one.pin.handle ? [", ", schedulerLink(one.pin.handle)] : null, one.pin.backend_pid ? [", process ", h("span.pid", {}, `${one.pin.backend_pid}`), ` (${one.pin.application})`] : null];
+  const pin = one.pin && [because[one.pin.reason], one.pin.handle ? [", ", schedulerLink(one.pin.handle, named.of(one.pin.handle))] : null, one.pin.backend_pid ? [", process ", h("span.pid", {}, `${one.pin.backend_pid}`), ` (${one.pin.application})`] : null];
   return card("Journal", "", null, facts([["State", one.available ? badge("available", "good") : badge("away")], ["Error", one.error], ["Last batch", `number ${number(one.batch_no)}, ${span(millis(one.last_durable_age))} ago`],
     ["Kept for", `${one.retention_days} days`], ["Oldest day", one.oldest_day], ["Kept longer by", pin]]));
 }
 
-function executors(executions) {
+/** What the slots of each kind of each replica do. */
+function byExecutor(executions) {
   const groups = new Map();
   for (const run of executions) {
     const key = `${run.replica} · ${kindName(run.kind)}`;
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(run);
   }
-  const rows = [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
+  return [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
+}
+
+function executors(executions, named) {
+  const rows = byExecutor(executions);
+  const run = ({ handle, seq }) => taskLink(handle, seq, `task ${seq} of ${named.of(handle) || short(handle)}`);
   const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy.length }], one.slots.length, `${one.busy.length} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy.length} of ${one.slots.length} busy`)] },
-    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, 6).map((run, index) => [index ? ", " : "", taskLink(run.handle, run.seq, `task ${run.seq} of ${short(run.handle)}`)]) : h("span.quiet", {}, "nothing")) }];
+    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, RUNS).map((one, index) => [index ? ", " : "", run(one)]) : h("span.quiet", {}, "nothing")) }];
   return card("Executors", "", null, rows.length ? table("Executors", columns, rows, (one) => one.name) : empty("No executor has reported its slots yet."));
 }
 

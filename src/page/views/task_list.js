@@ -2,8 +2,8 @@
 
 import { h } from "../dom.js";
 import { clock, moment, number, span } from "../format.js";
-import { card, empty, table, taskBadge, taskLink } from "../parts.js";
-import { choice, field, labelsOf } from "./filters.js";
+import { card, empty, emptyFor, rallypoint, table, taskBadge, taskLink } from "../parts.js";
+import { UNREADABLE, checkLabels, checkNumber, choice, field, labelsOf } from "./filters.js";
 
 const STATES = [["", "any state"], ["failed", "failed"], ["running", "running"], ["queued", "queued"], ["blocked", "blocked"], ["retrying", "retrying"],
   ["succeeded", "succeeded"], ["cancelled", "cancelled"], ["timed_out", "timed out"], ["exhausted", "exhausted"]];
@@ -20,7 +20,14 @@ function filterOf(query) {
   return filter;
 }
 
-const read = (view, handle) => view.call("SchedulerService/ListTasks", { handle, page_size: 25, filter: filterOf(view.query), page_token: view.query.get("page") ?? "" });
+const ORDER = 2 ** 53;
+const checkOrder = (text) => checkNumber(text, -ORDER, ORDER, "");
+const isWrong = (query) => Boolean((query.get("order") && checkOrder(query.get("order"))) || checkLabels(query.get("label") ?? ""));
+
+async function read(view, handle) {
+  if (isWrong(view.query)) return { tasks: [] };
+  return view.call("SchedulerService/ListTasks", { handle, page_size: 25, filter: filterOf(view.query), page_token: view.query.get("page") ?? "" });
+}
 
 /** How long it ran, or runs. */
 function lasted({ state, done, started_at: started }) {
@@ -42,10 +49,10 @@ function draw(view, one, list) {
     { name: "Ended", num: true, cell: (task) => (task.done ? clock(task.done.ended_us / 1000) : "–") },
   ];
   const filtered = KEYS.some((key) => query.get(key));
-  const nothing = filtered ? empty("No task is like this.", h("p", {}, h("button.link", { type: "button", onclick: () => view.set(Object.fromEntries(KEYS.map((key) => [key, ""]))) }, "Show all")))
-    : empty("No tasks yet. Submit some, here with the command line:", h("pre", { tabindex: "0" }, `rallypoint exec --scheduler ${one.handle} 'select 1'`));
+  const nothing = filtered ? empty(isWrong(query) ? UNREADABLE : "No task is like this.", h("p", {}, h("button.link", { type: "button", onclick: () => view.set(Object.fromEntries(KEYS.map((key) => [key, ""]))) }, "Show all")))
+    : one.state === "SCHEDULER_STATE_OPEN" ? emptyFor(view, "submitter", "No tasks yet.", "Submit some, here with the command line:", rallypoint(`exec --scheduler ${one.name || one.handle} 'select 1'`)) : empty("It has had no tasks.");
   return card("Tasks", filtered ? "filtered" : "newest first", null,
-    h("div.filters", {}, choice(view, "state", "State", STATES), field(view, "order", "Order"), field(view, "code", "Error code", "such as 57014"), field(view, "label", "Label", "key=value")),
+    h("div.filters", {}, choice(view, "state", "State", STATES), field(view, "order", "Order", { check: checkOrder }), field(view, "code", "Error code", { placeholder: "such as 57014" }), field(view, "label", "Label", { placeholder: "key=value", check: checkLabels })),
     list.tasks.length ? table("Tasks", columns, list.tasks, (task) => task.id.seq) : nothing,
     h("div.actions", {}, query.get("page") ? h("button", { type: "button", onclick: () => view.set({ page: "" }) }, "Newest") : null,
       list.next_page_token ? h("button", { type: "button", onclick: () => view.set({ page: list.next_page_token }) }, "Older") : null));
