@@ -1,4 +1,4 @@
-//! The page of the server, in a real browser: `tests/browser/page.js`.
+//! The page of the server, in a real browser: `tests/browser/page.js`, and `page/new_user.js`.
 
 use crate::{harness::standalone::Standalone, http::Knowing};
 use std::{
@@ -18,9 +18,8 @@ fn installed() -> (String, String) {
 
 fn run(script: &str, url: &str) {
     let (browser, modules) = installed();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     let output = Command::new("node")
-        .arg(folder.join(script))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
         .args([url, &browser])
         .env("NODE_PATH", modules)
         .output()
@@ -35,10 +34,15 @@ fn run(script: &str, url: &str) {
 
 #[test]
 fn every_view_opens_filters_drills_and_acts_in_a_browser() {
-    run("page.js", &Standalone::start().url);
+    run("tests/browser/page.js", &Standalone::start().url);
 }
 
 #[test]
 fn a_reader_signs_in_and_sees_no_buttons() {
-    run("sign_in.js", &Knowing::start().server.url);
+    run("tests/browser/sign_in.js", &Knowing::start().server.url);
+}
+
+#[test]
+fn a_new_user_finds_failures_names_and_what_is_wrong_with_a_field() {
+    run("tests/it/page/new_user.js", &Standalone::start().url);
 }
