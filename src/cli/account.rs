@@ -2,18 +2,25 @@
 
 use nix::unistd::{Uid, User};
 
-/// Its name, or its number if it has none.
-pub(super) fn name() -> String {
+/// Its name as the environment has it. Containers and cron do not always set USER.
+pub(super) fn in_environment() -> Option<String> {
     named(|name| std::env::var(name).ok())
 }
 
-/// Containers and cron do not always set USER.
-fn named(variable: impl Fn(&str) -> Option<String>) -> String {
+/// Its name, or its number if it has none.
+pub(super) fn name() -> String {
+    in_environment().unwrap_or_else(of_process)
+}
+
+fn named(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut named = ["USER", "LOGNAME"].into_iter().filter_map(variable);
-    let named = named.find(|name| !name.is_empty());
+    named.find(|name| !name.is_empty())
+}
+
+fn of_process() -> String {
     let own = Uid::current();
-    let known = || User::from_uid(own).ok().flatten().map(|user| user.name);
-    named.or_else(known).unwrap_or_else(|| own.to_string())
+    let known = User::from_uid(own).ok().flatten();
+    known.map_or_else(|| own.to_string(), |user| user.name)
 }
 
 #[cfg(test)]
@@ -23,9 +30,10 @@ mod tests {
     #[test]
     fn an_account_has_a_name_or_a_number() {
         let both = |name: &str| Some(name.to_lowercase());
-        assert_eq!(named(both), "user");
+        assert_eq!(named(both).as_deref(), Some("user"));
         let empty = |name: &str| Some(if name == "USER" { "" } else { "anna" }.to_owned());
-        assert_eq!(named(empty), "anna");
-        assert!(!named(|_| None).is_empty());
+        assert_eq!(named(empty).as_deref(), Some("anna"));
+        assert_eq!(named(|_| None), None);
+        assert!(!of_process().is_empty());
     }
 }

@@ -107,11 +107,12 @@ impl Server {
         Ok(client)
     }
 
-    /// Connects. The caller in the log is the account that runs this command.
+    /// Connects. The caller in the log is the account that runs this command, or, if the environment
+    /// has no name of it, where the command runs.
     pub(super) async fn quiet_client(&self) -> Result<Client, CliError> {
         let client = self.connect().await?;
-        let named = client.clone().with_caller(&account::name());
-        Ok(named.unwrap_or(client))
+        let named = account::in_environment().map(|account| client.clone().with_caller(&account));
+        Ok(named.and_then(|named| named.ok()).unwrap_or(client))
     }
 
     /// Connects, and finds a scheduler by its handle, or by its name: the one open under it, or the
