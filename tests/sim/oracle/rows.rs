@@ -104,6 +104,11 @@ impl<'a> Rows<'a> {
         of.map(|(_, done)| i64::from(done.count)).sum()
     }
 
+    /// Outcomes of any scheduler are still to be explained.
+    pub(crate) fn are_ends_left(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     pub(crate) fn any_done(&mut self) -> Option<(Handle, &'a Done)> {
         (!self.done.is_empty()).then(|| self.done.remove(0))
     }

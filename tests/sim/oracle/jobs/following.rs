@@ -152,6 +152,10 @@ impl Oracle {
         let limits = self.limits;
         (self.limits.open_schedulers, self.limits.queued_tasks) = (usize::MAX, i64::MAX);
         self.limits.submit_rate = None;
+        if rows.are_ends_left() {
+            // They may have made room.
+            self.limits.queued_bytes = i64::MAX;
+        }
         self.asks(at, handle, &Verb::Open(open), rows);
         let accepted = tasks.iter().find(|tasks| rows.accepts(handle, tasks));
         let mode = match accepted {
