@@ -110,6 +110,7 @@ pub enum FailurePolicy {
     /// Later orders stay blocked, and are cancelled at the release
     Halt,
     /// Later orders are cancelled at once
+    #[value(alias = "cancel_rest")]
     CancelRest,
 }
 

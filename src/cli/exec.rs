@@ -215,7 +215,10 @@ impl Exec {
                 "say `--on-failure {present}`, or `rallypoint update {name} --on-failure {wanted}`"
             );
             return Err(CliError::new(what)
-                .why(format!("this run wants {wanted}, and settings are its own"))
+                .why(match self.settings.on_failure {
+                    Some(_) => format!("this run asks for --on-failure {wanted}"),
+                    None => format!("a .sql file alone runs with --on-failure {wanted}"),
+                })
                 .next(next));
         }
         let (_, named) = self.settings.clone().into_api();

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 /// Names that are looked at: the newest schedulers, the first jobs and resources.
 const MOST: i32 = 1_000;
-/// Characters of a handle that hardly another one begins with: behind the time.
-const CUT_HANDLE: usize = 24;
+/// Characters of a handle that hardly another one begins with: its time in milliseconds.
+const CUT_HANDLE: usize = 13;
 /// How long looking for them may take, with the connection: the command has failed already, and
 /// some commands no longer listen to signals.
 const WITHIN: Duration = Duration::from_secs(2);

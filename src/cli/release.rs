@@ -33,8 +33,10 @@ impl Release {
             true => 0,
             false => blocked_by_failures(&scheduler).await,
         };
-        if self.cancel && self.confirm.is_needed() {
-            let question = unfinished(&scheduler).await?;
+        if self.cancel
+            && self.confirm.is_needed()
+            && let Some(question) = unfinished(&scheduler).await?
+        {
             self.confirm.ask(&question).await?;
         }
         let scheduler = match self.wait {
@@ -81,16 +83,18 @@ async fn blocked_by_failures(scheduler: &Scheduler) -> i64 {
     halted.map_or(0, |it| it.blocked)
 }
 
-/// What a cancellation is about to end.
-async fn unfinished(scheduler: &Scheduler) -> Result<String, CliError> {
+/// What a cancellation is about to end, as a question; `None`: there is nothing.
+async fn unfinished(scheduler: &Scheduler) -> Result<Option<String>, CliError> {
     let described = scheduler.describe().await;
     let it = described.map_err(|error| {
         CliError::call(format!("cannot look at {}", scheduler.handle()), &error)
     })?;
-    Ok(format!(
+    let waiting = it.blocked + it.queued + it.retrying;
+    let question = format!(
         "This cancels {} and stops {} of {}. Go on?",
-        plural::count(it.blocked + it.queued + it.retrying, "waiting task"),
+        plural::count(waiting, "waiting task"),
         plural::count(it.running, "running task"),
         scheduler.handle()
-    ))
+    );
+    Ok((waiting + it.running > 0).then_some(question))
 }

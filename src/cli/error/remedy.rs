@@ -26,7 +26,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
         Some("ORDER_CLOSED") => Some(
-            "of a scheduler that others have used, `rallypoint tasks HANDLE` shows what it did: end it with `rallypoint release HANDLE`, or use a later order",
+            "use a later order, or wait until all tasks have ended (`rallypoint wait HANDLE`): then any order may come; `rallypoint tasks HANDLE` shows what the scheduler has done",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
