@@ -107,8 +107,8 @@ impl Server {
         Ok(client)
     }
 
-    /// Connects. The caller in the log is the account that runs this command, or, if the environment
-    /// has no name of it, where the command runs.
+    /// Connects. The caller in the log is the account that runs this command, or where it runs if
+    /// the environment does not name that.
     pub(super) async fn quiet_client(&self) -> Result<Client, CliError> {
         let client = self.connect().await?;
         let named = account::in_environment().map(|account| client.clone().with_caller(&account));
