@@ -306,7 +306,12 @@ pub(crate) fn refused(
     let forgotten = tables
         .and_then(|tables| tables.call_of(request))
         .is_some_and(|call| call.record.submitted_at < journal.oracle.requests_since(now));
-    if pending.old || forgotten {
+    // Made twice, it may be accepted the second time.
+    let is_again = |other: &Pending| {
+        let again = matches!(&other.verb, Verb::Submit(other) if other.request == Some(request));
+        again && other.handle == pending.handle
+    };
+    if pending.old || forgotten || callers.pending.values().any(is_again) {
         return;
     }
     callers.refused.push((pending.handle, request));

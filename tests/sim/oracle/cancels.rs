@@ -83,6 +83,7 @@ impl Oracle {
         let task = self.schedulers[at].task(seq).expect("it was submitted");
         let (ended, stopping) = (task.ended.is_some(), task.stopping);
         let (surely, waits) = (task.surely_runs(self.core), !self.may_run(task));
+        let is_early = task.running.is_some_and(|running| running.early);
         let noop = task.spec.work == Work::Noop;
         if ended {
             return Found::Nothing;
@@ -97,9 +98,10 @@ impl Oracle {
             };
         }
         // Behind what only a later command explains, a later call has cancelled it; it runs as yet
-        // when a later report ends its attempt.
+        // when a later report ends its attempt, which one that began early has no row of.
         let explains = |done: &Done| self.unexplained(handle, done, decided).is_none();
-        let runs = self.reported.contains(&(handle, seq)) && rows.ends_attempt_of(handle, seq);
+        let ends = rows.ends_attempt_of(handle, seq) || is_early;
+        let runs = self.reported.contains(&(handle, seq)) && ends;
         let is_later = !waits && (runs || !rows.before(handle, seq).all(explains));
         if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
