@@ -287,8 +287,16 @@ mod tests {
         }
     }
 
-    /// A task that may start once starts twice, and in between the target crashes.
-    fn with_a_crash(fault: Option<&str>, end: &str) -> Facts {
+    fn moment(number: i64, at: i64) -> Entry {
+        Entry::Moment {
+            number,
+            asked: at,
+            answered: at,
+        }
+    }
+
+    /// A task that may start once is submitted, and starts twice.
+    fn started_twice() -> [Entry; 3] {
         let asked = Asked {
             token: 1,
             work: Work::Marked,
@@ -316,11 +324,11 @@ mod tests {
                 hold: None,
             })
         };
-        let moment = |number, at| Entry::Moment {
-            number,
-            asked: at,
-            answered: at,
-        };
+        [submit, mark(2), mark(4)]
+    }
+
+    /// In between the target crashes.
+    fn with_a_crash(fault: Option<&str>, end: &str) -> Facts {
         let crash = Entry::Crash {
             database: "app".into(),
             at: 50 * SECOND_US,
@@ -339,8 +347,28 @@ mod tests {
             moment(3, 40 * SECOND_US),
             moment(5, 60 * SECOND_US),
         ];
-        let entries = [submit, crash, mark(2), mark(4)].into_iter();
+        let entries = started_twice().into_iter().chain([crash]);
         Facts::gather(entries.chain(moments).chain(fault))
+    }
+
+    #[test]
+    fn a_server_that_stood_still_begins_things_until_it_hears_that_it_was_fenced() {
+        let promise = "nothing begins again without a reason";
+        // The task starts ten seconds after the beginning, or later.
+        let moments = || [moment(1, 10 * SECOND_US), moment(3, 20 * SECOND_US)];
+        for (ended, is_reason) in [(9_500_000, true), (8_500_000, false)] {
+            let pause = Entry::Fault {
+                kind: "Pause".into(),
+                begun: 5 * SECOND_US,
+                ended,
+                bites: 1,
+                hurt: vec![0],
+                what: String::new(),
+            };
+            let entries = started_twice().into_iter().chain(moments());
+            let verdict = Verdict::of(&Facts::gather(entries.chain([pause])));
+            assert_eq!(!verdict.violations.contains_key(promise), is_reason);
+        }
     }
 
     #[test]
