@@ -1,3 +1,5 @@
+//! Marks as a run could leave them, and what is said of them.
+
 use super::*;
 use crate::history::{Asked, Entry};
 
