@@ -77,6 +77,7 @@ impl Verdict {
         marks::at_most_once_is_at_most_once(facts, &mut verdict);
         marks::exactly_once_is_exactly_once(facts, &mut verdict);
         marks::nothing_begins_again_without_a_reason(facts, &mut verdict);
+        marks::what_others_run_survives_its_owner(facts, &mut verdict);
         marks::no_task_overlaps_itself(facts, &mut verdict);
         marks::orders_never_overlap(facts, &mut verdict);
         marks::limits_hold(facts, &mut verdict);

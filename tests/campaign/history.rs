@@ -254,6 +254,10 @@ pub(crate) enum Entry {
         at: i64,
         epoch: i64,
     },
+    /// The owner of the shard has renewed its lease.
+    Renewed {
+        at: i64,
+    },
     /// A claim on resources, by a number of ours.
     Claim {
         id: u64,

@@ -57,12 +57,17 @@ async fn moment(session: &mut PgConnection) -> Option<Entry> {
     })
 }
 
-/// Notes when the shard moves on.
+/// Notes when the shard moves on, and when its owner renews its lease.
 async fn progress(fixture: Arc<Fixture>) {
     let mut last = (0, 0);
+    let mut lease = None;
     loop {
         if let Ok(mut session) = fixture.journal.session().await {
-            while let Some((batch, epoch)) = last_batch(&mut session).await {
+            while let Some((batch, epoch, until)) = last_batch(&mut session).await {
+                if until != lease {
+                    lease = until;
+                    fixture.history.write(&Entry::Renewed { at: now() });
+                }
                 if epoch > last.1 {
                     fixture.history.write(&Entry::Epoch { at: now(), epoch });
                 }
@@ -77,9 +82,10 @@ async fn progress(fixture: Arc<Fixture>) {
     }
 }
 
-/// Its number and its epoch. `None`: no answer, or no table yet.
-async fn last_batch(session: &mut PgConnection) -> Option<(i64, i64)> {
-    let query = "select batch_no, epoch
+/// Its number and its epoch, and until when the shard has an owner. `None`: no answer, or no table
+/// yet.
+async fn last_batch(session: &mut PgConnection) -> Option<(i64, i64, Option<String>)> {
+    let query = "select batch_no, epoch, (select lease_until::text from shard where shard = 0)
         from batch
         where shard = 0
         order by batch_no desc

@@ -16,11 +16,11 @@ const LONG_RUN_MINUTES: f64 = 10.0;
 
 /// What a run proves.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Result {
+pub(crate) enum Proof {
     /// All promises held under faults that bit.
     Green,
-    /// A promise was broken.
-    Broken,
+    /// These promises were broken, each with its first violation.
+    Broken(String),
     /// Nothing is proved, for this reason.
     Invalid(String),
 }
@@ -39,16 +39,22 @@ pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict) {
 }
 
 /// What a run of so many minutes proves that was to show these kinds of faults.
-pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Kind]) -> Result {
+pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Kind]) -> Proof {
     if !verdict.violations.is_empty() {
-        return Result::Broken;
+        return Proof::Broken(first_violations(verdict));
     }
     let toothless = toothless(facts, 5).into_iter().next();
     crashed(facts)
         .or_else(|| toothless.filter(|_| minutes >= LONG_RUN_MINUTES))
         .or_else(|| without_effect(facts, named))
         .or_else(|| invalid(facts, verdict))
-        .map_or(Result::Green, Result::Invalid)
+        .map_or(Proof::Green, Proof::Invalid)
+}
+
+fn first_violations(verdict: &Verdict) -> String {
+    let violations = verdict.violations.iter();
+    let first = violations.map(|(promise, violations)| format!("{promise}: {}", violations[0]));
+    first.collect::<Vec<_>>().join("; ")
 }
 
 /// A crash that nobody has brought about, unless it is one of those that come with set clocks.
@@ -233,20 +239,20 @@ mod tests {
         let judged = |kinds: &[_], named: &[_]| {
             result(&facts(kinds), &Verdict::of_all_promises(), 0.0, named)
         };
-        assert_eq!(judged(&[(Kind::Kill, 1)], &[]), Result::Green);
+        assert_eq!(judged(&[(Kind::Kill, 1)], &[]), Proof::Green);
         assert_eq!(
             judged(&[(Kind::Kill, 1), (Kind::Pause, 0)], &[]),
-            Result::Green
+            Proof::Green
         );
         let proves_nothing = |kinds: &[_], named: &[_]| {
             let judged = judged(kinds, named);
-            assert!(matches!(judged, Result::Invalid(_)), "{judged:?}");
+            assert!(matches!(judged, Proof::Invalid(_)), "{judged:?}");
         };
         proves_nothing(&[(Kind::Kill, 0)], &[]);
         proves_nothing(&[], &[]);
         let both = [Kind::Kill, Kind::Pause];
         proves_nothing(&[(Kind::Kill, 1), (Kind::Pause, 0)], &both);
-        assert_eq!(judged(&both.map(|kind| (kind, 1)), &both), Result::Green);
+        assert_eq!(judged(&both.map(|kind| (kind, 1)), &both), Proof::Green);
     }
 
     #[test]
@@ -265,11 +271,11 @@ mod tests {
         };
         for line in ["terminated by signal 11: Segmentation fault", "PANIC:  no"] {
             let alone = judged(Kind::Kill, line);
-            assert!(matches!(alone, Result::Invalid(why) if why.contains(line)));
-            assert_eq!(judged(Kind::PostgresCrash, line), Result::Green);
+            assert!(matches!(alone, Proof::Invalid(why) if why.contains(line)));
+            assert_eq!(judged(Kind::PostgresCrash, line), Proof::Green);
         }
         let under_a_set_clock = "terminated by signal 6: Aborted";
-        assert_eq!(judged(Kind::Kill, under_a_set_clock), Result::Green);
+        assert_eq!(judged(Kind::Kill, under_a_set_clock), Proof::Green);
     }
 
     #[test]
@@ -286,7 +292,12 @@ mod tests {
             };
             result(&facts, &verdict, 0.0, &[])
         };
-        assert_eq!(judged(1), Result::Broken);
-        assert_eq!(judged(0), Result::Green);
+        let broken = judged(1);
+        let named = |why: &String| why.starts_with("no call is given up: ");
+        assert!(
+            matches!(&broken, Proof::Broken(why) if named(why)),
+            "{broken:?}"
+        );
+        assert_eq!(judged(0), Proof::Green);
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Claims {
     changes: HashMap<String, Vec<Change>>,
     /// When the shard got other owners.
     pub epochs: Vec<i64>,
+    /// When an owner renewed its own lease.
+    pub renewed: Vec<i64>,
     /// How many are open at the end.
     pub open: Option<i64>,
 }
@@ -63,6 +65,7 @@ impl Claims {
                 claim.take(what);
             }
             Entry::Epoch { at, .. } => self.epochs.push(*at),
+            Entry::Renewed { at } => self.renewed.push(*at),
             Entry::OpenClaims { count } => self.open = Some(*count),
             Entry::Resource {
                 begun,

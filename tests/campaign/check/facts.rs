@@ -17,9 +17,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How long after its end a fault may still have an effect.
 pub(super) const AFTERMATH_US: i64 = 4_000_000;
-/// How long after a fault a server may begin what it was given before, until it hears that it was
-/// fenced meanwhile.
-const UNHEARD_US: i64 = 1_000_000;
 /// Faults in which a Postgres crashes, or may.
 const CRASHING: [&str; 4] = [
     "PostgresCrash",
@@ -150,6 +147,7 @@ impl Facts {
             | Entry::Resource { .. }
             | Entry::Job(_)
             | Entry::OpenClaims { .. }
+            | Entry::Renewed { .. }
             | Entry::Epoch { .. } => {}
         }
     }
@@ -316,10 +314,14 @@ impl Facts {
         let from = self.moments.earliest(from.number);
         let to = self.moments.latest(to.number);
         let mut faults = self.faults.values().flatten();
-        faults.any(|fault| {
-            let ended = fault.ended + UNHEARD_US;
-            fault.hurt.contains(&server) && fault.begun <= to && from <= ended
-        })
+        faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
+    }
+
+    /// How many owners the shard had had when this mark was made.
+    pub(crate) fn ownership(&self, mark: &Mark) -> usize {
+        let at = self.moments.latest(mark.number);
+        let epochs = self.claims.epochs.iter();
+        epochs.filter(|epoch| **epoch <= at).count()
     }
 
     /// Crashes that no fault of the plan explains: of this machine, or of Postgres itself.

@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 53] = [
+const PROMISES: [(&str, fn(&str) -> bool); 54] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -35,6 +35,7 @@ const PROMISES: [(&str, fn(&str) -> bool); 53] = [
     ("at most once is at most once", any),
     ("exactly once is exactly once", is_of_one_version),
     ("nothing begins again without a reason", any),
+    ("what others run survives its owner", any),
     ("no task runs twice at a time", any),
     ("orders never overlap", any),
     ("limits hold", any),

@@ -5,19 +5,27 @@ use super::{Facts, facts::AFTERMATH_US};
 
 /// A pause between two batches in which callers may have been unable to renew.
 const PAUSE_US: i64 = 800_000;
+/// A pause between two renewals of an owner's lease after which it may have taken itself for cut
+/// off, and given all claims a new lease: less than the 2.4 s that it takes for that.
+const UNRENEWED_US: i64 = 1_500_000;
 /// Faults that do not touch an owner's connections to its database, unless batches stop.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 9] = [
     "HalfOpenTarget",
     "HalfOpenPeer",
     "HalfOpenCallers",
     "PeersApart",
     "CallersApart",
     "CallersVanish",
-    "Http2Abuse",
     "SlowReaders",
     "CommitCut",
     "ClockOfTarget",
 ];
+
+/// Those of these times between which more passed than so much.
+fn pauses(times: &[i64], most: i64) -> impl Iterator<Item = (i64, i64)> {
+    let pairs = times.windows(2).map(|pair| (pair[0], pair[1]));
+    pairs.filter(move |(from, to)| to - from > most)
+}
 
 /// In order, each from its beginning to its end.
 pub(super) struct Quiet(Vec<(i64, i64)>);
@@ -27,8 +35,8 @@ impl Quiet {
         let mut breaks: Vec<(i64, i64)> = facts.claims.epochs.iter().map(|at| (*at, *at)).collect();
         let mut batches = facts.progress.clone();
         batches.sort_unstable();
-        let pauses = batches.windows(2).map(|pair| (pair[0], pair[1]));
-        breaks.extend(pauses.filter(|(from, to)| to - from > PAUSE_US));
+        breaks.extend(pauses(&batches, PAUSE_US));
+        breaks.extend(pauses(&facts.claims.renewed, UNRENEWED_US));
         let faults = facts.faults.iter();
         let harmful = faults.filter(|(kind, _)| !HARMLESS.contains(&kind.as_str()));
         let harmful = harmful.flat_map(|(_, faults)| faults);

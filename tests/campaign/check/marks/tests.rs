@@ -1,7 +1,7 @@
 //! Marks as a run could leave them, and what is said of them.
 
 use super::*;
-use crate::history::{Asked, Entry};
+use crate::history::{Asked, Done, Entry};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -94,28 +94,67 @@ fn with_a_crash(fault: Option<&str>, end: &str) -> Facts {
 }
 
 #[test]
-fn a_server_that_stood_still_begins_things_until_it_hears_that_it_was_fenced() {
+fn each_start_is_an_attempt_of_its_own() {
     let promise = "nothing begins again without a reason";
-    // The task starts ten seconds after the beginning, or later.
-    let moments = || [moment(1, 10 * SECOND_US), moment(3, 20 * SECOND_US)];
-    for (ended, is_reason) in [(9_500_000, true), (8_500_000, false)] {
-        let pause = Entry::Fault {
-            kind: "Pause".into(),
-            begun: 5 * SECOND_US,
-            ended,
-            bites: 1,
-            hurt: vec![0],
-            what: String::new(),
+    for (attempt, is_reason) in [(2, true), (1, false)] {
+        let done = Done {
+            done_no: 1,
+            seq: 1,
+            order: None,
+            outcome: 1,
+            attempt,
+            started: 0,
+            ended: 1,
+            error: String::new(),
+            retry_of: None,
         };
-        let entries = started_twice().into_iter().chain(moments());
-        let verdict = Verdict::of(&Facts::gather(entries.chain([pause])));
+        let row = Entry::Logged(Logged {
+            handle: "a".into(),
+            seq: 1,
+            token: 1,
+            kind: "sql".into(),
+            submitted: 0,
+            retry_of: None,
+            retried_as: None,
+            done: Some(done),
+        });
+        let entries = started_twice().into_iter();
+        let verdict = Verdict::of(&Facts::gather(entries.chain([row])));
         assert_eq!(!verdict.violations.contains_key(promise), is_reason);
     }
 }
 
 #[test]
+fn a_server_that_is_too_slow_once_has_not_lost_its_owner_s_tasks() {
+    let promise = "what others run survives its owner";
+    let pause = |ended| Entry::Fault {
+        kind: "Pause".into(),
+        begun: 5 * SECOND_US,
+        ended: ended * SECOND_US,
+        bites: 1,
+        hurt: vec![0],
+        what: String::new(),
+    };
+    // The task starts between ten and twenty seconds after the beginning.
+    let moments = || [moment(1, 10 * SECOND_US), moment(3, 20 * SECOND_US)];
+    for (ended, owners, is_kept) in [(11, 1, true), (9, 1, false), (9, 2, true)] {
+        let entries = started_twice().into_iter().chain(moments());
+        let facts = Facts {
+            batches: vec![(1, 1, 1, 1); owners],
+            ..Facts::gather(entries.chain([pause(ended)]))
+        };
+        let violations = Verdict::of(&facts).violations;
+        assert_eq!(
+            !violations.contains_key(promise),
+            is_kept,
+            "{ended}, {owners}"
+        );
+    }
+}
+
+#[test]
 fn a_crash_that_was_not_planned_accuses_nobody() {
-    let promise = "nothing begins again without a reason";
+    let promise = "what others run survives its owner";
     let is_accused = |facts: &Facts| Verdict::of(facts).violations.contains_key(promise);
     let (killed, aborted) = ("signal 9: Killed", "signal 6: Aborted");
     // No fault has one abort, so that is none of the plan's though it comes with one.
