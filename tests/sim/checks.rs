@@ -42,11 +42,13 @@ fn check_progress(journal: &Journal, handle: Handle, progress: &Progress) {
     }
 }
 
-/// A task may start: slots, attempt, at most once. The oracle judges the rest.
+/// A task may start: slots, attempt, at most once. The oracle judges the rest. `early`: it does so
+/// without waiting for a batch.
 pub(crate) fn dispatched(
     journal: &mut Journal,
     executors: &Executors,
     state: &ExecutorState,
+    early: bool,
     assignment: &Assignment,
 ) {
     let Assignment {
@@ -62,7 +64,7 @@ pub(crate) fn dispatched(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    slots::has_slot(journal, executors, state, assignment);
+    slots::has_slot(journal, executors, state, early, assignment);
     let limit = journal.oracle.max_parallelism(handle);
     assert!(
         executors.tasks_of(handle) + i64::from(count) <= limit,

@@ -7,11 +7,12 @@ use crate::{
 };
 use rallypoint::core::{Assignment, Work};
 
-/// There is a slot for it, or a place in line.
+/// There is a slot for it, or a place in line. `early`: it starts without waiting for a batch.
 pub(super) fn has_slot(
     journal: &Journal,
     executors: &Executors,
     state: &ExecutorState,
+    early: bool,
     assignment: &Assignment,
 ) {
     let name = format_args!("{}/{}", assignment.handle, assignment.first.0);
@@ -21,8 +22,8 @@ pub(super) fn has_slot(
     }
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
-    // What started early may have done so after this was decided.
-    let is_known = |one: &Assignment| !journal.oracle.is_early(one.handle, one.first);
+    // What waited for its batch was decided before what started meanwhile.
+    let is_known = |one: &Assignment| early || !journal.oracle.is_early(one.handle, one.first);
     if assignment.leaves_free.is_none() {
         // What stood in line leaves the reserve free, which is there from four slots on: only with
         // fewer does the line decide whether another one fits.

@@ -104,9 +104,12 @@ impl<'a> Rows<'a> {
         of.map(|(_, done)| i64::from(done.count)).sum()
     }
 
-    /// Outcomes of any scheduler are still to be explained.
-    pub(crate) fn are_ends_left(&self) -> bool {
-        !self.done.is_empty()
+    /// Outcomes of all schedulers that are still to be explained.
+    pub(crate) fn all_left(&self) -> i64 {
+        self.done
+            .iter()
+            .map(|(_, done)| i64::from(done.count))
+            .sum()
     }
 
     pub(crate) fn any_done(&mut self) -> Option<(Handle, &'a Done)> {

@@ -37,7 +37,9 @@ impl World<'_> {
                 Action::Reply(ticket, reply) => self.answer(ticket, &reply),
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();
-                    checks::dispatched(&mut self.journal, &self.executors, &state, &assignment);
+                    let early = batch.is_none();
+                    let (journal, executors) = (&mut self.journal, &self.executors);
+                    checks::dispatched(journal, executors, &state, early, &assignment);
                     if let Some(window) = self.window().get(&assignment.spec.work) {
                         checks::would_be_in_doubt(&self.journal, *window, &assignment);
                     }

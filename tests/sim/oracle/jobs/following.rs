@@ -152,10 +152,9 @@ impl Oracle {
         let limits = self.limits;
         (self.limits.open_schedulers, self.limits.queued_tasks) = (usize::MAX, i64::MAX);
         self.limits.submit_rate = None;
-        if rows.are_ends_left() {
-            // They may have made room.
-            self.limits.queued_bytes = i64::MAX;
-        }
+        // What has ended in the same batch may have made room; no task here has more bytes.
+        let room = rows.all_left() << 10;
+        self.limits.queued_bytes = self.limits.queued_bytes.saturating_add(room);
         self.asks(at, handle, &Verb::Open(open), rows);
         let accepted = tasks.iter().find(|tasks| rows.accepts(handle, tasks));
         let mode = match accepted {
