@@ -9,7 +9,10 @@ use crate::{
     rpc::{errors, validate::CancelTasks},
 };
 use rallypoint_client::api;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::time::sleep;
 use tonic::Status;
 
@@ -17,9 +20,11 @@ use tonic::Status;
 const TASKS_PER_READ: usize = 500;
 /// Tasks that one command cancels: each is an event to write, and others wait for that.
 const TASKS_PER_COMMAND: u32 = 250;
-/// How long a call pauses after it has read a page and after each command, as a multiple of the
-/// time that took. The disk and the processors are others' meanwhile.
+/// How long a call pauses after it has searched, after it has read a page and after each command,
+/// as a multiple of the time that took. The disk and the processors are others' meanwhile.
 const PAUSE_PER_WORK: f64 = 2.25;
+/// It pauses no longer: what took more time waited for something else than those.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -27,7 +32,6 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::CancelTasksRequest>,
     ) -> Result<api::CancelTasksResponse, Status> {
-        let begun = Instant::now();
         let query = CancelTasks::new(&request, &caller.namespace)?;
         self.check_visible(&caller, query.handle).await?;
         let (before, last) = match (query.before, query.last) {
@@ -45,7 +49,8 @@ impl Schedulers {
             last_seq: last.0,
             ..Default::default()
         };
-        // Every call gets somewhere, however long it took to come to this.
+        // What a search costs is worth a whole call of reading.
+        let begun = Instant::now();
         let mut next = Some(before);
         while let Some(at) = next {
             match self
@@ -55,7 +60,10 @@ impl Schedulers {
                 Ok(after) => next = after,
                 Err(error) if at == before => return Err(error),
                 // It does not hide what was done before it: the next call meets it again.
-                Err(_) => break,
+                Err(error) => {
+                    tracing::debug!(%error, "a call of CancelTasks ends early");
+                    break;
+                }
             }
             if begun.elapsed() >= MAX_PAGE_TIME {
                 break;
@@ -86,7 +94,10 @@ impl Schedulers {
                     done_to = first;
                 }
                 Err(error) if done_to.is_none() => return Err(error),
-                Err(_) => return Ok(done_to),
+                Err(error) => {
+                    tracing::debug!(%error, "a page of CancelTasks ends early");
+                    return Ok(done_to);
+                }
             }
         }
         Ok(page.next)
@@ -170,11 +181,12 @@ impl Schedulers {
 }
 
 /// Does a part of the work, and pauses for others.
-async fn leaving_room<T>(work: impl Future<Output = T>) -> T {
+async fn leaving_room<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let begun = Instant::now();
-    let done = work.await;
-    sleep(begun.elapsed().mul_f64(PAUSE_PER_WORK)).await;
-    done
+    let done = work.await?;
+    let pause = begun.elapsed().mul_f64(PAUSE_PER_WORK).min(MAX_PAUSE);
+    sleep(pause).await;
+    Ok(done)
 }
 
 /// Says in the service's log that tasks begin to be cancelled.
