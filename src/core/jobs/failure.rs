@@ -46,11 +46,8 @@ impl Jobs {
     /// The handle of the scheduler that follows a failure: other than those of attempts.
     pub(crate) fn handle_after(&self, now: Time, key: RunKey, failure: Failure) -> Handle {
         let name = match failure {
-            // A run that has failed may be missed in the same moment.
-            Failure::Ended(state) => {
-                let attempt = self.runs.get(&key).map_or(0, |run| run.attempt);
-                2 << 62 | (state as u64) << 32 | u64::from(attempt)
-            }
+            // A run that has failed may be missed in the same moment, and fail once more later.
+            Failure::Ended(state) => 2 << 62 | (state as u64) << 56 | now.0 as u64,
             // A claim comes back late once.
             Failure::Late(claim) => 3 << 62 | claim.0 as u64,
         };

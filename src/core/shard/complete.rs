@@ -151,7 +151,7 @@ fn used(
         (true, _) if never_began => Used::Nothing { waited },
         // It had none until it began, by the clock of its executor.
         (true, _) => Used::Slot(completion.ended.since(completion.started).min(waited)),
-        // Somebody in line has taken its slot.
+        // Its executor had no slot for it: somebody in line did, or its target was away.
         (false, 0) if never_began => Used::Nothing { waited },
         // Nobody else could use the slot while it waited for a body or a session either.
         (false, _) => Used::Slot(ended.since(flight.since)),

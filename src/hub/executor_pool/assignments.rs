@@ -73,19 +73,18 @@ impl ExecutorPool {
         let Some(before) = self.given.insert(key, given) else {
             return;
         };
-        let mut members = self.members.iter_mut();
-        let Some((id, member)) = members.find(|(_, member)| member.host == before.host) else {
-            return self.tell_slots(before.work);
-        };
-        member.release(&before.work);
+        let mut members = self.members.values_mut();
+        if let Some(member) = members.find(|member| member.host == before.host) {
+            member.release(&before.work);
+        }
         let instruction = if before.over {
             // It has said all it had to say.
             Instruction::Acknowledge(vec![before.token])
         } else {
-            member.vacate(&before.work);
+            self.vacate(before.host, before.work);
             Instruction::Stop(before.token)
         };
-        self.effects.push(Effect::Send(*id, instruction));
+        self.send(before.host, instruction);
     }
 
     /// Ends what was on its way to an executor and never arrived there. Returns what the core must

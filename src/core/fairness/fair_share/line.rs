@@ -25,7 +25,8 @@ impl Fair {
     }
 
     /// The scheduler gives back what has waited for a slot for so long, microseconds, and did not
-    /// begin: others run longer than was thought.
+    /// begin. In line that is because others run longer than was thought, and else because there
+    /// is none; either way nobody should stand in line for a while.
     pub(crate) fn withdraw(&mut self, share: &mut FairShare, hold: Hold, waited: i64) {
         let slots = &mut self.slots[hold.kind];
         // Who was kept waiting by an outage knows nothing of how long tasks last.
