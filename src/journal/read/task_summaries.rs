@@ -16,7 +16,7 @@ const CHAR_BYTES: usize = 4;
 pub struct TaskSummary {
     /// The caller, as it named itself; `None`: an earlier version accepted the task.
     pub submitted_by: Option<String>,
-    /// The first 200 characters; empty: the task is none of SQL.
+    /// The first 200 characters, and `…` where it goes on; empty: the task is none of SQL.
     pub statement_preview: String,
 }
 
@@ -86,7 +86,7 @@ impl Reader {
                     .bind(self.shard.0)
                     .bind(&handles)
                     .bind(&seqs)
-                    .bind((PREVIEW_CHARS * CHAR_BYTES) as i32)
+                    .bind(((PREVIEW_CHARS + 1) * CHAR_BYTES) as i32)
                     .bind(FEW_OF_ROW)
                     .fetch_all(&self.pool)
             })
@@ -102,11 +102,31 @@ impl Row {
             seq: Seq(self.seq),
         };
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        let preview = |bytes| text(bytes).chars().take(PREVIEW_CHARS).collect();
+        let preview = |bytes| beginning(&text(bytes));
         let summary = TaskSummary {
             submitted_by: self.caller.as_ref().map(text),
             statement_preview: self.body.as_ref().map(preview).unwrap_or_default(),
         };
         (task, summary)
+    }
+}
+
+/// The characters that are shown of a statement, and whether there are more.
+fn beginning(statement: &str) -> String {
+    match statement.char_indices().nth(PREVIEW_CHARS) {
+        Some((end, _)) => format!("{}…", &statement[..end]),
+        None => statement.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_that_goes_on_says_so() {
+        let just = "é".repeat(PREVIEW_CHARS);
+        assert_eq!(beginning(&just), just);
+        assert_eq!(beginning(&format!("{just}x")), format!("{just}…"));
     }
 }
