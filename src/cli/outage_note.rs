@@ -58,8 +58,10 @@ impl OutageNote {
                 self.said = Some(since);
                 let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let since = time_text::time(since.as_micros() as i64);
+                let why = self.outage.why().map(|why| format!(" ({why})"));
                 Some(format!(
-                    "the server cannot be reached since {since}: trying again …"
+                    "the server cannot be reached since {since}{}: trying again …",
+                    why.unwrap_or_default()
                 ))
             }
             (None, Some(since)) => {

@@ -1,44 +1,58 @@
 //! Since when calls that are repeated, or a stream that reconnects by itself, have no server.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
 };
 
 /// Whether no server can be reached, while that is tried again and again. Clones watch the same
 /// client or stream, also while that is waited for.
 #[derive(Clone, Debug, Default)]
-pub struct Outage(Arc<AtomicU64>);
+pub struct Outage(Arc<Mutex<Option<Away>>>);
+
+#[derive(Debug)]
+struct Away {
+    since: SystemTime,
+    why: String,
+}
 
 impl Outage {
     /// Since when there has been no server; `None`: there is one.
     pub fn since(&self) -> Option<SystemTime> {
-        let micros = self.0.load(Ordering::Relaxed);
-        (micros > 0).then(|| UNIX_EPOCH + Duration::from_micros(micros))
+        self.with(|away| away.as_ref().map(|away| away.since))
     }
 
-    pub(crate) fn begin(&self) {
-        let passed = SystemTime::now().duration_since(UNIX_EPOCH);
-        let micros = passed.unwrap_or_default().as_micros() as u64;
-        // A failure means that another one has begun it already.
-        let _ = self
-            .0
-            .compare_exchange(0, micros.max(1), Ordering::Relaxed, Ordering::Relaxed);
+    /// Why the last attempt found none; `None`: there is one.
+    pub fn why(&self) -> Option<String> {
+        self.with(|away| away.as_ref().map(|away| away.why.clone()))
+    }
+
+    /// An attempt found no server for this reason. The outage began with the first of them.
+    pub(crate) fn begin(&self, error: &Error) {
+        let why = error.message.clone();
+        self.with(|away| match away {
+            Some(away) => away.why = why,
+            None => {
+                let since = SystemTime::now();
+                *away = Some(Away { since, why });
+            }
+        });
     }
 
     /// A server was reached by this attempt of a call, or was not.
     pub(crate) fn met<T>(&self, attempt: &Result<T>) {
         match attempt {
-            Err(error) if error.transport => self.begin(),
+            Err(error) if error.transport => self.begin(error),
             _ => self.end(),
         }
     }
 
     pub(crate) fn end(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.with(|away| *away = None);
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut Option<Away>) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -116,11 +116,9 @@ impl DoneStream {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut failed = broken;
-        if failed.is_some() {
-            self.outage.begin();
-        }
         loop {
             if let Some(error) = failed.take() {
+                self.outage.begin(&error);
                 backoff.wait(error).await?;
             }
             match self.client.open_stream(self.request()).await {
