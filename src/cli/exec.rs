@@ -290,8 +290,11 @@ impl Exec {
         let file = file::name_of(file);
         match &lines[..] {
             [] => error,
-            [line] => error.why(format!("it begins in {file}, line {line}")),
-            lines => error.why(format!("they begin in {file}, lines {}", lines.join(", "))),
+            [line] => error.why(format!("the statement begins in {file}, line {line}")),
+            lines => error.why(format!(
+                "the statements begin in {file}, lines {}",
+                lines.join(", ")
+            )),
         }
     }
 

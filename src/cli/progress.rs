@@ -4,7 +4,7 @@
 //! `suspended`, so that they do not garble the bars.
 
 use super::{enum_text, output};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{collections::BTreeMap, time::Duration};
 
 /// With more orders, all share one bar.
@@ -61,8 +61,13 @@ impl Bars {
         for order in tasks {
             orders.entry(order).or_default().total += 1;
         }
+        // What is for a program is not drawn over, even on a terminal.
+        let multi = match output::is_json() {
+            true => MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+            false => MultiProgress::new(),
+        };
         let mut bars = Bars {
-            multi: MultiProgress::new(),
+            multi,
             orders,
             bars: BTreeMap::new(),
             all: None,

@@ -20,7 +20,7 @@ pub(super) fn sensible(error: Error) -> Error {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg).cloned() else {
         return error;
     };
-    match of_exec(&error, &wrong) {
+    match of_exec(&error, &wrong).or_else(|| of_list(&error)) {
         Some(tip) => with_tip(error, tip),
         None => without_strangers(error, &wrong),
     }
@@ -56,6 +56,17 @@ fn of_exec(error: &Error, wrong: &str) -> Option<String> {
         }
         false => None,
     }
+}
+
+/// What `list` shows as the state of an open scheduler that a failure has halted.
+fn of_list(error: &Error) -> Option<String> {
+    let Some(ContextValue::Strings(states)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let is_of_schedulers = states.iter().any(|state| state == "releasing");
+    let wrong = error.get(ContextKind::InvalidValue)?;
+    let is_halted = matches!(wrong, ContextValue::String(wrong) if wrong == "halted");
+    (is_of_schedulers && is_halted).then(|| "`--halted`".to_owned())
 }
 
 fn with_tip(mut error: Error, tip: String) -> Error {

@@ -1,7 +1,7 @@
 //! Jobs that follow others: those they name exist, and none follows itself over others.
 
 use super::job::Job;
-use crate::toml_file::Faults;
+use crate::toml_file::{Faults, closest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `names`: of all jobs of the file, also of those that make no sense.
@@ -15,14 +15,18 @@ pub(super) fn check(jobs: &[Job], names: &[String], faults: &mut Faults) {
             continue;
         };
         let what = if !names.iter().any(|name| name == before) {
-            format!("there is no job `{before}` in this file")
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let meant = closest(before, &names);
+            let meant = meant.map(|name| format!(": did you mean `{name}`?"));
+            let meant = meant.unwrap_or_default();
+            format!("there is no job `{before}` in this file{meant}")
         } else if let Some(circle) = circle(&job.name, &follows) {
             format!("it would wait for itself: {circle}")
         } else {
             continue;
         };
         let what = format!("jobs.{}.schedule.after: {what}", job.name);
-        faults.add(Some(job.line), what);
+        faults.add(Some(job.line_of_rule), what);
     }
 }
 

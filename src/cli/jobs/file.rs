@@ -9,7 +9,7 @@ use super::{
 use crate::{
     cli::exec::{self, Described},
     core::{
-        model::limits::NAME_BYTES,
+        model::limits::{MAX_RUNTIME, NAME_BYTES},
         schedule::{Recurrence, TimeZones},
     },
     toml_file::{self, Faults, Table},
@@ -83,7 +83,9 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     }
     let schedule = table.table("schedule");
     let schedule = schedule.and_then(|table| schedule::read(table, zones));
-    let recurrence = schedule.as_ref().map(|(_, schedule)| schedule.recurrence());
+    let recurrence = schedule
+        .as_ref()
+        .map(|(_, schedule, _)| schedule.recurrence());
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let claimed = read_claimed(&mut table);
@@ -92,15 +94,16 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
     let rerun = Rerun::read(&mut table, has_window);
-    let max_runtime = length(&mut table, "max_runtime");
+    let max_runtime = length(&mut table, "max_runtime", MAX_RUNTIME);
     let pause_after_failures = number(&mut table, "pause_after_failures", MOST_FAILURES);
     let max_parallelism = number(&mut table, "max_parallelism", MOST_PARALLEL);
     let on_step_failure = choice(&mut table, "on_step_failure", ON_STEP_FAILURE);
     table.finish();
-    let (text, schedule) = schedule?;
+    let (text, schedule, line_of_rule) = schedule?;
     Some(Job {
         name: name.to_owned(),
         line,
+        line_of_rule,
         text,
         schedule,
         max_parallelism,

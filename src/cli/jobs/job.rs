@@ -18,6 +18,8 @@ pub(super) struct Job {
     pub(super) name: String,
     /// The line on which it begins.
     pub(super) line: usize,
+    /// The line of the rule of its schedule.
+    pub(super) line_of_rule: usize,
     /// Its schedule as it is written.
     pub(super) text: ScheduleText,
     pub(super) schedule: Schedule,

@@ -1,8 +1,11 @@
 //! The rules of a job besides its schedule: what becomes of due times that meet a run, or nobody.
 
-use crate::toml_file::{Length, Table, closest};
+use crate::{
+    core::model::limits::{RUN_DELAY, length_text},
+    toml_file::{Length, Table, closest},
+};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// What becomes of a due time while the run before it still goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +110,7 @@ impl Rerun {
         let mut table = job.table("rerun")?;
         let within_window = table.take("within_window").unwrap_or(false);
         let max = number(&mut table, "max", MOST_ATTEMPTS);
-        let delay = length(&mut table, "delay").unwrap_or(RERUN_DELAY);
+        let delay = length(&mut table, "delay", RUN_DELAY).unwrap_or(RERUN_DELAY);
         if within_window && !has_window {
             let what = "the schedule has no window: use `schedule.once_per`, or `rerun.max`";
             table.fault("within_window", what);
@@ -161,12 +164,17 @@ pub(super) fn number(table: &mut Table<'_, '_>, key: &'static str, most: u32) ->
     fitting
 }
 
-/// A length of time, not zero.
-pub(super) fn length(table: &mut Table<'_, '_>, key: &'static str) -> Option<Duration> {
+/// A length of time of this range.
+pub(super) fn length(
+    table: &mut Table<'_, '_>,
+    key: &'static str,
+    range: RangeInclusive<Duration>,
+) -> Option<Duration> {
     let Length(length) = table.take(key)?;
-    if length.is_zero() {
-        table.fault(key, "must be longer than nothing, like \"5m\"");
-        return None;
+    if range.contains(&length) {
+        return Some(length);
     }
-    Some(length)
+    let (least, most) = (length_text(*range.start()), length_text(*range.end()));
+    table.fault(key, format!("must be {least} to {most}, like \"5m\""));
+    None
 }

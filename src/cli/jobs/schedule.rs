@@ -1,8 +1,11 @@
 //! The schedule of a job in a file.
 
-use super::rules::choice;
+use super::rules::{self, choice};
 use crate::{
-    core::schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
+    core::{
+        model::limits::RUN_DELAY,
+        schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
+    },
     toml_file::{Length, Table},
 };
 use rallypoint_client::api::{self, schedule::Rule};
@@ -22,11 +25,15 @@ const PERIODS: &[(&str, Period)] = &[
 /// The rules, of which a schedule has one.
 const RULES: [&str; 4] = ["cron", "interval", "once_per", "after"];
 
-/// The schedule that a table describes, as it is written and as it is meant.
+/// The schedule that a table describes, as it is written and as it is meant, and the line of its
+/// rule.
 pub(super) fn read(
     mut table: Table<'_, '_>,
     zones: &TimeZones,
-) -> Option<(ScheduleText, Schedule)> {
+) -> Option<(ScheduleText, Schedule, usize)> {
+    let lines = table.lines();
+    let line = RULES.into_iter().find(|rule| table.has(rule));
+    let line = lines.of(line.unwrap_or_default());
     let rule = rule(&mut table);
     let is_whole = rule.is_some();
     // With a rule that makes no sense, the rest is checked as if it were this one.
@@ -36,9 +43,7 @@ pub(super) fn read(
         time_zone: table.take("time_zone").unwrap_or_else(|| "UTC".to_owned()),
         dst_gap: choice(&mut table, "dst_gap", GAPS),
         dst_fold: choice(&mut table, "dst_fold", FOLDS),
-        jitter: table
-            .take("jitter")
-            .map_or(Duration::ZERO, |Length(jitter)| jitter),
+        jitter: rules::length(&mut table, "jitter", RUN_DELAY).unwrap_or_default(),
         start: text_or_time(&mut table, "start"),
         end: text_or_time(&mut table, "end"),
         exclude: exclude(&mut table),
@@ -51,7 +56,7 @@ pub(super) fn read(
     });
     table.finish();
     let schedule = schedule.ok().filter(|_| is_whole)?;
-    Some((text, schedule))
+    Some((text, schedule, line))
 }
 
 /// The name of a choice.

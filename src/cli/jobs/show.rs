@@ -1,15 +1,19 @@
 //! Jobs, their runs and the agent for people.
 
-use crate::cli::{
-    output, plural,
-    table::{self, Table},
-    time_text,
+use crate::{
+    cli::{
+        output, plural,
+        table::{self, Table},
+        time_text,
+    },
+    core::model::limits::length_text,
 };
 use jiff::Timestamp;
 use rallypoint_client::api::{
     Agent, BackfillJobResponse, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState,
     schedule::Rule,
 };
+use std::time::Duration;
 
 /// One job. `remark`: what else there is to say.
 pub(super) fn job(job: Option<&Job>, remark: &str) {
@@ -18,7 +22,7 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
     let settings = job.settings.clone().unwrap_or_default();
     let mut lines = vec![
         ("schedule", rule(job)),
-        ("next due", time(job.next_due.as_ref())),
+        ("next due", next_due(job)),
         match &settings.claims {
             None => ("steps", settings.steps.len().to_string()),
             Some(claims) if claims.target.is_empty() => ("claimed", "by programs".to_owned()),
@@ -203,14 +207,15 @@ fn rule(job: &Job) -> String {
         return "-".to_owned();
     };
     let zone = match &*schedule.time_zone {
-        "UTC" => String::new(),
+        "" | "UTC" => String::new(),
         zone => format!(" {zone}"),
     };
     let rule = match &schedule.rule {
         Some(Rule::Cron(text)) => text.clone(),
         Some(Rule::Interval(interval)) => {
-            let every = time_text::duration_us(interval.every.as_ref());
-            format!("every {}", time_text::duration(every))
+            let every = length(interval.every.as_ref()).unwrap_or_default();
+            let phase = length(interval.phase.as_ref()).map(|phase| format!(" + {phase}"));
+            format!("every {every}{}", phase.unwrap_or_default())
         }
         Some(Rule::OncePer(window)) => {
             let period = window.period().as_str_name();
@@ -223,6 +228,22 @@ fn rule(job: &Job) -> String {
         None => "-".to_owned(),
     };
     format!("{rule}{zone}")
+}
+
+/// The next due time, and that its run starts later: it stays the next one until then.
+fn next_due(job: &Job) -> String {
+    let next = time(job.next_due.as_ref());
+    let settings = job.settings.as_ref();
+    let schedule = settings.and_then(|settings| settings.schedule.as_ref());
+    let jitter = length(schedule.and_then(|schedule| schedule.jitter.as_ref()));
+    let later = jitter.map(|jitter| format!(", starts up to {jitter} later"));
+    format!("{next}{}", later.unwrap_or_default())
+}
+
+/// A length of time of a schedule as it was written; `None`: none, or not any.
+fn length(of: Option<&prost_types::Duration>) -> Option<String> {
+    let length = Duration::from_micros(time_text::duration_us(of).max(0) as u64);
+    (!length.is_zero()).then(|| length_text(length))
 }
 
 fn paused(job: &Job) -> Option<String> {
@@ -301,6 +322,32 @@ fn time(time: Option<&prost_types::Timestamp>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rallypoint_client::api::{Interval, JobSettings, Schedule};
+
+    #[test]
+    fn a_job_shows_by_how_much_it_is_put_off() {
+        let seconds = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+        let job = |phase, jitter| Job {
+            settings: Some(JobSettings {
+                schedule: Some(Schedule {
+                    rule: Some(Rule::Interval(Interval {
+                        every: seconds(3_600),
+                        phase: seconds(phase),
+                    })),
+                    jitter: seconds(jitter),
+                    ..Schedule::default()
+                }),
+                ..JobSettings::default()
+            }),
+            next_due: Some(prost_types::Timestamp::default()),
+            ..Job::default()
+        };
+        assert!(!next_due(&job(0, 0)).contains("later"));
+        let put_off = next_due(&job(0, 300));
+        assert!(put_off.ends_with(", starts up to 5m later"), "{put_off}");
+        assert_eq!(rule(&job(0, 0)), rule(&job(0, 300)));
+        assert!(rule(&job(900, 0)).ends_with(" + 15m"));
+    }
 
     #[test]
     fn a_backfill_without_runs_says_why() {

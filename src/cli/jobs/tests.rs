@@ -131,6 +131,7 @@ catch_up_max = 0
 [jobs.d]
 schedule.after = "e"
 schedule.jitter = "5m"
+rerun = { max = 1, delay = "400d" }
 steps = []
 
 [jobs.e]
@@ -141,6 +142,22 @@ steps = []
 "#;
 
 #[test]
+fn a_slip_in_the_job_to_follow_is_said_with_the_one_that_was_meant() {
+    let said = said(
+        "[jobs.nightly]
+         schedule.cron = \"0 3 * * *\"
+         steps = [{ statement = \"select 1\" }]
+         [jobs.report]
+         steps = [{ statement = \"select 1\" }]
+         [jobs.report.schedule]
+         after = \"nightyl\"",
+    );
+    let fault = "line 7: jobs.report.schedule.after: there is no job `nightyl` in this file: did \
+                 you mean `nightly`?";
+    assert!(said.contains(fault), "no `{fault}` in\n{said}");
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once_with_its_line() {
     let said = said(WRONG);
     for fault in [
@@ -149,7 +166,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_line() {
         "line 4: jobs.a.schedule.exclude: not a date",
         "line 5: jobs.a.overlap: must be one of SKIP, QUEUE_ONE, QUEUE_ALL, KEEP_NEWEST,",
         "line 6: jobs.a.misfire: CATCH_UP needs a limit",
-        "line 7: jobs.a.max_runtime: must be longer than nothing",
+        "line 7: jobs.a.max_runtime: must be 1s to 366 days, like \"5m\"",
         "line 8: jobs.a.rerun: say how often",
         "line 9: jobs.a.steps[1].statment: it is unknown: did you mean `statement`?",
         "line 9: jobs.a.steps[1].statement: missing",
@@ -164,8 +181,9 @@ fn everything_that_is_wrong_is_said_at_once_with_its_line() {
         "line 18: jobs.c.steps[1].order: `-1` is not an order",
         "line 19: jobs.c.catch_up_max: must be 1 to 1000",
         "line 23: jobs.d.schedule.jitter: a job that follows another",
-        "line 26: jobs.e.schedule.after: there is no job `f`",
-        "line 30: unknown key `other`: it may be one of jobs",
+        "line 24: jobs.d.rerun.delay: must be 0s to 366 days",
+        "line 28: jobs.e.schedule.after: there is no job `f`",
+        "line 31: unknown key `other`: it may be one of jobs",
     ] {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
     }

@@ -30,6 +30,11 @@ pub const TOTAL_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(366 * 86_400);
 /// Attempts of a task.
 pub const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
+/// How long a run of a job may take.
+pub const MAX_RUNTIME: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
+/// By how much a run of a job is put off: its jitter, or what lies between two attempts of it.
+pub const RUN_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
 /// Rows of a result that are stored.
 pub const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 /// Highest order: the largest integer every JSON reader keeps exactly.

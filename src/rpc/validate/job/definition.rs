@@ -7,6 +7,7 @@ use super::{
 use crate::{
     core::{
         JobSettings, Misfire, NewJob, Overlap, Rerun,
+        model::limits::{MAX_RUNTIME, RUN_DELAY},
         schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
     },
     rpc::errors::{
@@ -21,9 +22,6 @@ const CATCH_UP: RangeInclusive<i32> = 1..=1_000;
 const ATTEMPTS: RangeInclusive<i32> = 0..=1_000;
 const FAILURES: RangeInclusive<i32> = 0..=10_000;
 const RERUN_DELAY: Duration = Duration::from_secs(60);
-const DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
-const RUNTIMES: RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 
 /// A definition.
 pub(super) fn job(
@@ -58,7 +56,7 @@ pub(super) fn job(
         overlap: overlap(v, path.field("overlap"), given.overlap),
         misfire: misfire(v, path, given),
         rerun,
-        max_runtime: scalar::optional_duration(v, most, &given.max_runtime, RUNTIMES),
+        max_runtime: scalar::optional_duration(v, most, &given.max_runtime, MAX_RUNTIME),
         pause_after_failures: (failures > 0).then_some(failures as u32),
         scheduler: Arc::new(tasks::scheduler(v, path, given, targets)),
         claimed: given.claims.is_some(),
@@ -96,7 +94,7 @@ fn schedule_text(
 ) -> Option<ScheduleText> {
     let gap = scalar::enumeration(v, path.field("dst_gap"), given.dst_gap);
     let fold = scalar::enumeration(v, path.field("dst_fold"), given.dst_fold);
-    let jitter = scalar::optional_duration(v, path.field("jitter"), &given.jitter, DELAYS);
+    let jitter = scalar::optional_duration(v, path.field("jitter"), &given.jitter, RUN_DELAY);
     let time_zone = match &*given.time_zone {
         "" => "UTC",
         name => name,
@@ -129,8 +127,8 @@ fn rule(v: &mut Violations, path: Path<'_>, given: Option<&Rule>) -> Option<Rule
             let at = path.field("interval");
             let every = interval.every.unwrap_or_default();
             let phase = interval.phase.unwrap_or_default();
-            let every = scalar::duration(v, at.field("every"), &every, RUNTIMES);
-            let phase = scalar::duration(v, at.field("phase"), &phase, DELAYS);
+            let every = scalar::duration(v, at.field("every"), &every, MAX_RUNTIME);
+            let phase = scalar::duration(v, at.field("phase"), &phase, RUN_DELAY);
             Some(RuleText::Interval {
                 every: every?,
                 phase: phase?,
@@ -217,7 +215,7 @@ fn rerun_of(v: &mut Violations, path: Path<'_>, given: &api::Rerun, has_window: 
         let what = "say how often: set `max`, or `within_window`";
         v.add(path.field("max"), Reason::JobInvalid, what);
     }
-    let delay = scalar::optional_duration(v, path.field("delay"), &given.delay, DELAYS);
+    let delay = scalar::optional_duration(v, path.field("delay"), &given.delay, RUN_DELAY);
     Rerun {
         within_window: given.within_window,
         max: (max > 0).then_some(max as u32),
