@@ -282,7 +282,10 @@ impl Subcommands {
 
     async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         match self {
-            Subcommands::Serve(command) => command.run().await,
+            Subcommands::Serve(command) => {
+                server.refuse_for_server()?;
+                command.run().await
+            }
             Subcommands::Demo(command) => command.run().await,
             Subcommands::Exec(command) => command.run(server).await,
             Subcommands::Wait(command) => command.run(server).await,

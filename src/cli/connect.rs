@@ -64,6 +64,11 @@ impl Server {
         }
     }
 
+    /// Refuses what is for callers where a server is started.
+    pub(super) fn refuse_for_server(&self) -> Result<(), CliError> {
+        self.credentials.refuse_for_server()
+    }
+
     /// How long it may take to answer.
     pub(super) fn request_timeout(&self, default: Duration) -> Duration {
         self.request_timeout.unwrap_or(default)

@@ -78,6 +78,30 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
+    /// Refuses files of callers that are given to a server: it would have no TLS.
+    pub(super) fn refuse_for_server(&self) -> Result<(), CliError> {
+        let files = [
+            ("--tls-cert", "RALLYPOINT_TLS_CERT", &self.tls_cert),
+            ("--tls-key", "RALLYPOINT_TLS_KEY", &self.tls_key),
+            ("--tls-ca", "RALLYPOINT_TLS_CA", &self.tls_ca),
+        ];
+        // What the environment says is for the calls of this account.
+        let is_given = |variable, file: &Option<PathBuf>| {
+            file.is_some() && *file != std::env::var_os(variable).map(PathBuf::from)
+        };
+        let mut given = files.iter();
+        match given.find(|(_, variable, file)| is_given(variable, file)) {
+            Some((option, ..)) => Err(CliError::usage(format!(
+                "{option} is for who calls a server, and not for the server"
+            ))
+            .next(
+                "its certificate and key are --listen-cert and --listen-key, the authorities of \
+                 its callers --listen-client-ca",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// What connections by TLS need; `address` must be one of those if something is set.
     pub(super) fn tls(&self, address: &str) -> Result<Tls, CliError> {
         let files = [

@@ -1,7 +1,7 @@
 //! Says that the server cannot be reached, and that it is back: a command that follows something
 //! keeps trying by itself, and would just seem to take long.
 
-use super::time_text;
+use super::{error::broken_off, time_text};
 use rallypoint_client::Outage;
 use std::{
     pin::pin,
@@ -58,10 +58,14 @@ impl OutageNote {
                 self.said = Some(since);
                 let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let since = time_text::time(since.as_micros() as i64);
-                let why = self.outage.why().map(|why| format!(" ({why})"));
+                let error = self.outage.error();
+                let why = error.as_ref().map(|error| format!(" ({})", error.message));
+                let advice = error.as_ref().and_then(broken_off);
+                let advice = advice.map(|advice| format!("\n  {advice}"));
                 Some(format!(
-                    "the server cannot be reached since {since}{}: trying again …",
-                    why.unwrap_or_default()
+                    "the server cannot be reached since {since}{}: trying again …{}",
+                    why.unwrap_or_default(),
+                    advice.unwrap_or_default()
                 ))
             }
             (None, Some(since)) => {

@@ -11,6 +11,22 @@ const FORM: &str = "write it like http://HOST:PORT, or https://HOST:PORT if the 
 const NOT_TLS: &str = "InvalidContentType";
 /// How it says that nobody it trusts has signed a certificate.
 const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
+/// What else it says of a certificate, and what to do.
+const CERTIFICATES: [(&str, &str); 3] = [
+    (
+        "CaUsedAsEndEntity",
+        "its certificate is that of an authority: have the authority sign one for the server \
+         (docs/security.md)",
+    ),
+    (
+        "NotValidForName",
+        "its certificate is for other names: call it by one of those, or have that name signed",
+    ),
+    (
+        "Expired",
+        "its certificate has expired: renew it, or set the clock of this machine",
+    ),
+];
 
 /// Refuses what can be no address of a server. `from`: the option or the variable that says it.
 pub(super) fn check(addresses: &str, from: &str) -> Result<(), CliError> {
@@ -46,6 +62,10 @@ pub(super) fn remedy(addresses: &str, from: &str, why: &str) -> String {
     }
     if why.contains(UNKNOWN_AUTHORITY) {
         return "name the authority that has signed its certificate: --tls-ca FILE".to_owned();
+    }
+    let mut certificates = CERTIFICATES.iter();
+    if let Some((_, next)) = certificates.find(|(said, _)| why.contains(said)) {
+        return (*next).to_owned();
     }
     if let Some(address) = named(addresses).find(without_port) {
         let address = address.trim_end_matches('/');
@@ -110,6 +130,7 @@ mod tests {
         let refused = "Connection refused";
         assert!(of("https://a:1", NOT_TLS).ends_with("set --server to http://a:1"));
         assert!(of("https://a:1", UNKNOWN_AUTHORITY).ends_with("--tls-ca FILE"));
+        assert!(of("https://a:1", "NotValidForNameContext").contains("for other names"));
         assert!(of("http://a/", refused).contains("set it to http://a:PORT"));
         assert!(of("http://a:1", refused).starts_with("start a server"));
     }

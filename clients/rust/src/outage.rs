@@ -14,7 +14,8 @@ pub struct Outage(Arc<Mutex<Option<Away>>>);
 #[derive(Debug)]
 struct Away {
     since: SystemTime,
-    why: String,
+    /// What the last attempt met.
+    error: Error,
 }
 
 impl Outage {
@@ -24,19 +25,18 @@ impl Outage {
     }
 
     /// Why the last attempt found none; `None`: there is one.
-    pub fn why(&self) -> Option<String> {
-        self.with(|away| away.as_ref().map(|away| away.why.clone()))
+    pub fn error(&self) -> Option<Error> {
+        self.with(|away| away.as_ref().map(|away| away.error.clone()))
     }
 
-    /// An attempt found no server for this reason. The outage began with the first of them.
+    /// An attempt found no server. The outage began with the first of them.
     pub(crate) fn begin(&self, error: &Error) {
-        let why = error.message.clone();
-        self.with(|away| match away {
-            Some(away) => away.why = why,
-            None => {
-                let since = SystemTime::now();
-                *away = Some(Away { since, why });
-            }
+        self.with(|away| {
+            let since = away
+                .as_ref()
+                .map_or_else(SystemTime::now, |away| away.since);
+            let error = error.clone();
+            *away = Some(Away { since, error });
         });
     }
 

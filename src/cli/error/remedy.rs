@@ -12,12 +12,18 @@ pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
     }
 }
 
+/// What may be wrong where somebody answers and hangs up.
+pub(in crate::cli) fn broken_off(error: &Error) -> Option<&'static str> {
+    let is_it = error.transport && matches!(error.code, Code::Unknown | Code::Cancelled);
+    is_it.then_some(
+        "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust",
+    )
+}
+
 /// Advice for users of the command line, else that for any caller.
 pub(super) fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
-        _ if error.transport && matches!(error.code, Code::Unknown | Code::Cancelled) => Some(
-            "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust",
-        ),
+        _ if broken_off(error).is_some() => broken_off(error),
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")

@@ -136,6 +136,10 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         ("list --state halted", "it is written `--halted`"),
         ("jobs runs x --limit 0", "write a whole number, 1 or more"),
         ("serve --listen 50951", "write 127.0.0.1:50951"),
+        (
+            "serve --tls-cert a.pem",
+            "its certificate and key are --listen-cert and --listen-key",
+        ),
         ("serve --peer-listen :50951", "write 127.0.0.1:50951"),
         ("exec --timeout -5s commit", length),
         ("wait x --connect-timeout -5s", length),
