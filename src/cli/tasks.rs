@@ -5,6 +5,7 @@ use super::{
     connect::Server,
     enum_text,
     error::CliError,
+    exec,
     filter::TaskConditions,
     number::whole,
     output, plural,
@@ -126,10 +127,16 @@ pub(super) fn print(tasks: &[TaskView]) {
             },
             enum_text::submitted_by(task.submitted_by.as_ref()),
             remark(task),
-            task.statement_preview.clone(),
+            title(task),
         ]);
     }
     table.print();
+}
+
+/// What a person calls a task: its name if it has one, and how its statement begins.
+pub(super) fn title(task: &TaskView) -> String {
+    let options = task.task.as_ref().and_then(|task| task.options.clone());
+    exec::titled(&options.unwrap_or_default(), &task.statement_preview)
 }
 
 /// Start and end of a task's last attempt in microseconds; 0: not yet.

@@ -97,7 +97,7 @@ impl Wait {
 /// How the statements of the newest tasks begin, by number.
 async fn statements(scheduler: &Scheduler) -> Result<HashMap<i64, String>, CliError> {
     let list = tasks::read(scheduler, ListTasksRequest::default(), MOST_STATEMENTS).await?;
-    let statement = |task: TaskView| Some((task.id?.seq, task.statement_preview));
+    let statement = |task: TaskView| Some((task.id.as_ref()?.seq, tasks::title(&task)));
     Ok(list.tasks.into_iter().filter_map(statement).collect())
 }
 

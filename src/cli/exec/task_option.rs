@@ -52,10 +52,7 @@ impl Described {
 
     /// What a person calls it: its name if it has one, and its statement.
     pub(super) fn title(&self) -> String {
-        match self.name() {
-            Some(name) => format!("{name}: {}", self.statement),
-            None => self.statement.clone(),
-        }
+        titled(&self.how.options, &self.statement)
     }
 
     pub(in crate::cli) fn into_task(self) -> Task {
@@ -76,6 +73,14 @@ impl Described {
 fn value(text: Option<String>) -> SqlValue {
     SqlValue {
         kind: Some(text.map_or(Value::Null(0), Value::Text)),
+    }
+}
+
+/// What a person calls a task with these options and this statement.
+pub(in crate::cli) fn titled(options: &TaskOptions, statement: &str) -> String {
+    match options.labels.get(NAME) {
+        Some(name) => format!("{name}: {statement}"),
+        None => statement.to_owned(),
     }
 }
 
