@@ -31,7 +31,7 @@ struct Change {
     /// `created`, `changed` or `unchanged`; in a dry run, what would be.
     done: &'static str,
     /// What differs: the field, and its value before and after.
-    differences: Vec<(String, String, String)>,
+    differences: Vec<(String, Value, Value)>,
 }
 
 /// What is to be done to a job.
@@ -259,7 +259,7 @@ async fn make(
 fn differences(
     before: Option<&api::JobSettings>,
     after: Option<&api::JobSettings>,
-) -> Vec<(String, String, String)> {
+) -> Vec<(String, Value, Value)> {
     let json = |settings: Option<&api::JobSettings>| settings.map_or(Value::Null, json::of);
     let mut found = Vec::new();
     compare("", &json(before), &json(after), &mut found);
@@ -267,7 +267,7 @@ fn differences(
 }
 
 /// The values that differ, by the path of their field.
-fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, String, String)>) {
+fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, Value, Value)>) {
     match (before, after) {
         (Value::Object(one), Value::Object(other)) => {
             let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
@@ -293,12 +293,12 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, S
             }
         }
         _ if before == after => {}
-        _ => found.push((path.to_owned(), before.to_string(), after.to_string())),
+        _ => found.push((path.to_owned(), before.clone(), after.clone())),
     }
 }
 
 impl Change {
-    fn of(name: &str, done: &'static str, differences: Vec<(String, String, String)>) -> Self {
+    fn of(name: &str, done: &'static str, differences: Vec<(String, Value, Value)>) -> Self {
         Change {
             name: name.to_owned(),
             done,
@@ -307,7 +307,10 @@ impl Change {
     }
 
     fn json(&self) -> Value {
-        let difference = |(field, before, after): &(String, String, String)| json!({ "field": field, "before": before, "after": after });
+        let difference = |(field, before, after): &(String, Value, Value)| {
+            let (before, after) = (before.to_string(), after.to_string());
+            json!({ "field": field, "before": before, "after": after })
+        };
         json!({
             "job": self.name,
             "done": self.done,
@@ -327,7 +330,7 @@ impl Change {
         };
         let mut lines = vec![format!("{}: {would_be}{}", self.name, self.done)];
         for (field, before, after) in &self.differences {
-            lines.push(format!("  {field}: {before} -> {after}"));
+            lines.push(format!("  {}", fault::difference(field, before, after)));
         }
         lines.join("\n")
     }

@@ -2,9 +2,10 @@
 //! the fields of the API, and steps counted from 1.
 
 use super::job::Job;
-use crate::cli::exec::Described;
+use crate::{cli::exec::Described, core::model::limits::length_text};
 use rallypoint_client::Error;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Fields of the API begin so.
 const SETTINGS: &str = "settings.";
@@ -17,6 +18,29 @@ const RENAMED: &[(&str, &str)] = &[
     (".sql.", "."),
     (".options.retry.max_attempts", ".retries"),
     (".options.", "."),
+];
+
+/// Keys that are lengths of time, which the API counts in seconds.
+const LENGTHS: &[&str] = &[
+    "every",
+    "phase",
+    "jitter",
+    "delay",
+    "max_runtime",
+    "timeout",
+    "total_timeout",
+    "statement_timeout",
+];
+/// Keys that are choices, and how the API names them longer.
+const CHOICES: &[(&str, &str)] = &[
+    ("overlap", "OVERLAP_"),
+    ("misfire", "MISFIRE_"),
+    ("on_step_failure", "ON_FAILURE_"),
+    ("dst_gap", "DST_GAP_"),
+    ("dst_fold", "DST_FOLD_"),
+    ("period", "PERIOD_"),
+    ("delivery", "DELIVERY_"),
+    ("isolation", "ISOLATION_"),
 ];
 
 /// The error with the keys of the file.
@@ -61,12 +85,46 @@ fn keys(job: &Job, text: &str) -> String {
     said
 }
 
+/// A value that differs, as the file would say it. Steps are counted from 1 already.
+pub(super) fn difference(field: &str, before: &Value, after: &Value) -> String {
+    let key = renamed(field);
+    let (before, after) = (value(&key, before), value(&key, after));
+    format!("{key}: {before} -> {after}")
+}
+
+fn value(key: &str, value: &Value) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    match value {
+        Value::Null => "nothing".to_owned(),
+        // The file counts the attempts after the first one.
+        Value::Number(number) if last == "retries" => number
+            .as_i64()
+            .map_or_else(|| value.to_string(), |most| (most - 1).to_string()),
+        Value::String(text) if LENGTHS.contains(&last) => {
+            let seconds = text.strip_suffix('s').and_then(|text| text.parse().ok());
+            let length = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let length = length.map_or_else(|| text.clone(), length_text);
+            format!("\"{length}\"")
+        }
+        Value::String(text) => {
+            let of_choice = CHOICES.iter().find(|(choice, _)| *choice == last);
+            let choice = of_choice.and_then(|(_, prefix)| text.strip_prefix(prefix));
+            format!("{:?}", choice.unwrap_or(text))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn renamed(field: &str) -> String {
+    let renamed = RENAMED.iter();
+    renamed.fold(field.to_owned(), |field, (one, other)| {
+        field.replace(one, other)
+    })
+}
+
 /// `steps[1].sql.target` as `steps[2].target`.
 fn key(field: &str) -> String {
-    let renamed = RENAMED.iter();
-    let field = renamed.fold(field.to_owned(), |field, (one, other)| {
-        field.replace(one, other)
-    });
+    let field = renamed(field);
     let Some((list, rest)) = field.split_once('[') else {
         return field;
     };
@@ -82,6 +140,7 @@ fn key(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn fields_are_the_keys_of_a_file() {
@@ -97,6 +156,37 @@ mod tests {
             ("steps", "steps"),
         ] {
             assert_eq!(key(field), expected);
+        }
+    }
+    #[test]
+    fn what_differs_is_said_as_a_file_says_it() {
+        for (field, before, after, said) in [
+            (
+                "max_runtime",
+                json!("600s"),
+                json!(null),
+                r#"max_runtime: "10m" -> nothing"#,
+            ),
+            (
+                "scheduler.on_failure",
+                json!("ON_FAILURE_CONTINUE"),
+                json!("ON_FAILURE_CANCEL_REST"),
+                r#"on_step_failure: "CONTINUE" -> "CANCEL_REST""#,
+            ),
+            (
+                "steps[2].options.retry.max_attempts",
+                json!(3),
+                json!(4),
+                "steps[2].retries: 2 -> 3",
+            ),
+            (
+                "steps[1].sql.statement",
+                json!("select 's'"),
+                json!("OVERLAP_SKIP"),
+                r#"steps[1].statement: "select 's'" -> "OVERLAP_SKIP""#,
+            ),
+        ] {
+            assert_eq!(difference(field, &before, &after), said);
         }
     }
 }
