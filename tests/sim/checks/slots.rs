@@ -22,8 +22,8 @@ pub(super) fn has_slot(
     }
     let slots = state.slots.get(work).copied().unwrap_or_default();
     let open = executors.open(work, &state.unreported);
-    // What waited for its batch was decided before what started meanwhile.
-    let is_known = |one: &Assignment| early || !journal.oracle.is_early(one.handle, one.first);
+    // What started early may have done so after this was decided.
+    let is_known = |one: &Assignment| !journal.oracle.is_early(one.handle, one.first);
     if assignment.leaves_free.is_none() {
         // What stood in line leaves the reserve free, which is there from four slots on: only with
         // fewer does the line decide whether another one fits.
@@ -34,7 +34,9 @@ pub(super) fn has_slot(
         assert!(fits, "{name} exceeds the slots as last told");
         return;
     }
-    let fits = open.filter(|one| is_known(one)).count() < (slots.total + slots.line) as usize;
+    // This one did not, if it is early itself: they leave in the sequence of the decisions.
+    let is_counted = |one: &&Assignment| early || is_known(one);
+    let fits = open.filter(is_counted).count() < (slots.total + slots.line) as usize;
     assert!(fits, "{name} exceeds the line as last told");
     let recorded = assignment.is_numbered() || !assignment.spec.options.resources.is_empty();
     assert!(!recorded, "{name} stands in line with a record");
