@@ -29,6 +29,7 @@ pub use audit::AuditEntry;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
 pub(crate) use error::without_line;
+pub(crate) use examination::login_remedy;
 pub use examination::{Finding, Verdict, examine};
 pub use maintenance::{Maintenance, calendar::Calendar};
 pub use ownership::executors::ExecutorRow;

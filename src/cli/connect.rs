@@ -8,7 +8,7 @@ use super::{
 };
 use crate::core::Handle;
 use clap::Args;
-use rallypoint_client::{Client, Scheduler};
+use rallypoint_client::{Client, Error, Scheduler};
 use std::{future::pending, net::SocketAddr, time::Duration};
 
 /// How long a server may take to accept a connection, unless the command line says otherwise.
@@ -90,9 +90,13 @@ impl Server {
         let tls = self.credentials.tls(&self.address)?;
         let connected = Client::connect_by(&tls, &self.address, timeout).await;
         let client = connected.and_then(|client| self.credentials.of(client));
-        let what = || format!("cannot reach the server at {}", self.address);
+        let what = |error: &Error| match error.code {
+            // What proves who calls is no file of its kind, and nobody was called.
+            tonic::Code::InvalidArgument => format!("cannot call the server at {}", self.address),
+            _ => format!("cannot reach the server at {}", self.address),
+        };
         let client = client.map_err(|error| {
-            let failed = CliError::call(what(), &error);
+            let failed = CliError::call(what(&error), &error);
             match error.transport {
                 true => {
                     let next = server_address::remedy(&self.address, self.from(), &error.message);

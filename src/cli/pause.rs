@@ -24,18 +24,23 @@ pub(super) struct Resume {
 
 impl Pause {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let what = format!("cannot pause {}", self.handle);
-        let paused = server.scheduler(&self.handle).await?.pause().await;
-        let scheduler = paused.map_err(|error| CliError::call(what, &error))?;
-        let resume = format!("`rallypoint resume {}`", self.handle);
-        let text = match scheduler.running {
-            0 => format!("paused: nothing starts until {resume}"),
+        let failed = |error| CliError::call(format!("cannot pause {}", self.handle), &error);
+        let scheduler = server.scheduler(&self.handle).await?;
+        let before = scheduler.describe().await.map_err(failed)?;
+        let scheduler = scheduler.pause().await.map_err(failed)?;
+        let before = match before.paused {
+            true => " (had been paused before)",
+            false => "",
+        };
+        let running = match scheduler.running {
+            0 => String::new(),
             running => {
-                let running =
-                    plural::with_verb(running, ["running task goes on", "running tasks go on"]);
-                format!("paused: nothing starts until {resume}; {running}")
+                let words = ["running task goes on", "running tasks go on"];
+                format!("; {}", plural::with_verb(running, words))
             }
         };
+        let resume = format!("`rallypoint resume {}`", self.handle);
+        let text = format!("paused{before}: nothing starts until {resume}{running}");
         let scheduler = Some(scheduler);
         output::answer(&PauseSchedulerResponse { scheduler }, |_| {
             output::line(text)
@@ -46,14 +51,22 @@ impl Pause {
 
 impl Resume {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let what = format!("cannot resume {}", self.handle);
+        let failed = |error| CliError::call(format!("cannot resume {}", self.handle), &error);
         let scheduler = server.scheduler(&self.handle).await?;
-        let resumed = scheduler.resume(self.ignore_failures).await;
-        let scheduler = resumed.map_err(|error| CliError::call(what, &error))?;
+        let before = scheduler.describe().await.map_err(failed)?;
+        let scheduler = scheduler
+            .resume(self.ignore_failures)
+            .await
+            .map_err(failed)?;
+        let before = match (before.paused, &before.halt) {
+            (false, None) => " (was neither paused nor halted)",
+            (false, Some(_)) if !self.ignore_failures => " (was not paused)",
+            _ => "",
+        };
         let text = match &scheduler.halt {
-            None => "resumed".to_owned(),
+            None => format!("resumed{before}"),
             Some(halt) => format!(
-                "resumed, but orders above {} are halted by failures: --ignore-failures lifts that",
+                "resumed{before}, but orders above {} are halted by failures: --ignore-failures lifts that",
                 halt.order
             ),
         };

@@ -131,16 +131,18 @@ fn replicas(status: &GetStatusResponse) {
     let now = Timestamp::now().as_microsecond();
     for replica in shown(&status.replicas, now) {
         let started = time_text::micros(replica.started_at.as_ref());
+        let seen = time_text::micros(replica.seen_at.as_ref());
         let up_for = match silence(replica, now) >= GONE {
             true => "gone".to_owned(),
-            false => time_text::ago(started).trim_end_matches(" ago").to_owned(),
+            // Until it was seen last: who knows about the time since?
+            false => time_text::duration(seen - started),
         };
         table.row([
             replica.name.clone(),
             if replica.owner { "yes" } else { "" }.to_owned(),
             replica.epoch.to_string(),
             up_for,
-            time_text::ago(time_text::micros(replica.seen_at.as_ref())),
+            time_text::ago(seen),
         ]);
     }
     section(table);
@@ -200,8 +202,8 @@ fn target_state(target: &TargetStatus, pauses: &[PausedTarget]) -> &'static str 
     let mut pauses = pauses.iter().flat_map(|one| &one.pause);
     let is_paused = pauses.any(|pause| pause.target.is_empty() || pause.target == target.name);
     match (target.available, is_paused) {
-        // Nobody has logged in since the replica started, or since an outage.
-        (true, false) if target.sessions == 0 => "not used yet",
+        // Whether it can be reached shows when a task needs one.
+        (true, false) if target.sessions == 0 => "no sessions",
         (true, false) => "available",
         (true, true) => "paused",
         (false, false) => "away",

@@ -88,15 +88,36 @@ from_row!(Session {
     now_us,
 });
 
+/// What to do about an error of a login that says what is wrong with it.
+pub(crate) fn login_remedy(error: &str) -> Option<&'static str> {
+    let remedies = [
+        (
+            "3D000",
+            "create the database (`create database NAME owner LOGIN`), or correct its name",
+        ),
+        ("28P01", "correct the user or the password"),
+        (
+            "28000",
+            "correct the user, or let it in: pg_hba.conf of the server",
+        ),
+        ("failed to lookup address", "correct the host"),
+    ];
+    let mut remedies = remedies.into_iter();
+    let (_, remedy) = remedies.find(|(said, _)| error.contains(said))?;
+    Some(remedy)
+}
+
 /// Looks at a coordination database. The first finding says whether it can be reached; without
 /// that there are no others.
 pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
     let (mut link, mut other) = match connect(options).await {
         Ok(links) => links,
         Err(error) => {
-            let remedy =
-                "start it, or correct --database: the log of Postgres says whom it refused";
-            let wrong = Finding::wrong("journal", Verdict::Bad, error.to_string(), remedy);
+            let found = error.to_string();
+            let remedy = login_remedy(&found).unwrap_or(
+                "start it, or correct --database: the log of Postgres says whom it refused",
+            );
+            let wrong = Finding::wrong("journal", Verdict::Bad, found, remedy);
             return vec![wrong];
         }
     };
@@ -115,7 +136,8 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
             "fsync, full_page_writes, lz4 and UTF8 are there",
         ),
         Err(error) => {
-            let remedy = "change it in postgresql.conf and restart, or use another server";
+            let remedy =
+                "change it in postgresql.conf and restart, or use another database or server";
             Finding::wrong("settings", Verdict::Bad, error.to_string(), remedy)
         }
     });

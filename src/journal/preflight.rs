@@ -169,7 +169,7 @@ impl Server {
             _ if lossy && self.full_page_writes != "on" => {
                 "full_page_writes is off: a crash of the server could tear its pages".to_owned()
             }
-            _ if self.encoding != "UTF8" => "its encoding is not UTF8".to_owned(),
+            _ if self.encoding != "UTF8" => "its encoding is not UTF8: create the database anew, `encoding 'UTF8' template template0`".to_owned(),
             _ if self.read_only != "off" => "it is read-only (a standby?)".to_owned(),
             _ => return None,
         })

@@ -29,7 +29,7 @@ impl JobMetrics {
             agent_started: to.gauges(
                 "rallypoint_job_agent_started",
                 [],
-                "Whether the agent fires jobs (rallypoint jobs agent). Absent on replicas that are \
+                "Whether the agent fires jobs (rallypoint jobs start-agent). Absent on replicas that are \
                  not the owner.",
             ),
             jobs: to.gauges(

@@ -4,7 +4,7 @@
 use super::Target;
 use crate::{
     executor::Connection,
-    journal::{Finding, Verdict},
+    journal::{Finding, Verdict, login_remedy},
     peer::{Peers, Tls, TlsFiles, validity},
 };
 use std::{
@@ -31,8 +31,10 @@ pub(crate) async fn of_target(target: &Target) -> Finding {
             Finding::good(&check, format!("{} can log in", target.login.user()))
         }
         Err(error) => {
-            let remedy = "start it, or correct its URL and password: its tasks wait until then";
-            Finding::wrong(&check, Verdict::Bad, error.to_string(), remedy)
+            let found = error.to_string();
+            let remedy = login_remedy(&found)
+                .unwrap_or("start it, or correct its URL and password: its tasks wait until then");
+            Finding::wrong(&check, Verdict::Bad, found, remedy)
         }
     }
 }

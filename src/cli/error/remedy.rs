@@ -14,8 +14,10 @@ pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
 
 /// What may be wrong where somebody answers and hangs up.
 pub(in crate::cli) fn broken_off(error: &Error) -> Option<&'static str> {
-    let is_it = error.transport && matches!(error.code, Code::Unknown | Code::Cancelled);
-    is_it.then_some(
+    // So ends a call in plain text to a server of TLS, by what it meets first.
+    let hung_up = matches!(error.code, Code::Unknown | Code::Cancelled)
+        || error.message.contains("http2 error");
+    (error.transport && hung_up).then_some(
         "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust",
     )
 }
@@ -32,7 +34,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
         Some("ORDER_CLOSED") => Some(
-            "use a later order, or wait until all tasks have ended (`rallypoint wait HANDLE`): then any order may come; `rallypoint tasks HANDLE` shows what the scheduler has done",
+            "use a later order, or wait until all tasks have ended (`rallypoint wait HANDLE`): then any order may come; `rallypoint tasks HANDLE` shows what the scheduler has done. One that a failure has halted goes on by `rallypoint retry HANDLE --failed` or `rallypoint resume HANDLE --ignore-failures`, or ends by `rallypoint release HANDLE`",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
@@ -59,19 +61,20 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "send a token with --token-file FILE, or present a certificate with --tls-cert and --tls-key that names the caller: it has one DNS name or URI",
         ),
         Some("IDENTITY_INVALID") => Some(
-            "`rallypoint doctor --config FILE` checks what the server knows; its log says what is wrong with this one",
+            "compare the token with the token_file of the server, where its hash stands: `rallypoint check-config FILE` reads that; with RUST_LOG=debug the server logs what is wrong with this one",
         ),
         Some("NAMESPACE_MISSING") => Some("say which with --namespace NAME (RALLYPOINT_NAMESPACE)"),
-        Some("NAMESPACE_NOT_ALLOWED") => Some(
+        Some("NAMESPACE_NOT_ALLOWED" | "ROLE_MISSING") => Some(
             "check --namespace (RALLYPOINT_NAMESPACE); roles are given by [[access]] in the configuration of the server",
         ),
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
         Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
-        Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
-            Some("`rallypoint resource queue NAME` lists claims and tokens")
-        }
+        Some("CLAIM_NOT_FOUND") => Some("`rallypoint resource queue NAME` lists claims and tokens"),
+        Some("TOKEN_MISMATCH") => Some(
+            "give the token of the hold with --token (`rallypoint resource queue NAME` shows it), or end the hold with --force --reason TEXT",
+        ),
         _ if error.is_unknown() => {
             Some("`rallypoint health` says whether the server works; the command may be repeated")
         }

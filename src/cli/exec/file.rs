@@ -101,7 +101,7 @@ type Wrong = (String, &'static str);
 
 fn pair(line: &str, how: &How) -> Result<Described, Wrong> {
     let wrong = |why: &str| {
-        let next = "write `100, select 1`, or `, select 1` for a task without an order";
+        let next = "write `100, select 1`, or `, select 1` for a task without an order; SQL is read with --format sql";
         (format!("not `order, statement`: {why}"), next)
     };
     let (order, statement) = line

@@ -67,7 +67,13 @@ pub(super) fn picture(
 
 /// One object a task.
 pub(super) fn json(task: &Described) -> Value {
-    let options = task_option::said(&task.how).map(|(name, value)| (name.to_owned(), value.into()));
+    let options = task_option::said(&task.how).map(|(name, value)| {
+        let value = match name {
+            "retries" | "result_rows" | "read_only" => value.parse().unwrap_or(value.into()),
+            _ => value.into(),
+        };
+        (name.to_owned(), value)
+    });
     let mut fields: Map<String, Value> = options.collect();
     fields.insert("order".to_owned(), task.order.into());
     fields.insert("statement".to_owned(), task.statement.as_str().into());

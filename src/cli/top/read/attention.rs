@@ -14,8 +14,7 @@ use rallypoint_client::{
     },
 };
 
-/// Schedulers whose errors are looked for, and of each so many.
-const LOOKED_AT: usize = 12;
+/// Errors of a scheduler that are looked for.
 const LATEST: i32 = 3;
 /// For how long an error is news, in microseconds.
 const NEWS: i64 = 3_600_000_000;
@@ -23,7 +22,7 @@ const NEWS: i64 = 3_600_000_000;
 const ASKED: usize = 6;
 const LONG: i64 = 2_000_000;
 
-/// The last errors of the newest schedulers. A scheduler of which nothing has ended or failed since
+/// The last errors of the schedulers that are listed. A scheduler of which nothing has ended or failed since
 /// is not asked again.
 pub(super) async fn errors(
     client: &Client,
@@ -34,7 +33,7 @@ pub(super) async fn errors(
     let looked = schedulers
         .iter()
         .filter(|one| one.done + one.retrying + one.running > 0);
-    let asked = looked.take(LOOKED_AT).map(|one| async move {
+    let asked = looked.map(|one| async move {
         let counts = (one.done, one.retrying);
         let mut known = before.get(&one.handle).cloned().unwrap_or_default();
         if known.counts != counts {

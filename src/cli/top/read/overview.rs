@@ -18,7 +18,7 @@ use rallypoint_client::{
 const SLOW: u64 = 5;
 /// Schedulers that are open, and that have ended.
 const OPEN: i32 = 30;
-const ENDED: i32 = 8;
+const ENDED: i32 = 30;
 /// Resources and jobs.
 const LISTED: i32 = 200;
 /// Rates that are kept.

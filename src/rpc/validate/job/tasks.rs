@@ -34,8 +34,21 @@ pub(super) fn tasks(
                 let what = "programs outside the service do the runs (`claims`): leave it out";
                 v.add(field, Reason::JobInvalid, what);
             }
-            let path = path.field("claims");
-            submit::steps(v, path.field("target"), &question(&claims.target), targets)
+            let claimed = path.field("claims");
+            let target = claimed.field("target");
+            let is_known = claims.target.is_empty() || targets.find(&claims.target).is_some();
+            let asked = match is_known {
+                true => question(&claims.target),
+                false => {
+                    v.add(
+                        target,
+                        Reason::TargetUnknown,
+                        targets.unknown(&claims.target),
+                    );
+                    Vec::new()
+                }
+            };
+            submit::steps(v, target, &asked, targets)
         }
         None => {
             if given.steps.is_empty() || count > TASKS {
