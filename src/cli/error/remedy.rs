@@ -13,7 +13,7 @@ pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
 }
 
 /// What may be wrong where somebody answers and hangs up.
-pub(in crate::cli) fn broken_off(error: &Error) -> Option<&'static str> {
+pub(crate) fn broken_off(error: &Error) -> Option<&'static str> {
     // So ends a call in plain text to a server of TLS, by what it meets first.
     let hung_up = matches!(error.code, Code::Unknown | Code::Cancelled)
         || error.message.contains("http2 error");

@@ -95,8 +95,8 @@ impl Totals {
 
 impl Shard {
     /// Tasks that would start at once if there were slots enough, and those that run where there
-    /// are none any more, by kind; of a target that is paused only those that were handed out. Lines for resources count as far as the resources
-    /// admit them all.
+    /// are none any more, by kind; of a target that is paused only those that were handed out.
+    /// Lines for resources count as far as the resources admit them all.
     fn startable(&self, now: Time) -> Vec<(Work, i64)> {
         let of = |slots: &KindSlots| {
             let kind = self.fair.slots.find(&slots.work)?;

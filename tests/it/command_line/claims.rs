@@ -37,7 +37,7 @@ fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token()
     let said = text(&refused.stderr);
     assert_eq!(code(&refused), 1, "{said}");
     assert!(
-        said.contains("next: `rallypoint resource queue dock` lists claims and tokens"),
+        said.contains("give the token of the hold with --token (`rallypoint resource queue dock`"),
         "{said}"
     );
     let pid = Pid::from_raw(holder.id().try_into().expect("a pid"));

@@ -22,8 +22,8 @@ const NEWS: i64 = 3_600_000_000;
 const ASKED: usize = 6;
 const LONG: i64 = 2_000_000;
 
-/// The last errors of the schedulers that are listed. A scheduler of which nothing has ended or failed since
-/// is not asked again.
+/// The last errors of the schedulers that are listed. A scheduler of which nothing has ended or
+/// failed since is not asked again.
 pub(super) async fn errors(
     client: &Client,
     schedulers: &[Scheduler],
