@@ -176,9 +176,10 @@ class SchedulerHalted(RallypointError):
 
     def __str__(self) -> str:
         failed = ", ".join(str(seq) for seq in self.failed)
+        what = "1 task cannot" if self.blocked == 1 else f"{self.blocked} tasks cannot"
         return (
-            f"{self.blocked} tasks cannot start, since tasks failed: {failed}; retry(future) "
-            "those, or resume(ignore_failures=True)"
+            f"{what} start, since tasks failed: {failed}; retry(future) those, or "
+            "resume(ignore_failures=True)"
         )
 
 
