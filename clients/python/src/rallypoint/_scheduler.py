@@ -246,6 +246,8 @@ class SchedulerCore:
             handle=self.handle, ignore_failures=ignore_failures
         )
         await self._connection.call(_methods.RESUME_SCHEDULER, request)
+        if ignore_failures:
+            self.ledger.ignore_unseen()
 
     async def update(self, settings: Settings) -> None:
         """Changes the settings that are given."""
