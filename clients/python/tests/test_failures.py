@@ -143,3 +143,13 @@ async def test_a_map_lets_others_have_their_turn(rallypoint: Client) -> None:
         await s.map(noop(), range(10_000))
         assert turns - before >= 5
     counting.cancel()
+
+
+async def test_a_resource_that_is_missing_is_named_once(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint) as s:
+        missing = str(await face.error(s.submit(sql("select 1", resources=["nope"]))))
+    assert missing.count("task.options.resources") == missing.count("nope") == 1
+    assert "tasks[0]" not in missing
+    assert missing.endswith(
+        "Client.create_resource, at the command line `rallypoint resource create`."
+    )

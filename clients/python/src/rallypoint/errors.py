@@ -9,7 +9,9 @@ _REMEDIES = {
     "HANDLE_RELEASED": "Open another scheduler.",
     "NAME_TAKEN": "Open it with reuse=True, or release the one that is open.",
     "ORDER_CLOSED": "Use an order not below the current one, or open with late_order='join'.",
-    "RESOURCE_NOT_FOUND": "Create it first: Client.create_resource, or `rallypoint resource`.",
+    "RESOURCE_NOT_FOUND": (
+        "Here that is Client.create_resource, at the command line `rallypoint resource create`."
+    ),
     "CIRCULAR_WAIT": "Release first, or lock everything in one call: lock('a', 'b').",
     "REQUEST_ID_REUSED": "Use a new request id for other content.",
 }
