@@ -1,6 +1,7 @@
 """What can go wrong, as exceptions. All of them are `RallypointError`."""
 
 import concurrent.futures
+import re
 from collections.abc import Sequence
 
 # What to do where the message of the service does not say it.
@@ -15,6 +16,19 @@ _REMEDIES = {
     "CIRCULAR_WAIT": "Release first, or lock everything in one call: lock('a', 'b').",
     "REQUEST_ID_REUSED": "Use a new request id for other content.",
 }
+
+# What gRPC says of a connection when one side speaks TLS and the other does not, or when the
+# certificate is not accepted.
+_TLS_MIX_UP = re.compile(
+    r"failed to connect.*(handshake failed|verification|verify|WRONG_VERSION|socket closed)",
+    re.IGNORECASE | re.DOTALL,
+)
+_AWAY_REMEDY = "Is the server running, and is this its address?"
+_TLS_REMEDY = (
+    "The address begins with https:// if the server has TLS, else with http://. With https:// the "
+    "certificate of the server must name the host of the address, and its authority must be "
+    "trusted: tls=Tls(ca='ca.crt')."
+)
 
 
 class RallypointError(Exception):
@@ -60,13 +74,21 @@ class CallError(RallypointError):
         is_fault = self.code == "INTERNAL" and self.reason is not None
         return (self.is_unknown and not is_fault) or self.retry_after is not None
 
+    def _is_tls_mix_up(self) -> bool:
+        is_connection = self.reason is None and self.code == "UNAVAILABLE"
+        return is_connection and _TLS_MIX_UP.search(self.message) is not None
+
     @property
     def remedy(self) -> str | None:
         """What to do about it, if there is more to say than the message does."""
         if self.reason in _REMEDIES:
             return _REMEDIES[self.reason]
+        if self._is_tls_mix_up():
+            # Of a server behind a proxy it may also mean that nobody is there.
+            is_closed = "socket closed" in self.message.lower()
+            return f"{_AWAY_REMEDY} {_TLS_REMEDY}" if is_closed else _TLS_REMEDY
         if self.reason is None and self.code == "UNAVAILABLE":
-            return "Is the server running, and is this its address?"
+            return _AWAY_REMEDY
         return None
 
     def __str__(self) -> str:
