@@ -37,7 +37,6 @@ class Halts:
         self.can_be = False
         self._lock = threading.Lock()
         self._watched: dict[TaskFuture, Future[None]] = {}
-        self._is_watching = False
         self._watcher: asyncio.Task[None] | None = None
 
     def watch(self, future: TaskFuture) -> Future[None] | None:
@@ -49,9 +48,7 @@ class Halts:
             return None
         with self._lock:
             halted = self._watched.setdefault(future, Future())
-            starts, self._is_watching = not self._is_watching, True
-        if starts:
-            _background.call(self._start)
+        _background.call(self._start)
         return halted
 
     async def halted(self) -> SchedulerHalted:
@@ -67,7 +64,8 @@ class Halts:
             await asyncio.wait([self._watcher])
 
     def _start(self) -> None:
-        self._watcher = asyncio.create_task(self._watch())
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         """One stream for all who wait, kept until what they wait for has ended."""
@@ -79,20 +77,16 @@ class Halts:
                     self._tell(sent, halted)
                 else:
                     await asyncio.sleep(_PAUSE)
-            return
         except CallError as error:  # the stream of events tells the futures
             log.info("scheduler %s is not watched: %s", self._handle, error)
         except Exception:
             log.exception("scheduler %s is not watched", self._handle)
-        with self._lock:
-            self._is_watching = False
 
     def _unfinished(self) -> list[TaskFuture]:
-        """Those that are watched; when there are none, the next one starts the watch anew."""
+        """Those that are watched, without those that have ended."""
         with self._lock:
             for future in [future for future in self._watched if future.done()]:
                 del self._watched[future]
-            self._is_watching = bool(self._watched)
             return list(self._watched)
 
     def _tell(self, futures: list[TaskFuture], halted: SchedulerHalted) -> None:
