@@ -65,6 +65,7 @@ NOWHERE = "127.0.0.1:1"
             "not_before: .* has no time zone",
         ),
         (lambda: sql("a", timeuot=1), TypeError, "timeuot: no such option; there are delivery"),
+        (lambda: sql("a", retries=2), TypeError, "retries: no such option; write retry=N: the"),
         (lambda: sql("a", resources=["x", "x"]), ValueError, "resources: 1 to 16 resources, each"),
         (lambda: noop(b"x" * (1 << 21)), ValueError, "payload: 2097152 bytes; 1 MiB at most"),
         (lambda: Scheduler(NOWHERE, max_parallelism=0), ValueError, "to start none, pause"),

@@ -13,6 +13,7 @@ from rallypoint import (
     AsyncScheduler,
     Client,
     Scheduler,
+    SchedulerHalted,
     TaskCancelled,
     TaskFailed,
     TasksFailed,
@@ -42,6 +43,53 @@ def test_what_an_operator_cancels_is_told(
         rallypoint_server.run("release", "--cancel", "--yes", s.handle)
     assert raised.value.count == 1
     assert isinstance(future.exception(), TaskCancelled)
+
+
+async def test_what_a_halt_blocks_ends_cancelled_and_not_failed(
+    face: Face, rallypoint: Client
+) -> None:
+    with pytest.raises(TasksFailed) as raised:
+        async with face.scheduler(rallypoint, on_failure="halt") as s:
+            await s.map("select 1/$1::int", [0, 0], order=1)
+            blocked = s.submit(noop(), order=2)
+    assert (raised.value.count, raised.value.cancelled, blocked.cancelled()) == (3, 1, True)
+    assert str(raised.value).startswith("2 tasks failed, 1 was cancelled\ntask ")
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+async def test_where_a_scheduler_stays_open_the_halt_stays(face: Face, rallypoint: Client) -> None:
+    with pytest.raises(SchedulerHalted):
+        async with face.scheduler(rallypoint, on_failure="halt", on_exit="wait") as s:
+            s.submit("select 1/0", order=1)
+            blocked = s.submit(noop(), order=2)
+    assert not blocked.done()
+    await s.resume(ignore_failures=True)
+    await face.result(blocked)
+
+
+@pytest.mark.parametrize(
+    ("failed", "cancelled", "text"),
+    [
+        (1, 0, "1 task failed"),
+        (0, 1, "1 task was cancelled"),
+        (0, 2, "2 tasks were cancelled"),
+        (1, 2, "1 task failed, 2 were cancelled"),
+    ],
+)
+def test_failed_and_cancelled_are_told_apart(failed: int, cancelled: int, text: str) -> None:
+    error = TasksFailed([], failed + cancelled, cancelled)
+    assert str(error).splitlines()[0] == text
+
+
+async def test_failures_that_are_ignored_are_not_raised(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint, on_failure="halt") as s:
+        s.submit("select 1/0", order=1)
+        blocked = s.submit(noop(), order=2)
+        with pytest.raises(SchedulerHalted):
+            await s.synchronize()
+        await s.resume(ignore_failures=True)
+        await s.synchronize()
+    assert (await face.result(blocked)).seq == 2
 
 
 async def test_what_failed_can_be_pickled(face: Face, rallypoint: Client) -> None:
@@ -95,3 +143,13 @@ async def test_a_map_lets_others_have_their_turn(rallypoint: Client) -> None:
         await s.map(noop(), range(10_000))
         assert turns - before >= 5
     counting.cancel()
+
+
+async def test_a_resource_that_is_missing_is_named_once(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint) as s:
+        missing = str(await face.error(s.submit(sql("select 1", resources=["nope"]))))
+    assert missing.count("task.options.resources") == missing.count("nope") == 1
+    assert "tasks[0]" not in missing
+    assert missing.endswith(
+        "Client.create_resource, at the command line `rallypoint resource create`."
+    )

@@ -42,6 +42,15 @@ def test_every_name_it_offers_is_there() -> None:
     assert sorted(rallypoint.__all__) == sorted(set(rallypoint.__all__))
 
 
+def test_exceptions_are_named_as_they_are_imported() -> None:
+    offered = [getattr(rallypoint, name) for name in rallypoint.__all__]
+    errors = [
+        found for found in offered if isinstance(found, type) and issubclass(found, Exception)
+    ]
+    assert len(errors) > 10
+    assert {error.__module__ for error in errors} == {"rallypoint"}
+
+
 def test_it_imports_nothing_that_can_wait() -> None:
     code = "import sys, rallypoint; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

@@ -10,6 +10,8 @@ from conftest import Face
 
 from pytest_rallypoint import RallypointServer
 from rallypoint import CallError, Client, Tls
+from rallypoint._backoff import Backoff
+from rallypoint._details import unavailable
 
 CONFIG = """
 [identity]
@@ -112,6 +114,47 @@ async def test_others_are_refused(face: Face, secure: RallypointServer, folder: 
     assert (await refused(reader)).reason == "ROLE_MISSING"
     strange = Client(secure.url, tls=Tls(ca=folder / "stranger.crt"), retry_timeout=0.2)
     assert (await refused(strange)).code == "UNAVAILABLE"
+    assert "its authority must be trusted: tls=Tls(ca=" in str(await refused(strange))
+
+
+async def test_a_scheme_that_is_not_that_of_the_server_is_named(
+    face: Face, secure: RallypointServer, rallypoint_server: RallypointServer
+) -> None:
+    plain, tls = rallypoint_server.url, secure.url
+    for url in (plain.replace("http://", "https://"), tls.replace("https://", "http://")):
+        with pytest.raises(CallError, match="begins with https:// if the server has TLS"):
+            async with face.scheduler(Client(url, retry_timeout=0.2)):
+                pass
+
+
+UNREACHED = "failed to connect to all addresses; last error: "
+REFUSED = f"{UNREACHED}UNKNOWN: ipv6:%5B::1%5D:50051: Failed to connect: Connection refused"
+MIX_UPS = [
+    "UNAVAILABLE: ipv4:127.0.0.1:50051: Socket closed",
+    "UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: WRONG_VERSION_NUMBER",
+    "Custom verification check failed with error: Hostname Verification Check failed.",
+]
+
+
+@pytest.mark.parametrize("text", MIX_UPS)
+async def test_the_most_telling_error_of_several_addresses_is_kept(text: str) -> None:
+    backoff = Backoff(0.2)
+    mix_up, refused = unavailable(UNREACHED + text), unavailable(REFUSED)
+    await backoff.wait(mix_up)
+    with pytest.raises(CallError) as raised:
+        while True:
+            await backoff.wait(refused)
+    assert raised.value is mix_up
+    assert "TLS" in str(mix_up)
+    final = CallError("INVALID_ARGUMENT", "no", reason="X")
+    with pytest.raises(CallError) as raised:
+        await backoff.wait(final)
+    assert raised.value is final
+
+
+def test_a_connection_that_is_lost_is_no_mix_up_of_tls() -> None:
+    for text in (REFUSED, "Socket closed"):
+        assert "TLS" not in str(unavailable(text))
 
 
 async def test_a_renewed_authority_is_read_again(

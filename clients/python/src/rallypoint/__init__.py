@@ -79,6 +79,11 @@ __all__ = [
     "try_acquire",
 ]
 
+# Tracebacks name the exceptions as programs import them.
+for _public in [*globals().values()]:
+    if isinstance(_public, type) and issubclass(_public, RallypointError):
+        _public.__module__ = __name__
+
 
 def __getattr__(name: str) -> Any:
     """Imports what few programs use when it is used, so that the others start sooner."""

@@ -24,12 +24,14 @@ class Backoff:
         self._deadline: float | None = None
         self._is_said = False
         self._delay = _INITIAL_DELAY
+        self._mix_up: CallError | None = None
 
     async def wait(self, error: CallError, *, at_once: bool = False) -> None:
         """Waits before the next attempt. Raises the error when it is final, or it is too late.
 
         `at_once`: another server may answer, so only the jitter is waited for.
         """
+        error = self._most_telling(error)
         if error.reason in ("NOT_OWNER", "OWNER_CHANGED"):
             self._delay = min(self._delay, _MAX_OWNER_DELAY)
         asked = 0.0 if at_once else error.retry_after or 0.0
@@ -45,3 +47,15 @@ class Backoff:
             log.warning("no answer yet; calling for %g s in all: %s", self._timeout, error)
         self._delay = min(self._delay * 2, _MAX_DELAY)
         await asyncio.sleep(wait)
+
+    def _most_telling(self, error: CallError) -> CallError:
+        """A mix-up of TLS, if one was found, before what was found last.
+
+        A host may have several addresses, as `localhost` has, and gRPC says only what was wrong
+        with the one that it tried last.
+        """
+        if error._is_tls_mix_up():
+            self._mix_up = error
+        elif self._mix_up is not None and error.reason is None and error.code == "UNAVAILABLE":
+            return self._mix_up
+        return error

@@ -40,7 +40,7 @@ def _error(code: str, message: str, metadata: Any) -> CallError:
             info = found if found.domain == _DOMAIN else info
         elif kind == "google.rpc.BadRequest":
             bad = status_pb2.BadRequest.FromString(detail.value)
-            violations = [(field.field, field.description) for field in bad.field_violations]
+            violations = [_violation(field) for field in bad.field_violations]
         elif kind == "google.rpc.RetryInfo":
             delay = status_pb2.RetryInfo.FromString(detail.value).retry_delay
             retry_after = delay.seconds + delay.nanos / 1e9
@@ -57,6 +57,11 @@ def _error(code: str, message: str, metadata: Any) -> CallError:
         retry_after=retry_after,
         is_unknown=is_unknown,
     )
+
+
+def _violation(violation: "status_pb2.FieldViolation") -> tuple[str, str]:
+    """The field, and what is wrong with it, which some descriptions begin with the field."""
+    return violation.field, violation.description.removeprefix(f"{violation.field}: ")
 
 
 def _details(metadata: Any) -> "list[status_pb2.Detail]":

@@ -74,9 +74,13 @@ class Events:
         """Until the scheduler is released and every task has ended, if it had any."""
         if self._follower is not None:
             await asyncio.wait([self._follower])
+        await self.fetched()
+        self.lose(RallypointError("the stream of the scheduler has ended before the task"))
+
+    async def fetched(self) -> None:
+        """Until the futures of all events that came have their outcome."""
         while self._fetches:
             await asyncio.wait(self._fetches)
-        self.lose(RallypointError("the stream of the scheduler has ended before the task"))
 
     async def stop(self) -> None:
         """Follows no more."""

@@ -235,7 +235,10 @@ class Scheduler(_SchedulerFace):
         _background.run(self._core.pause())
 
     def resume(self, *, ignore_failures: bool = False) -> None:
-        """Lifts a pause; with `ignore_failures` also a halt."""
+        """Lifts a pause; with `ignore_failures` also a halt.
+
+        TasksFailed then leaves out the failures so far.
+        """
         _background.run(self._core.resume(_checks.flag(ignore_failures, "ignore_failures")))
 
     def update(self, **settings: Unpack[Settings]) -> None:
@@ -329,7 +332,7 @@ class AsyncScheduler(_SchedulerFace):
         await _background.arun(self._core.pause())
 
     async def resume(self, *, ignore_failures: bool = False) -> None:
-        """Lifts a pause; with `ignore_failures` also a halt."""
+        """As `Scheduler.resume`."""
         await _background.arun(self._core.resume(_checks.flag(ignore_failures, "ignore_failures")))
 
     async def update(self, **settings: Unpack[Settings]) -> None:

@@ -7,17 +7,29 @@ from rallypoint.errors import RallypointError
 
 
 class TasksFailed(RallypointError):
-    """Tasks failed, and nobody has asked their futures about it."""
+    """Tasks failed, or were cancelled, and nobody has asked their futures about it."""
 
-    def __init__(self, failures: Sequence[TaskFuture], count: int) -> None:
-        super().__init__(failures, count)
+    def __init__(self, failures: Sequence[TaskFuture], count: int, cancelled: int = 0) -> None:
+        super().__init__(failures, count, cancelled)
         #: The first of them, a hundred at most.
         self.failures = tuple(failures)
         #: How many there are.
         self.count = count
+        #: How many of these were cancelled, such as those that a halt blocked.
+        self.cancelled = cancelled
 
     def __str__(self) -> str:
         errors = [future.exception() for future in self.failures[:3]]
         more = [f"… and {self.count - len(errors)} more"] if self.count > len(errors) else []
-        what = "1 task failed" if self.count == 1 else f"{self.count} tasks failed"
-        return "\n".join([what, *(f"{error}" for error in errors), *more])
+        return "\n".join([self._counts(), *(f"{error}" for error in errors), *more])
+
+    def _counts(self) -> str:
+        failed, cancelled = self.count - self.cancelled, self.cancelled
+        were = "was cancelled" if cancelled == 1 else "were cancelled"
+        if not failed:
+            return f"{_tasks(cancelled)} {were}"
+        return f"{_tasks(failed)} failed" + (f", {cancelled} {were}" if cancelled else "")
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"

@@ -10,7 +10,12 @@ from typing import Any, Protocol
 from rallypoint import _background, _checks
 from rallypoint._result import Result
 from rallypoint._times import Seconds
-from rallypoint._waiting import Future, remove_done_callback, wait_until_done
+from rallypoint._waiting import (
+    Future,
+    add_done_callback,
+    remove_done_callback,
+    wait_until_any_is_done,
+)
 from rallypoint.errors import (
     RallypointError,
     TaskCancelled,
@@ -71,6 +76,9 @@ class Submitter(Protocol):
     def seen(self, future: TaskFuture, /) -> None:
         """Somebody has asked for its error."""
 
+    def watch(self, future: TaskFuture, /) -> Future[None] | None:
+        """Gets SchedulerHalted once a halt blocks its task; None: nothing halts there."""
+
     def check_process(self) -> None:
         """Raises RallypointError in a process that was forked."""
 
@@ -79,8 +87,9 @@ class TaskFuture(Future[Result]):
     """What becomes of a task: a `Result`, or an error such as `TaskFailed`.
 
     It works with `concurrent.futures.wait` and `as_completed`, and in asyncio it is awaited;
-    cancelling what awaits it leaves the task alone. Callbacks run on the thread on which
-    everything else happens, so they must be short and must not wait.
+    cancelling what awaits it leaves the task alone. While a halt blocks the task, it is pending.
+    Callbacks run on the thread on which everything else happens, so they must be short and must
+    not wait.
     """
 
     def __init__(self, submitter: Submitter, statement: str | None, order: int | None) -> None:
@@ -113,12 +122,16 @@ class TaskFuture(Future[Result]):
         return self._submitter.handle
 
     def result(self, timeout: Seconds | None = None) -> Result:
-        """Waits for the result, for so many seconds at most. Raises what the task ended with."""
+        """Waits for the result, for so many seconds at most. Raises what the task ended with.
+
+        Raises SchedulerHalted when a failure keeps the task from starting. It goes on waiting, and
+        can be asked again when the halt is lifted.
+        """
         self._wait(_checks.patience(timeout, "timeout"))
         return super().result()
 
     def exception(self, timeout: Seconds | None = None) -> BaseException | None:
-        """Waits for the end; what the task ended with, unless it succeeded."""
+        """As `result`; what the task ended with is returned. None: it succeeded."""
         self._wait(_checks.patience(timeout, "timeout"))
         return super().exception()
 
@@ -161,10 +174,16 @@ class TaskFuture(Future[Result]):
                     done.set_result(None)
 
             self.add_done_callback(wake)
+            halted = self._submitter.watch(self)
+            if halted is not None:
+                add_done_callback(halted, _Callback(wake))
             try:
                 yield from done
             finally:
                 self.remove_done_callback(wake)
+                if halted is not None:
+                    remove_done_callback(halted, wake)
+            self._raise_halt(halted)
         return self.result()
 
     def _wait(self, timeout: float | None) -> None:
@@ -174,9 +193,16 @@ class TaskFuture(Future[Result]):
                 raise RallypointError(
                     "a callback of a future must not wait: everything else waits for it"
                 )
-        wait_until_done(self, timeout)
+            halted = self._submitter.watch(self)
+            wait_until_any_is_done([self] if halted is None else [self, halted], timeout)
+            self._raise_halt(halted)
         if self._failed_in:
             self._submitter.seen(self)
+
+    def _raise_halt(self, halted: Future[None] | None) -> None:
+        """Somebody has waited, and is told why in vain."""
+        if halted is not None and not self.done():
+            halted.result()
 
     def _failure(self) -> BaseException | None:
         return super().exception()
@@ -214,6 +240,9 @@ class _Elsewhere:
 
     def seen(self, future: TaskFuture, /) -> None:
         """Is not told to the other process."""
+
+    def watch(self, future: TaskFuture, /) -> None:
+        """The task has ended."""
 
     def check_process(self) -> None:
         """Everything is known here."""

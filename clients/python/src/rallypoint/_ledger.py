@@ -3,6 +3,8 @@
 Tasks end on the background thread.
 """
 
+from __future__ import annotations
+
 import asyncio
 import copy
 import threading
@@ -19,6 +21,18 @@ _MAX_SHOWN = 100
 _MAX_FAILURES = 10_000
 
 
+class _Count:
+    """How many tasks did not succeed, and how many of them were cancelled."""
+
+    def __init__(self) -> None:
+        self.all = self.cancelled = 0
+
+    def add(self, is_cancelled: bool, count: int) -> None:
+        """So many more, or fewer."""
+        self.all += count
+        self.cancelled += count if is_cancelled else 0
+
+
 class Ledger:
     """The futures of one scheduler."""
 
@@ -28,7 +42,7 @@ class Ledger:
         self._waiters: list[tuple[set[TaskFuture], asyncio.Future[None]]] = []
         # Failures that nobody has asked for, the first of them, and how many there are besides.
         self._failures: dict[TaskFuture, None] = {}
-        self._left_out = 0
+        self._left_out = _Count()
         self._round = 1  # since failures were raised last
         #: Whether a failure cancels other tasks, and whether this program cancels everything.
         self.cancels_rest = self.is_cancelled = False
@@ -63,10 +77,10 @@ class Ledger:
                 self._cancelled += 1
                 is_told = future._is_cancelling or (self.cancels_rest and self._failed > 0)
                 if not is_told and not self.is_cancelled:  # somebody else has done it
-                    self._add_failure(future)
+                    self._add_failure(future, is_cancelled=True)
             elif isinstance(outcome, Exception):
                 self._failed += 1
-                self._add_failure(future)
+                self._add_failure(future, is_cancelled=False)
         if isinstance(outcome, Exception):
             future.set_exception(outcome)
         else:
@@ -76,12 +90,12 @@ class Ledger:
             if not remaining and not waiter.done():
                 waiter.set_result(None)
 
-    def _add_failure(self, future: TaskFuture) -> None:
+    def _add_failure(self, future: TaskFuture, is_cancelled: bool) -> None:
         future._failed_in = self._round
         if len(self._failures) < _MAX_FAILURES:
             self._failures[future] = None
         else:
-            self._left_out += 1
+            self._left_out.add(is_cancelled, 1)
 
     def seen(self, future: TaskFuture) -> None:
         """Somebody has asked for its error. From any thread."""
@@ -91,7 +105,7 @@ class Ledger:
                 if future in self._failures:
                     del self._failures[future]
                 else:
-                    self._left_out -= 1
+                    self._left_out.add(future.cancelled(), -1)
 
     def leave(self, error: Exception) -> None:
         """Nobody will hear of those that have not ended, which is no failure."""
@@ -117,12 +131,23 @@ class Ledger:
 
     def raise_unseen(self) -> None:
         """Raises TasksFailed for failures that nobody has asked for, once."""
+        unseen, count = self._take_unseen()
+        for future in unseen:
+            count.add(future.cancelled(), 1)
+        if count.all:
+            raise TasksFailed(unseen[:_MAX_SHOWN], count.all, count.cancelled)
+
+    def ignore_unseen(self) -> None:
+        """The failures so far are not to be raised."""
+        self._take_unseen()
+
+    def _take_unseen(self) -> tuple[list[TaskFuture], _Count]:
+        """The failures since they were taken last, and how many were left out of the list."""
         with self._lock:
-            unseen, count = list(self._failures), len(self._failures) + self._left_out
-            self._failures, self._left_out = {}, 0
+            unseen, left_out = list(self._failures), self._left_out
+            self._failures, self._left_out = {}, _Count()
             self._round += 1
-        if count:
-            raise TasksFailed(unseen[:_MAX_SHOWN], count)
+        return unseen, left_out
 
     def progress(self) -> Progress:
         """How far it is."""

@@ -6,24 +6,24 @@ The coroutines run on the background thread; `put` and `entries` are called on t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from google.protobuf import empty_pb2, field_mask_pb2
+from google.protobuf import field_mask_pb2
 
 from rallypoint import _methods
 from rallypoint._client import BaseClient
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
 from rallypoint._settings import Settings, settings_message
 from rallypoint._submission import Entry, Submission
 from rallypoint._tasks import Task, as_task
-from rallypoint.errors import RallypointError, SchedulerHalted
+from rallypoint.errors import RallypointError
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
 log = logging.getLogger("rallypoint")
@@ -51,7 +51,7 @@ class SchedulerCore:
             settings=settings_message(settings), name=name, reuse=reuse
         )
         self._handle = handle
-        self._halts = self._is_opening = False
+        self._is_opening = False
         self.ledger = Ledger()
         self._submission: Submission | None = None
 
@@ -102,9 +102,12 @@ class SchedulerCore:
             found = await self._connection.call(_methods.DESCRIBE_SCHEDULER, described)
             opened = found.scheduler
         self._handle = opened.handle
-        self._note(opened.settings)
         self._events = Events(self._connection, opened.handle, self.ledger)
-        self._submission = Submission(self._connection, opened.handle, self._events, self.ledger)
+        self._halts = Halts(self._connection, opened.handle, self._events)
+        self._note(opened)
+        self._submission = Submission(
+            self._connection, opened.handle, self._events, self.ledger, self._halts
+        )
         log.info("scheduler %s is open", opened.handle)
 
     def entry(self, task: Task, order: int | None) -> Entry:
@@ -135,11 +138,12 @@ class SchedulerCore:
 
     async def _ended(self, futures: set[TaskFuture]) -> None:
         """Until all of them have ended. Raises SchedulerHalted when they cannot."""
-        if not self._halts:
+        if not self._halts.can_be:
             await self.ledger.wait(futures)
             return
+        await self.submission.flush()
         ended = asyncio.create_task(self.ledger.wait(futures))
-        halted = asyncio.create_task(self._halted())
+        halted = asyncio.create_task(self._halts.halted())
         try:
             await asyncio.wait([ended, halted], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
@@ -147,30 +151,6 @@ class SchedulerCore:
         finally:
             ended.cancel()
             halted.cancel()
-
-    async def _halted(self) -> SchedulerHalted:
-        """Returns when a failure keeps all that is left from starting."""
-        await self.submission.flush()
-        while True:
-            request = scheduler_pb2.SynchronizationRequest(
-                handle=self.handle,
-                after=self._events.cursor,
-                until=scheduler_pb2.Until(all=empty_pb2.Empty()),
-            )
-            end = await self._end(request)
-            if end.reason == scheduler_pb2.End.REASON_HALTED:
-                return SchedulerHalted(self.handle, end.blocked, end.halt.failed_seqs)
-            # The goal is met: the futures are about to know. A retry may have come meanwhile.
-            await asyncio.sleep(0.1)
-
-    async def _end(self, request: scheduler_pb2.SynchronizationRequest) -> scheduler_pb2.End:
-        """Why a stream ends, of which nothing else is of interest."""
-        stream = self._connection.resumed(_methods.SYNCHRONIZATION, lambda: request)
-        async with contextlib.aclosing(stream):
-            async for message in stream:
-                if message.HasField("end"):
-                    return message.end
-        raise AssertionError("a stream that is resumed ends with a reason or an error")
 
     async def close(self, how: Exit) -> None:
         """Ends the use of the scheduler."""
@@ -184,7 +164,7 @@ class SchedulerCore:
             return
         if how == "wait":
             await self._ended(self.ledger.open())
-        await self._events.stop()
+        await self._stop()
         text = f"the block was left, and the task goes on: see scheduler {self.handle}"
         self.ledger.leave(RallypointError(text))
 
@@ -197,11 +177,16 @@ class SchedulerCore:
             self.submission.close("the block of the scheduler was left")
             await self.submission.cancel_all()
             await self.ledger.wait(self.ledger.open())
-            await self._events.stop()
+            await self._stop()
         else:
             self.submission.close(_RELEASED)
             await self.submission.drop_all()
             await self._release("cancel", HURRY)
+
+    async def _stop(self) -> None:
+        """Hears no more of a scheduler that stays open."""
+        await self._halts.stop()
+        await self._events.stop()
 
     async def _release(self, how: Exit, limit: float | None = None) -> None:
         """Releases it, and waits for the end of its tasks."""
@@ -261,6 +246,8 @@ class SchedulerCore:
             handle=self.handle, ignore_failures=ignore_failures
         )
         await self._connection.call(_methods.RESUME_SCHEDULER, request)
+        if ignore_failures:
+            self.ledger.ignore_unseen()
 
     async def update(self, settings: Settings) -> None:
         """Changes the settings that are given."""
@@ -272,8 +259,10 @@ class SchedulerCore:
             update_mask=field_mask_pb2.FieldMask(paths=sorted(settings)),
         )
         answer = await self._connection.call(_methods.UPDATE_SCHEDULER, request)
-        self._note(answer.scheduler.settings)
+        self._note(answer.scheduler)
 
-    def _note(self, settings: scheduler_pb2.SchedulerSettings) -> None:
-        self._halts = settings.on_failure == scheduler_pb2.ON_FAILURE_HALT
-        self.ledger.cancels_rest = settings.on_failure == scheduler_pb2.ON_FAILURE_CANCEL_REST
+    def _note(self, scheduler: scheduler_pb2.Scheduler) -> None:
+        on_failure = scheduler.settings.on_failure
+        is_halted = scheduler.HasField("halt")  # whatever the setting is by now
+        self._halts.can_be = is_halted or on_failure == scheduler_pb2.ON_FAILURE_HALT
+        self.ledger.cancels_rest = on_failure == scheduler_pb2.ON_FAILURE_CANCEL_REST

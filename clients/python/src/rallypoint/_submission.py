@@ -19,9 +19,11 @@ from rallypoint import _background, _methods
 from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
+from rallypoint._waiting import Future
 from rallypoint.errors import CallError, RallypointError, TaskCancelled
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
@@ -43,9 +45,12 @@ Entry = tuple[TaskFuture, task_pb2.Task]
 class Submission:
     """What is submitted to one scheduler."""
 
-    def __init__(self, connection: Connection, handle: str, events: Events, ledger: Ledger) -> None:
+    def __init__(
+        self, connection: Connection, handle: str, events: Events, ledger: Ledger, halts: Halts
+    ) -> None:
         self.handle = handle
         self._connection, self._events, self._ledger = connection, events, ledger
+        self._halts = halts
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._unsent: deque[Entry] = deque()
@@ -114,6 +119,10 @@ class Submission:
     def seen(self, future: TaskFuture) -> None:
         """Somebody has asked for its error. From any thread."""
         self._ledger.seen(future)
+
+    def watch(self, future: TaskFuture) -> Future[None] | None:
+        """Gets SchedulerHalted once a halt blocks its task; None: nothing halts here."""
+        return self._halts.watch(future)
 
     def cancel(self, future: TaskFuture) -> None:
         """Asks to cancel a task, which may not have been sent yet. From any thread."""

@@ -240,7 +240,7 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
     known = Options.__optional_keys__
     strange = sorted(set(options) - known)
     if strange:
-        raise TypeError(f"{strange[0]}: no such option; there are {', '.join(sorted(known))}")
+        raise TypeError(f"{strange[0]}: no such option; {_meant(strange[0], known)}")
     if not options:
         return None
     message = task_pb2.TaskOptions()
@@ -261,6 +261,12 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
     if resources is not None and resources != [] and resources != ():
         message.resources.extend(uses(resources, "resources"))
     return message
+
+
+def _meant(strange: str, known: Iterable[str]) -> str:
+    if strange in ("retries", "max_retries", "max_attempts"):
+        return "write retry=N: the attempts in all, the first one included"
+    return f"there are {', '.join(sorted(known))}"
 
 
 def _session(options: Options, message: task_pb2.TaskOptions) -> None:

@@ -8,9 +8,10 @@ C, into which no signal breaks, and waiting for one leaves them unlocked.
 
 import _thread
 import concurrent.futures
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 # A signal that arrives just before a thread blocks is not seen by it until it wakes up.
@@ -36,24 +37,32 @@ class Future(concurrent.futures.Future[T]):
 
 def wait_until_done(future: Future[T], timeout: float | None = None) -> None:
     """Returns when it is done. Raises TimeoutError after so many seconds."""
-    if future.done():
-        return
+    if not future.done():
+        wait_until_any_is_done((future,), timeout)
+
+
+def wait_until_any_is_done(futures: Sequence[Future[Any]], timeout: float | None = None) -> None:
+    """As `wait_until_done`, for the first of them that is done."""
     ended = threading.Lock()
     ended.acquire()
 
     def end(_: object) -> None:
-        ended.release()
+        with contextlib.suppress(RuntimeError):  # another one was first
+            ended.release()
 
     until = None if timeout is None else time.monotonic() + timeout
-    add_done_callback(future, end)
+    for future in futures:
+        add_done_callback(future, end)
     try:
-        while not future.done():
+        while True:
             left = _SLICE if until is None else min(until - time.monotonic(), _SLICE)
+            if ended.acquire(timeout=max(left, 0.0)):
+                return
             if left <= 0:
                 raise TimeoutError
-            ended.acquire(timeout=left)
     finally:
-        remove_done_callback(future, end)
+        for future in futures:
+            remove_done_callback(future, end)
 
 
 def add_done_callback(future: Future[T], callback: Callable[[Any], object]) -> None:

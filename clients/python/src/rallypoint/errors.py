@@ -1,6 +1,7 @@
 """What can go wrong, as exceptions. All of them are `RallypointError`."""
 
 import concurrent.futures
+import re
 from collections.abc import Sequence
 
 # What to do where the message of the service does not say it.
@@ -9,10 +10,25 @@ _REMEDIES = {
     "HANDLE_RELEASED": "Open another scheduler.",
     "NAME_TAKEN": "Open it with reuse=True, or release the one that is open.",
     "ORDER_CLOSED": "Use an order not below the current one, or open with late_order='join'.",
-    "RESOURCE_NOT_FOUND": "Create it first: Client.create_resource, or `rallypoint resource`.",
+    "RESOURCE_NOT_FOUND": (
+        "Here that is Client.create_resource, at the command line `rallypoint resource create`."
+    ),
     "CIRCULAR_WAIT": "Release first, or lock everything in one call: lock('a', 'b').",
     "REQUEST_ID_REUSED": "Use a new request id for other content.",
 }
+
+# What gRPC says of a connection when one side speaks TLS and the other does not, or when the
+# certificate is not accepted.
+_TLS_MIX_UP = re.compile(
+    r"failed to connect.*(handshake failed|verification|verify|WRONG_VERSION|socket closed)",
+    re.IGNORECASE | re.DOTALL,
+)
+_AWAY_REMEDY = "Is the server running, and is this its address?"
+_TLS_REMEDY = (
+    "The address begins with https:// if the server has TLS, else with http://. With https:// the "
+    "certificate of the server must name the host of the address, and its authority must be "
+    "trusted: tls=Tls(ca='ca.crt')."
+)
 
 
 class RallypointError(Exception):
@@ -58,13 +74,21 @@ class CallError(RallypointError):
         is_fault = self.code == "INTERNAL" and self.reason is not None
         return (self.is_unknown and not is_fault) or self.retry_after is not None
 
+    def _is_tls_mix_up(self) -> bool:
+        is_connection = self.reason is None and self.code == "UNAVAILABLE"
+        return is_connection and _TLS_MIX_UP.search(self.message) is not None
+
     @property
     def remedy(self) -> str | None:
         """What to do about it, if there is more to say than the message does."""
         if self.reason in _REMEDIES:
             return _REMEDIES[self.reason]
+        if self._is_tls_mix_up():
+            # Of a server behind a proxy it may also mean that nobody is there.
+            is_closed = "socket closed" in self.message.lower()
+            return f"{_AWAY_REMEDY} {_TLS_REMEDY}" if is_closed else _TLS_REMEDY
         if self.reason is None and self.code == "UNAVAILABLE":
-            return "Is the server running, and is this its address?"
+            return _AWAY_REMEDY
         return None
 
     def __str__(self) -> str:
@@ -176,9 +200,10 @@ class SchedulerHalted(RallypointError):
 
     def __str__(self) -> str:
         failed = ", ".join(str(seq) for seq in self.failed)
+        what = "1 task cannot" if self.blocked == 1 else f"{self.blocked} tasks cannot"
         return (
-            f"{self.blocked} tasks cannot start, since tasks failed: {failed}; retry(future) "
-            "those, or resume(ignore_failures=True)"
+            f"{what} start, since tasks failed: {failed}; retry(future) those, or "
+            "resume(ignore_failures=True)"
         )
 
 

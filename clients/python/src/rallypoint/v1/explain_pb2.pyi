@@ -72,7 +72,9 @@ class ExplainTaskResponse(_message.Message):
     submitted_by: _builtins.str
     """As TaskView.submitted_by."""
     statement_preview: _builtins.str
-    """The first 200 characters of the statement, of an SQL task."""
+    """The first 200 characters of the statement, of an SQL task,
+    and `…` where it goes on.
+    """
     @_builtins.property
     def id(self) -> _task_pb2.TaskId: ...
     @_builtins.property

@@ -683,7 +683,7 @@ class Execution(_message.Message):
     submitted_by: _builtins.str
     """As TaskView.submitted_by."""
     statement_preview: _builtins.str
-    """The first 200 characters of the statement."""
+    """The first 200 characters of the statement, and `…` where it goes on."""
     state: Global___ExecutionState.ValueType
     """Also set while the slot is idle."""
     @_builtins.property

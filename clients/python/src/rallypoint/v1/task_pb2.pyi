@@ -878,7 +878,9 @@ class TaskView(_message.Message):
     Absent: not known, because an earlier version of the service accepted it.
     """
     statement_preview: _builtins.str
-    """ListTasks only: the first 200 characters of the statement, of an SQL task."""
+    """ListTasks only: the first 200 characters of the statement, of an SQL task,
+    and `…` where it goes on.
+    """
     @_builtins.property
     def id(self) -> Global___TaskId: ...
     @_builtins.property
