@@ -316,7 +316,7 @@ def test_futures_are_those_of_concurrent_futures(rallypoint: Client) -> None:
     from rallypoint import Scheduler
 
     with Scheduler(rallypoint) as s:
-        slow, quick = s.submit("select pg_sleep(0.3)"), s.submit(noop())
+        slow, quick = s.submit("select pg_sleep(1)"), s.submit(noop())
         first = next(concurrent.futures.as_completed([slow, quick], timeout=30))
         assert first is quick
         done, left = concurrent.futures.wait([slow, quick], timeout=30)
@@ -336,7 +336,8 @@ def test_futures_are_those_of_concurrent_futures(rallypoint: Client) -> None:
                 except RallypointError as error:
                     inside.append(error)
 
-        asleep = s.submit("select pg_sleep(0.5)")
+        # Long enough for a busy machine to ask for it while it runs.
+        asleep = s.submit("select pg_sleep(2)")
         waited = s.submit("select pg_sleep(0.1)")
         waited.add_done_callback(wait_here)
         waited.result(30)
