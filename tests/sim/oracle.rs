@@ -82,6 +82,8 @@ pub(crate) struct Oracle {
     early: Vec<(Handle, Seq)>,
     /// Whose ends executors report with the batch that is judged: the first tasks of attempts.
     reported: BTreeSet<(Handle, Seq)>,
+    /// Tasks that one of the cancels of this batch has ended, and who knows which.
+    ended_by_some_cancel: BTreeSet<(Handle, Seq)>,
     /// Everything that time had brought was done.
     settled_at: Time,
 }
@@ -125,6 +127,7 @@ impl Oracle {
             jobs: Jobs::default(),
             early: Vec::new(),
             reported: BTreeSet::new(),
+            ended_by_some_cancel: BTreeSet::new(),
             settled_at: Time(0),
         }
     }
@@ -224,6 +227,7 @@ impl Oracle {
         let early = std::mem::take(&mut decided.early);
         self.resources.durable(&batch.records.resources, &commands);
         self.reported = commands.iter().flat_map(reported).collect();
+        self.ended_by_some_cancel.clear();
         let mut rows = Rows::new(&batch.records);
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);

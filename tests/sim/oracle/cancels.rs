@@ -86,7 +86,10 @@ impl Oracle {
         let is_early = task.running.is_some_and(|running| running.early);
         let noop = task.spec.work == Work::Noop;
         if ended {
-            return Found::Nothing;
+            return match self.ended_by_some_cancel.contains(&(handle, seq)) {
+                true => Found::Unknown,
+                false => Found::Nothing,
+            };
         }
         if cancel.running && !rows.stopped(handle, Some(seq)).is_empty() {
             assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
@@ -104,7 +107,17 @@ impl Oracle {
         let runs = self.reported.contains(&(handle, seq)) && ends;
         let is_later = !waits && (runs || !rows.before(handle, seq).all(explains));
         if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
-            return self.ends(decided, (handle, seq), range, rows);
+            let found = self.ends(decided, (handle, seq), range, rows);
+            let was_given_back = !waits && self.reported.contains(&(handle, seq));
+            return match was_given_back {
+                // It ran until it was given back, which has no row: before this call, or behind it,
+                // and then a later one has cancelled it.
+                true => {
+                    self.ended_by_some_cancel.insert((handle, seq));
+                    Found::Unknown
+                }
+                false => found,
+            };
         }
         assert!(
             !waits || !cancel.waiting,
