@@ -86,9 +86,11 @@ impl Oracle {
         let is_early = task.running.is_some_and(|running| running.early);
         let noop = task.spec.work == Work::Noop;
         if ended {
-            return match self.ended_by_some_cancel.contains(&(handle, seq)) {
-                true => Found::Unknown,
-                false => Found::Nothing,
+            let by_another = !self.ended_by_some_cancel.contains(&(handle, seq));
+            return if by_another {
+                Found::Nothing
+            } else {
+                Found::Unknown
             };
         }
         if cancel.running && !rows.stopped(handle, Some(seq)).is_empty() {
@@ -108,16 +110,7 @@ impl Oracle {
         let is_later = !waits && (runs || !rows.before(handle, seq).all(explains));
         if cancel.waiting && !surely && !stopping && !is_later && rows.cancels(handle, seq) {
             let found = self.ends(decided, (handle, seq), range, rows);
-            let was_given_back = !waits && self.reported.contains(&(handle, seq));
-            return match was_given_back {
-                // It ran until it was given back, which has no row: before this call, or behind it,
-                // and then a later one has cancelled it.
-                true => {
-                    self.ended_by_some_cancel.insert((handle, seq));
-                    Found::Unknown
-                }
-                false => found,
-            };
+            return self.by_this_cancel(waits, (handle, seq), found);
         }
         assert!(
             !waits || !cancel.waiting,
@@ -134,6 +127,17 @@ impl Oracle {
             (_, true) if !cancel.running => Found::Nothing,
             _ => Found::Unknown,
         }
+    }
+
+    /// Whether it is this cancel that has ended a task, so that its answer counts it. What ran
+    /// until it was given back has no row of that: it was before this call, or behind it, and then
+    /// a later one has cancelled it.
+    fn by_this_cancel(&mut self, waited: bool, task: (Handle, Seq), found: Found) -> Found {
+        if waited || !self.reported.contains(&task) {
+            return found;
+        }
+        self.ended_by_some_cancel.insert(task);
+        Found::Unknown
     }
 
     /// The end of a task that was cancelled while it waited, perhaps with those behind it.
