@@ -19,11 +19,11 @@ const CERTIFICATES: [(&str, &str); 3] = [
          (docs/security.md)",
     ),
     (
-        "NotValidForName",
+        "certificate not valid for name",
         "its certificate is for other names: call it by one of those, or have that name signed",
     ),
     (
-        "Expired",
+        "certificate expired",
         "its certificate has expired: renew it, or set the clock of this machine",
     ),
 ];
@@ -130,7 +130,9 @@ mod tests {
         let refused = "Connection refused";
         assert!(of("https://a:1", NOT_TLS).ends_with("set --server to http://a:1"));
         assert!(of("https://a:1", UNKNOWN_AUTHORITY).ends_with("--tls-ca FILE"));
-        assert!(of("https://a:1", "NotValidForNameContext").contains("for other names"));
+        assert!(
+            of("https://a:1", "certificate not valid for name \"b\"").contains("for other names")
+        );
         assert!(of("http://a/", refused).contains("set it to http://a:PORT"));
         assert!(of("http://a:1", refused).starts_with("start a server"));
     }

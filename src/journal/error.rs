@@ -1,5 +1,7 @@
 //! What can go wrong in the journal, apart from the result of an append.
 
+use std::borrow::Cow;
+
 /// A constraint that forbids a row, or without one that there is no partition for it.
 pub(super) const NO_PARTITION: &str = "23514";
 /// A trigger forbids it.
@@ -52,6 +54,14 @@ impl JournalError {
             | JournalError::TooNew { .. }
             | JournalError::Unsafe(_)
             | JournalError::Corrupt(_) => false,
+        }
+    }
+
+    /// The SQLSTATE, when the database reported an error.
+    pub(crate) fn sqlstate(&self) -> Option<Cow<'_, str>> {
+        match self {
+            JournalError::Database(error) => error.as_database_error()?.code(),
+            _ => None,
         }
     }
 

@@ -89,22 +89,16 @@ from_row!(Session {
 });
 
 /// What to do about an error of a login that says what is wrong with it.
-pub(crate) fn login_remedy(error: &str) -> Option<&'static str> {
-    let remedies = [
-        (
-            "3D000",
-            "create the database (`create database NAME owner LOGIN`), or correct its name",
-        ),
-        ("28P01", "correct the user or the password"),
-        (
-            "28000",
-            "correct the user, or let it in: pg_hba.conf of the server",
-        ),
-        ("failed to lookup address", "correct the host"),
-    ];
-    let mut remedies = remedies.into_iter();
-    let (_, remedy) = remedies.find(|(said, _)| error.contains(said))?;
-    Some(remedy)
+pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'static str> {
+    match sqlstate {
+        Some("3D000") => {
+            Some("create the database (`create database NAME owner LOGIN`), or correct its name")
+        }
+        Some("28P01") => Some("correct the user or the password"),
+        Some("28000") => Some("correct the user, or let it in: pg_hba.conf of the server"),
+        _ if error.contains("failed to lookup address") => Some("correct the host"),
+        _ => None,
+    }
 }
 
 /// Looks at a coordination database. The first finding says whether it can be reached; without
@@ -114,7 +108,7 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
         Ok(links) => links,
         Err(error) => {
             let found = error.to_string();
-            let remedy = login_remedy(&found).unwrap_or(
+            let remedy = login_remedy(error.sqlstate().as_deref(), &found).unwrap_or(
                 "start it, or correct --database: the log of Postgres says whom it refused",
             );
             let wrong = Finding::wrong("journal", Verdict::Bad, found, remedy);

@@ -32,7 +32,7 @@ pub(crate) async fn of_target(target: &Target) -> Finding {
         }
         Err(error) => {
             let found = error.to_string();
-            let remedy = login_remedy(&found)
+            let remedy = login_remedy(error.sqlstate(), &found)
                 .unwrap_or("start it, or correct its URL and password: its tasks wait until then");
             Finding::wrong(&check, Verdict::Bad, found, remedy)
         }

@@ -147,13 +147,10 @@ fn explained(message: &str) -> String {
     ];
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
-            let given = message.strip_prefix("unknown variant `");
-            let given = given.and_then(|given| given.split_once('`'));
-            let given = given.map_or_else(
-                || "and found something else".to_owned(),
-                |(given, _)| format!("not `{given}`"),
-            );
-            format!("expected {}, {given}", type_in_words(expected))
+            format!(
+                "expected {}, and found something else",
+                type_in_words(expected)
+            )
         }
         _ => message.to_owned(),
     }

@@ -92,6 +92,19 @@ async def test_failures_that_are_ignored_are_not_raised(face: Face, rallypoint: 
     assert (await face.result(blocked)).seq == 2
 
 
+async def test_what_fails_behind_an_ignored_failure_is_raised(
+    face: Face, rallypoint: Client
+) -> None:
+    with pytest.raises(TasksFailed) as raised:
+        async with face.scheduler(rallypoint, on_failure="halt") as s:
+            s.submit("select 1/0", order=1)
+            later = s.submit("select 1/0", order=2)
+            with pytest.raises(SchedulerHalted):
+                await s.synchronize()
+            await s.resume(ignore_failures=True)
+    assert raised.value.failures == [later]
+
+
 async def test_what_failed_can_be_pickled(face: Face, rallypoint: Client) -> None:
     with pytest.raises(TasksFailed) as raised:
         async with face.scheduler(rallypoint) as s:

@@ -10,6 +10,7 @@ use crate::{
     outage::Outage,
     servers::Pick,
 };
+use std::mem;
 use tonic::{Status, Streaming};
 
 /// The events of a scheduler until a goal is met.
@@ -115,10 +116,14 @@ impl DoneStream {
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.retry_timeout());
+        let mut broke = broken.is_some();
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {
-                self.outage.begin(&error);
+                // A server that answers is there, whatever it says.
+                if mem::take(&mut broke) || error.transport {
+                    self.outage.begin(&error);
+                }
                 backoff.wait(error).await?;
             }
             match self.client.open_stream(self.request()).await {

@@ -9,6 +9,7 @@ use crate::{
     outage::Outage,
     servers::Pick,
 };
+use std::mem;
 use tonic::{Status, Streaming};
 
 /// A resource whenever it has changed, until it is deleted.
@@ -72,10 +73,14 @@ impl ResourceStream {
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.retry_timeout());
+        let mut broke = broken.is_some();
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {
-                self.outage.begin(&error);
+                // A server that answers is there, whatever it says.
+                if mem::take(&mut broke) || error.transport {
+                    self.outage.begin(&error);
+                }
                 backoff.wait(error).await?;
             }
             match self.open_once().await {

@@ -69,7 +69,8 @@ pub(super) fn picture(
 pub(super) fn json(task: &Described) -> Value {
     let options = task_option::said(&task.how).map(|(name, value)| {
         let value = match name {
-            "retries" | "result_rows" | "read_only" => value.parse().unwrap_or(value.into()),
+            "retries" | "result_rows" => value.parse().unwrap_or(value.into()),
+            "read_only" => (value == "on").into(),
             _ => value.into(),
         };
         (name.to_owned(), value)
@@ -197,7 +198,7 @@ order 200  ── task 6  line 11  analyze";
     fn the_json_of_a_task_is_a_line_of_a_file_of_tasks() {
         let text = "-- @order 7\n-- @name a\n-- @label k=v\n-- @read_only\nselect\n'1';";
         let tasks = sql_file::parse(text, &How::default()).unwrap();
-        let expected = r#"{"labels":{"k":"v"},"name":"a","order":7,"read_only":"on","statement":"select\n'1'"}"#;
+        let expected = r#"{"labels":{"k":"v"},"name":"a","order":7,"read_only":true,"statement":"select\n'1'"}"#;
         assert_eq!(json(&tasks[0]).to_string(), expected);
     }
 }

@@ -79,6 +79,7 @@ fn value(text: Option<String>) -> SqlValue {
 /// What a person calls a task with these options and this statement.
 pub(in crate::cli) fn titled(options: &TaskOptions, statement: &str) -> String {
     match options.labels.get(NAME) {
+        Some(name) if statement.is_empty() => name.clone(),
         Some(name) => format!("{name}: {statement}"),
         None => statement.to_owned(),
     }

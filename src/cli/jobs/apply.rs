@@ -268,6 +268,12 @@ fn differences(
 
 /// The values that differ, by the path of their field.
 fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, Value, Value)>) {
+    let empty = Value::Object(serde_json::Map::new());
+    let (before, after) = match (before, after) {
+        (Value::Null, Value::Object(_)) => (&empty, after),
+        (Value::Object(_), Value::Null) => (before, &empty),
+        both => both,
+    };
     match (before, after) {
         (Value::Object(one), Value::Object(other)) => {
             let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();

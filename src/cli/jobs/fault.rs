@@ -4,7 +4,7 @@
 use super::job::Job;
 use crate::{cli::exec::Described, core::model::limits::length_text};
 use rallypoint_client::Error;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Fields of the API begin so.
@@ -109,7 +109,7 @@ fn value(key: &str, value: &Value) -> String {
         Value::String(text) => {
             let of_choice = CHOICES.iter().find(|(choice, _)| *choice == last);
             let choice = of_choice.and_then(|(_, prefix)| text.strip_prefix(prefix));
-            format!("{:?}", choice.unwrap_or(text))
+            json!(choice.unwrap_or(text)).to_string()
         }
         other => other.to_string(),
     }
@@ -140,7 +140,6 @@ fn key(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn fields_are_the_keys_of_a_file() {

@@ -1,11 +1,8 @@
 //! The schedule of a job in a file.
 
-use super::rules::{self, choice};
+use super::rules::choice;
 use crate::{
-    core::{
-        model::limits::RUN_DELAY,
-        schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
-    },
+    core::schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
     toml_file::{Length, Table},
 };
 use rallypoint_client::api::{self, schedule::Rule};
@@ -43,7 +40,9 @@ pub(super) fn read(
         time_zone: table.take("time_zone").unwrap_or_else(|| "UTC".to_owned()),
         dst_gap: choice(&mut table, "dst_gap", GAPS),
         dst_fold: choice(&mut table, "dst_fold", FOLDS),
-        jitter: rules::length(&mut table, "jitter", RUN_DELAY).unwrap_or_default(),
+        jitter: table
+            .take("jitter")
+            .map_or(Duration::ZERO, |Length(jitter)| jitter),
         start: text_or_time(&mut table, "start"),
         end: text_or_time(&mut table, "end"),
         exclude: exclude(&mut table),

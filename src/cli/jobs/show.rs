@@ -238,6 +238,7 @@ fn next_due(job: &Job) -> String {
     let next = time(job.next_due.as_ref());
     let settings = job.settings.as_ref();
     let schedule = settings.and_then(|settings| settings.schedule.as_ref());
+    let schedule = schedule.filter(|_| job.next_due.is_some());
     let jitter = length(schedule.and_then(|schedule| schedule.jitter.as_ref()));
     let later = jitter.map(|jitter| format!(", starts up to {jitter} later"));
     format!("{next}{}", later.unwrap_or_default())

@@ -23,7 +23,7 @@ const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has searched, after it has read a page and after each command,
 /// as a multiple of the time that took. The disk and the processors are others' meanwhile.
 const PAUSE_PER_WORK: f64 = 2.25;
-/// It pauses no longer: what took more time waited for something else than those.
+/// The longest pause: work that took so much time has waited for something else.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 impl Schedulers {
@@ -49,7 +49,7 @@ impl Schedulers {
             last_seq: last.0,
             ..Default::default()
         };
-        // What a search costs is worth a whole call of reading.
+        // The time for reading counts from here, so that a slow search leaves some.
         let begun = Instant::now();
         let mut next = Some(before);
         while let Some(at) = next {

@@ -241,7 +241,7 @@ fn check_identities(
     }
     for identity in identities {
         if let Some(what) = wrong_identity(identity, sources, certificates) {
-            at.fault("identities", format!("`{identity}`: {what}"));
+            at.fault("identities", what);
         }
     }
     let is_jwt = |identity: &String| identity.starts_with("jwt:");

@@ -198,7 +198,7 @@ fn a_value_of_another_form_hides_no_other_fault_and_is_no_missing_one() {
         "line 9: targets.dw.url: not a URL of Postgres",
         "line 11: identity.token_file: expected a",
         "line 12: access[1].namespaces: missing: write `namespaces = [\"*\"]`",
-        "line 13: access[1].identities: `",
+        "line 13: access[1].identities: an identity begins with",
         "line 14: access[1].role: expected one of `reader`",
         "line 15: unknown key `acess`: did you mean `access`?",
     ];

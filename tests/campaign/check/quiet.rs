@@ -9,13 +9,14 @@ const PAUSE_US: i64 = 800_000;
 /// off, and given all claims a new lease: less than the 2.4 s that it takes for that.
 const UNRENEWED_US: i64 = 1_500_000;
 /// Faults that do not touch an owner's connections to its database, unless batches stop.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 10] = [
     "HalfOpenTarget",
     "HalfOpenPeer",
     "HalfOpenCallers",
     "PeersApart",
     "CallersApart",
     "CallersVanish",
+    "Http2Abuse",
     "SlowReaders",
     "CommitCut",
     "ClockOfTarget",

@@ -200,7 +200,7 @@ class TaskFuture(Future[Result]):
             self._submitter.seen(self)
 
     def _raise_halt(self, halted: Future[None] | None) -> None:
-        """Somebody has waited, and is told why in vain."""
+        """Raises SchedulerHalted for somebody who has waited in vain."""
         if halted is not None and not self.done():
             halted.result()
 

@@ -38,6 +38,11 @@ class Halts:
         self._lock = threading.Lock()
         self._watched: dict[TaskFuture, Future[None]] = {}
         self._watcher: asyncio.Task[None] | None = None
+        self._repairs = 0
+
+    def repaired(self) -> None:
+        """A failure was retried or ignored: a look that began before says nothing of now."""
+        self._repairs += 1
 
     def watch(self, future: TaskFuture) -> Future[None] | None:
         """Gets SchedulerHalted once a halt blocks the task of this future, which has not ended.
@@ -72,8 +77,9 @@ class Halts:
         try:
             while watched := self._unfinished():
                 # Those that are sent during the look need not be blocked.
-                sent = [future for future in watched if future.seq]
-                if sent and (halted := await self._look()) is not None:
+                sent, repairs = [future for future in watched if future.seq], self._repairs
+                halted = await self._look() if sent else None
+                if halted is not None and repairs == self._repairs:
                     self._tell(sent, halted)
                 else:
                     await asyncio.sleep(_PAUSE)

@@ -9,6 +9,7 @@ import asyncio
 import copy
 import threading
 import time
+from collections.abc import Callable
 
 from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
@@ -137,9 +138,18 @@ class Ledger:
         if count.all:
             raise TasksFailed(unseen[:_MAX_SHOWN], count.all, count.cancelled)
 
-    def ignore_unseen(self) -> None:
-        """The failures so far are not to be raised."""
-        self._take_unseen()
+    def set_aside(self) -> Callable[[], None]:
+        """The failures so far are not raised, unless what is returned is called."""
+        unseen, left_out = self._take_unseen()
+
+        def put_back() -> None:
+            with self._lock:
+                for future in unseen:
+                    self._add_failure(future, future.cancelled())
+                self._left_out.add(True, left_out.cancelled)
+                self._left_out.add(False, left_out.all - left_out.cancelled)
+
+        return put_back
 
     def _take_unseen(self) -> tuple[list[TaskFuture], _Count]:
         """The failures since they were taken last, and how many were left out of the list."""

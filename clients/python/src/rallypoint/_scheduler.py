@@ -217,6 +217,7 @@ class SchedulerCore:
         self._events.begin()
         try:
             answer = await self._connection.call(_methods.RETRY_TASK, request)
+            self._halts.repaired()
             self.ledger.add([again])
             self._events.expect(answer.seq, [again], answer.done_no)
         finally:
@@ -245,9 +246,15 @@ class SchedulerCore:
         request = scheduler_pb2.ResumeSchedulerRequest(
             handle=self.handle, ignore_failures=ignore_failures
         )
-        await self._connection.call(_methods.RESUME_SCHEDULER, request)
-        if ignore_failures:
-            self.ledger.ignore_unseen()
+        # What fails from here on, be it before the answer arrives, is no failure to ignore.
+        put_back = self.ledger.set_aside() if ignore_failures else None
+        try:
+            await self._connection.call(_methods.RESUME_SCHEDULER, request)
+        except BaseException:
+            if put_back is not None:
+                put_back()
+            raise
+        self._halts.repaired()
 
     async def update(self, settings: Settings) -> None:
         """Changes the settings that are given."""
