@@ -102,7 +102,7 @@ async def test_what_fails_behind_an_ignored_failure_is_raised(
             with pytest.raises(SchedulerHalted):
                 await s.synchronize()
             await s.resume(ignore_failures=True)
-    assert raised.value.failures == [later]
+    assert raised.value.failures == (later,)
 
 
 async def test_what_failed_can_be_pickled(face: Face, rallypoint: Client) -> None:
