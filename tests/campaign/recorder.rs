@@ -85,7 +85,7 @@ async fn progress(fixture: Arc<Fixture>) {
 /// Its number and its epoch, and until when the shard has an owner. `None`: no answer, or no table
 /// yet.
 async fn last_batch(session: &mut PgConnection) -> Option<(i64, i64, Option<String>)> {
-    let query = "select batch_no, epoch, (select lease_until::text from shard where shard = 0)
+    let query = "select batch_no, epoch, (select lease_until::text from lease where shard = 0)
         from batch
         where shard = 0
         order by batch_no desc
