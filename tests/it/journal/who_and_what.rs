@@ -96,7 +96,7 @@ async fn a_summary_has_the_caller_and_the_beginning_of_the_statement() {
         shown("bob ü", ""),
         shown("bob ü", "body 6"),
         None,
-        shown("eve", &"ü".repeat(200)),
+        shown("eve", &format!("{}…", "ü".repeat(200))),
         shown("eve", "x"),
         None,
     ];
