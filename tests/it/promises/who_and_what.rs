@@ -56,7 +56,7 @@ async fn a_task_shows_who_submitted_it_wherever_it_is_listed() {
     let retry = used_by(&server, &scheduler, "night shift");
     retry.scheduler.retry(1).await.expect("retried");
     scheduler.all_done().await;
-    let beginning: String = long.chars().take(200).collect();
+    let beginning = format!("{}…", long.chars().take(200).collect::<String>());
     let expected = [
         (Some("etl"), "select 1/0"),
         (Some("etl"), &*beginning),
