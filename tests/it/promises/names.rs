@@ -148,8 +148,10 @@ async fn a_name_outlives_its_server_and_a_release_as_well() {
     };
     let server = Server::with(setup()).await;
     let open = async |server: &Server, name: &str| {
-        let found = get(server, named(name, true)).await;
-        found.expect("opened or found")
+        // A new owner may refuse at first.
+        let found = server.client.reuse(name, SchedulerSettings::default());
+        let (scheduler, reused) = found.await.expect("opened or found");
+        (scheduler.handle, reused)
     };
     let kept = open(&server, "kept").await.0;
     let freed = open(&server, "freed").await.0;

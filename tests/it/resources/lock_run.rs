@@ -222,8 +222,9 @@ fn a_command_that_was_stopped_beyond_its_lease_does_not_go_on() {
     server.run(&["resource", "create", "deploy"]);
     let folder = tempfile::tempdir().expect("a folder");
     let [ticks, stopped, go] = ["ticks", "stopped", "go"].map(|name| folder.path().join(name));
+    // Not `sh`: a shell that begins its commands by vfork does not stop amid that.
     let ticking = format!("while :; do echo >> {}; sleep 0.02; done", ticks.display());
-    let arguments = format!("deploy --lease 2s -- sh -c '{ticking}'");
+    let arguments = format!("deploy --lease 2s -- bash -c '{ticking}'");
     let script = format!(
         "set -m; {}; echo 1 > {}; until test -e {}; do sleep 0.02; done; fg",
         lock_run(&server, &arguments),
@@ -314,7 +315,7 @@ fn without_a_terminal_a_stop_holds_both_until_both_are_continued() {
         begun.display(),
         go.display()
     );
-    let arguments = format!("deploy -- sh -c '{script}'");
+    let arguments = format!("deploy -- bash -c '{script}'");
     let run = Command::new("setsid")
         .args(["--wait", "sh", "-c"])
         .arg(format!("{} & wait $!", lock_run(&server, &arguments)))
