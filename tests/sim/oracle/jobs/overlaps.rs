@@ -47,6 +47,10 @@ impl Jobs {
         let had_run = |other: &&RunImage| {
             !matches!(other.state, RunState::Skipped | RunState::Missed)
                 || other.reason == Some(RunReason::Replaced)
+                // It was offered, until that was over within the same batch.
+                || job.settings.claimed
+                    && other.closes.is_some_and(|closes| other.ended_at >= Some(closes))
+                    && other.ended_at > run.ended_at
         };
         let mut written = records.runs.values().filter(is_other).filter(had_run);
         let is_replaced = run.reason == Some(RunReason::Replaced);
