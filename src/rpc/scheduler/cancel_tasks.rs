@@ -22,7 +22,7 @@ const TASKS_PER_READ: usize = 500;
 const TASKS_PER_COMMAND: u32 = 250;
 /// How long a call pauses after it has searched, after it has read a page and after each command,
 /// as a multiple of the time that took. The disk and the processors are others' meanwhile.
-const PAUSE_PER_WORK: f64 = 2.25;
+const PAUSE_PER_WORK: f64 = 1.6;
 /// The longest pause: work that took so much time has waited for something else.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
