@@ -65,8 +65,9 @@ impl Doctor {
         let mut findings = examine(&options_of(&self.database).map_err(malformed)?).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);
+        let coordination = self.database.parse().ok();
         for target in targets {
-            findings.push(of_target(&target).await);
+            findings.extend(of_target(&target, coordination.as_ref()).await);
         }
         let (tls, of_files) = peer_certificates(self.peer_files.files());
         findings.extend(of_files);

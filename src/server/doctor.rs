@@ -1,10 +1,12 @@
 //! What `rallypoint doctor` finds out besides the coordination database: targets, by logging in as
 //! their tasks would, other replicas, by a call as replicas make it, and certificates.
 
-use super::Target;
+mod target;
+
+pub(crate) use target::of_target;
+
 use crate::{
-    executor::Connection,
-    journal::{Finding, Verdict, login_remedy},
+    journal::{Finding, Verdict},
     peer::{Peers, Tls, TlsFiles, validity},
 };
 use std::{
@@ -21,23 +23,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 const DAY: Duration = Duration::from_secs(86_400);
 /// A certificate that is valid for less has to be renewed.
 const SOON_DAYS: u64 = 14;
-
-/// Whether tasks could log in to a target.
-pub(crate) async fn of_target(target: &Target) -> Finding {
-    let check = format!("target {}", target.name);
-    match Connection::open(&target.login).await {
-        Ok(connection) => {
-            connection.close().await;
-            Finding::good(&check, format!("{} can log in", target.login.user()))
-        }
-        Err(error) => {
-            let found = error.to_string();
-            let remedy = login_remedy(error.sqlstate(), &found)
-                .unwrap_or("start it, or correct its URL and password: its tasks wait until then");
-            Finding::wrong(&check, Verdict::Bad, found, remedy)
-        }
-    }
-}
 
 /// Whether this machine may call the replica at an address, `host:port`, with these certificates;
 /// `None`: in plain text.

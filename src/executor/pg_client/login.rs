@@ -85,15 +85,14 @@ impl Login {
         &self.user
     }
 
-    /// Whether it is of the same user.
-    pub(crate) fn is_of_user(&self, other: &Login) -> bool {
-        self.user == other.user
-    }
-
     /// Whether it leads to the same database.
     pub fn is_at(&self, other: &Login) -> bool {
-        let place = |login: &Login| (login.host.clone(), login.port, login.database.clone());
-        place(self) == place(other)
+        self.is_on_server_of(other) && self.database == other.database
+    }
+
+    /// Whether it leads to the same server.
+    pub(crate) fn is_on_server_of(&self, other: &Login) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
     }
 
     /// The same with this setting in every session.

@@ -86,10 +86,10 @@ impl Admin {
         let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         let before = mem::replace(&mut logins.present, login);
         let Logins { present, former } = &mut *logins;
-        former.retain(|one| !one.is_of_user(&before));
+        former.retain(|one| one.user() != before.user());
         former.push(before);
         // Who has only a new password can do what was possible with the old one.
-        former.retain(|one| !one.is_of_user(present));
+        former.retain(|one| one.user() != present.user());
     }
 
     fn logins(&self) -> Logins {

@@ -16,6 +16,9 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+/// What is found of a target as `Scene` makes it.
+const UNPREPARED: &str = "good: app can log in; not prepared for EXACTLY_ONCE (prepare-target)";
+
 /// The findings: what was found, by check, with the verdict before it.
 fn examined(arguments: &[&str], exit_code: i32) -> BTreeMap<String, String> {
     let output = run(&[&["--json", "doctor"], arguments].concat());
@@ -83,7 +86,7 @@ fn what_is_well_is_said() {
     }
     assert_eq!(well["synchronous_commit"], "good: on");
     assert!(!well["commit"].starts_with("bad"), "{well:?}");
-    assert_eq!(well["target app"], "good: app can log in");
+    assert_eq!(well["target app"], UNPREPARED);
     let valid = &well[&format!("certificate {good}")];
     assert!(valid.starts_with("good: valid for "), "{valid}");
     let people = run(&["doctor", "--database", &scene.url]);
@@ -119,6 +122,47 @@ fn what_is_wrong_is_found() {
     );
     let away = examined(&["--database", "postgres://x@127.0.0.1:1/x"], 1);
     assert!(away["journal"].starts_with("bad: "), "{away:?}");
+}
+
+#[tokio::test]
+async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
+    let scene = Scene::new();
+    let admin = scene.postgres.url_for(TARGET, SUPERUSER);
+    let prepared = run(&["prepare-target", "--url", &admin, "--login", TARGET]);
+    assert_eq!(code(&prepared), 0, "{prepared:?}");
+    let mut session = connect(&scene.postgres.options_for(TARGET, SUPERUSER)).await;
+    let roles = "create role sales login; create role guard login; create role \"re'porter\";
+                 grant \"re'porter\" to app; grant connect on database app to sales, guard";
+    let made = sqlx::raw_sql(roles).execute(&mut session).await;
+    made.expect("roles");
+    let described = format!(
+        "[targets.app]\nurl = \"{}\"\nroles = [\"re'porter\"]\n\
+         [targets.app.logins.sales]\nuser = \"sales\"\n[targets.app.watchdog]\nuser = \"guard\"\n\
+         [targets.own]\nurl = \"{}\"\n[targets.all]\nurl = \"{admin}\"\n",
+        scene.target, scene.url
+    );
+    let config = scene.file("rallypoint.toml", &described);
+    let arguments = ["--database", &scene.url, "--config", &config];
+    let found = examined(&arguments, 1);
+    let is = |check: &str, said: &str| assert_eq!(found[check], said, "{found:?}");
+    is("target app", "good: app can log in, also for EXACTLY_ONCE");
+    let denied = "bad: sales may not become what `roles` names: re'porter";
+    is("target app, namespace sales", denied);
+    let weak = "bad: guard can log in, but may not see and end sessions of others";
+    is("target app, watchdog", weak);
+    let shared = "can log in, and is also the login of the coordination database";
+    is("target own", &format!("doubtful: {COORDINATION} {shared}"));
+    let mighty = format!("doubtful: {SUPERUSER} can log in, and is a superuser");
+    is("target all", &mighty);
+    let grants =
+        "grant \"re'porter\" to sales; grant pg_signal_backend, pg_read_all_stats to guard";
+    let granted = sqlx::raw_sql(grants).execute(&mut session).await;
+    granted.expect("granted");
+    let found = examined(&arguments, 0);
+    let unprepared = "doubtful: sales can log in, but may not use what prepare-target has made";
+    assert_eq!(found["target app, namespace sales"], unprepared);
+    let strong = "good: guard can log in, and may end sessions";
+    assert_eq!(found["target app, watchdog"], strong);
 }
 
 #[tokio::test]
@@ -166,7 +210,7 @@ fn a_bad_file_hides_nothing_else() {
         found["schema"],
         "good: the next start makes it, or brings it up to date"
     );
-    assert_eq!(found["target app"], "good: app can log in");
+    assert_eq!(found["target app"], UNPREPARED);
     assert!(found["target other"].starts_with("bad: "), "{found:?}");
     assert!(
         found["target 3 of --target"].contains("there is no `=`"),
