@@ -24,6 +24,7 @@ pub mod hub;
 pub mod identity;
 #[doc(hidden)]
 pub mod journal;
+pub(crate) mod likeness;
 #[doc(hidden)]
 pub mod metrics;
 pub(crate) mod page;

@@ -9,7 +9,6 @@ mod length;
 mod table;
 
 pub use faults::Faults;
-pub(crate) use faults::closest;
 pub(crate) use length::Length;
 pub(crate) use table::{Lines, Table};
 

@@ -1,7 +1,7 @@
 //! Names that the service does not know, with the one that was probably meant.
 
 use super::{connect::Server, error::CliError};
-use crate::{core::Handle, toml_file::closest};
+use crate::{core::Handle, likeness::closest};
 use rallypoint_client::{
     Client, Result,
     api::{ListJobsRequest, ListResourcesRequest, ListSchedulersRequest},

@@ -1,13 +1,11 @@
 //! Everything that is wrong with a file.
 
+use crate::likeness::closest;
 use std::{
     fmt,
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
 };
-
-/// How alike a key must be to one that exists to be taken for it.
-const ALIKE: f64 = 0.7;
 
 /// What is wrong with a file: a line of text for each fault.
 #[derive(Debug)]
@@ -177,13 +175,4 @@ pub(super) fn unknown_key(wrong: &str, known: &[&str]) -> String {
             known.join(", ")
         ),
     }
-}
-
-/// The word that was probably meant, whatever its case.
-pub(crate) fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    let wrong = wrong.to_lowercase();
-    let likeness = |word: &&str| strsim::jaro_winkler(&wrong, &word.to_lowercase());
-    let words = known.iter().copied();
-    let best = words.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    best.filter(|word| likeness(word) >= ALIKE)
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, unreadable},
-    toml_file::closest,
+    likeness::closest,
 };
 use clap::ValueEnum;
 use serde_json::Value;

@@ -13,7 +13,7 @@ use super::{
     task_option::{self, Described, How},
     task_resource,
 };
-use crate::{core::model::limits::BODY_BYTES, toml_file::closest};
+use crate::{core::model::limits::BODY_BYTES, likeness::closest};
 use std::{collections::BTreeSet, ops::Range};
 
 /// The tasks of a text in the order of the file, or everything that is wrong with it. `defaults`:

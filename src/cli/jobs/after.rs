@@ -1,7 +1,7 @@
 //! Jobs that follow others: those they name exist, and none follows itself over others.
 
 use super::job::Job;
-use crate::toml_file::{Faults, closest};
+use crate::{likeness::closest, toml_file::Faults};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `names`: of all jobs of the file, also of those that make no sense.

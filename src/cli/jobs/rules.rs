@@ -2,7 +2,8 @@
 
 use crate::{
     core::model::limits::{RUN_DELAY, length_text},
-    toml_file::{Length, Table, closest},
+    likeness::closest,
+    toml_file::{Length, Table},
 };
 use serde_json::{Value, json};
 use std::{ops::RangeInclusive, time::Duration};

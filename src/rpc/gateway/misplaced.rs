@@ -1,7 +1,10 @@
 //! What is wrong with a request in JSON: the field, by its path in the proto message, and what it
 //! needs. What the request says there is not repeated.
 
-use crate::rpc::errors::{self, reason::Reason};
+use crate::{
+    likeness::closest,
+    rpc::errors::{self, reason::Reason},
+};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
@@ -20,7 +23,12 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
     if let Some(unknown) = quoted_after(&said, "unrecognized field name '") {
         let separator = if name.is_empty() { "" } else { "." };
         name = format!("{name}{separator}{}", shortened(unknown));
-        let message = "this server has no field of this name".to_owned();
+        let known = fields_at(&place);
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let mut message = "this server has no field of this name".to_owned();
+        if let Some(meant) = closest(unknown, &known) {
+            message.push_str(&format!(": did you mean `{meant}`?"));
+        }
         return errors::gateway::field(&name, Reason::FieldUnknown, message);
     }
     if let Some(oneof) = quoted_after(&said, "multiple fields provided for oneof '") {
@@ -83,6 +91,23 @@ fn follow(kind: &MessageDescriptor, path: &Path) -> (String, Place) {
     (name, place)
 }
 
+/// The message that belongs at a place.
+fn message_at(place: &Place) -> Option<MessageDescriptor> {
+    match place {
+        Place::Message(message) => Some(message.clone()),
+        Place::Field(field) => field.kind().as_message().cloned(),
+        Place::Element(kind) => kind.as_message().cloned(),
+        Place::Nowhere => None,
+    }
+}
+
+/// The names of the fields that may stand at a place.
+fn fields_at(place: &Place) -> Vec<String> {
+    let fields = message_at(place);
+    let fields = fields.iter().flat_map(MessageDescriptor::fields);
+    fields.map(|field| field.name().to_owned()).collect()
+}
+
 /// What belongs at a place.
 fn needed(place: &Place) -> String {
     match place {
@@ -118,13 +143,8 @@ fn needed_by(kind: &Kind) -> String {
 
 /// The fields of which only one can be set.
 fn members(place: &Place, oneof: &str) -> String {
-    let message = match place {
-        Place::Message(message) => Some(message.clone()),
-        Place::Field(field) => field.kind().as_message().cloned(),
-        Place::Element(kind) => kind.as_message().cloned(),
-        Place::Nowhere => None,
-    };
-    let found = message.and_then(|message| message.oneofs().find(|found| found.name() == oneof));
+    let found =
+        message_at(place).and_then(|message| message.oneofs().find(|found| found.name() == oneof));
     let fields = found.map(|oneof| {
         let names = oneof.fields().map(|field| format!("`{}`", field.name()));
         names.collect::<Vec<_>>().join(", ")

@@ -109,7 +109,7 @@ const WRONG: &[(&str, &str, u16, &str, &str)] = &[
         r#"{"handle": "H", "tasks": [{"sql": {"statment": ""}}]}"#,
         400,
         "FIELD_UNKNOWN",
-        "tasks[0].sql.statment",
+        "tasks[0].sql.statment: this server has no field of this name: did you mean `statement`?",
     ),
     (
         "SchedulerService/ExecAsync",

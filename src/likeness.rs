@@ -1,0 +1,13 @@
+//! The name that somebody meant who has written another one.
+
+/// How alike a name must be to one that exists to be taken for it.
+const ALIKE: f64 = 0.7;
+
+/// The word that was probably meant, whatever its case.
+pub(crate) fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    let wrong = wrong.to_lowercase();
+    let likeness = |word: &&str| strsim::jaro_winkler(&wrong, &word.to_lowercase());
+    let words = known.iter().copied();
+    let best = words.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    best.filter(|word| likeness(word) >= ALIKE)
+}
