@@ -5,13 +5,14 @@ use super::{
     connect::Server,
     enum_text,
     error::CliError,
+    exec,
     output::{self, BOLD},
     table::plain,
     task_name::TaskWords,
     time_text,
 };
 use clap::Args;
-use rallypoint_client::api::{Blocker, ExplainTaskResponse};
+use rallypoint_client::api::{Blocker, ExplainTaskResponse, TaskOptions};
 use std::process::ExitCode;
 
 /// Arguments of `explain`.
@@ -27,15 +28,19 @@ impl Explain {
         let task = self.task.task()?;
         let what = format!("cannot explain task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
-        let answer = scheduler.explain(task.seq).await;
+        let (answer, of) = tokio::join!(scheduler.explain(task.seq), scheduler.task(task.seq));
         let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
         let answer = answer.map_err(failed)?;
-        output::answer(&answer, print);
+        // Without the task the answer is whole but for its name.
+        let options = of.ok().and_then(|view| view.task?.options);
+        output::answer(&answer, |answer| {
+            print(answer, &options.unwrap_or_default())
+        });
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print(answer: &ExplainTaskResponse) {
+fn print(answer: &ExplainTaskResponse, options: &TaskOptions) {
     let task = answer.id.clone().unwrap_or_default();
     let state = match &answer.done {
         Some(done) => enum_text::outcome(done.outcome()),
@@ -44,7 +49,8 @@ fn print(answer: &ExplainTaskResponse) {
     let head = format!("task {}/{}: {state}", task.handle, task.seq);
     output::line(output::paint(&head, BOLD));
     let by = enum_text::submitted_by(answer.submitted_by.as_ref());
-    let submitted = format!("submitted by {by}  {}", plain(&answer.statement_preview));
+    let title = exec::titled(options, &answer.statement_preview);
+    let submitted = format!("submitted by {by}  {}", plain(&title));
     output::line(submitted.trim_end());
     match &answer.running {
         Some(running) => output::line(plain(&running.text)),

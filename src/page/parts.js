@@ -71,6 +71,9 @@ export function spark(values, label) {
 export const schedulerLink = (handle, name) => h("a", { href: `#/schedulers/${handle}` },
   name ? name : h("span.mono", { title: handle }, short(handle)));
 
+/** What a person calls a task: its label `name`. */
+export const taskName = (task) => task.task?.options?.labels?.name ?? "";
+
 export const taskLink = (handle, seq, text) => h("a", { href: `#/schedulers/${handle}/tasks/${seq}` }, text ?? `task ${seq}`);
 
 export const kindName = (kind) => kind?.sql_target ?? (kind?.noop ? "no-op" : "?");

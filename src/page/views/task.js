@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
 import { ago, clock, labels, millis, moment, number, short, span, word } from "../format.js";
-import { badge, card, facts, nameOf, table, taskBadge, taskLink } from "../parts.js";
+import { badge, card, facts, nameOf, table, taskBadge, taskLink, taskName } from "../parts.js";
 import { why } from "./why.js";
 
 export function task(view) {
@@ -26,12 +26,13 @@ export function task(view) {
 function page(view, { task: one, explained, attempts, scheduler }) {
   const { id } = one;
   const of = nameOf(scheduler) || short(id.handle);
-  view.title(`Task ${id.seq} of ${of}`);
+  const name = taskName(one);
+  view.title(`Task ${id.seq}${name && `: ${name}`} of ${of}`);
   const done = one.state === "TASK_STATE_DONE";
   const failed = done && one.done.outcome !== "OUTCOME_SUCCEEDED";
   return [
     h("div.head", {}, h("div", {}, h("p.crumbs", {}, h("a", { href: "#/schedulers" }, "Schedulers"), " / ", h("a", { href: `#/schedulers/${id.handle}` }, of)),
-      h("div.title", {}, h("h1", {}, `Task ${number(id.seq)}`), taskBadge(one)), h("p.quiet.small", {}, summary(one))),
+      h("div.title", {}, h("h1", {}, `Task ${number(id.seq)}${name && `: ${name}`}`), taskBadge(one)), h("p.quiet.small", {}, summary(one))),
     h("div.actions", {},
       done ? null : action(view, { name: "Cancel task", danger: true, text: one.state === "TASK_STATE_RUNNING" ? "Its statement is stopped on the target, as by pg_cancel_backend." : "It ends as cancelled and never starts.", run: () => view.act("SchedulerService/CancelTask", { id }) }),
       failed && !one.retried_as && scheduler.state === "SCHEDULER_STATE_OPEN" ? retry(view, one) : null)),

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { clock, moment, number, span } from "../format.js";
-import { card, empty, emptyFor, rallypoint, table, taskBadge, taskLink } from "../parts.js";
+import { card, empty, emptyFor, rallypoint, table, taskBadge, taskLink, taskName } from "../parts.js";
 import { UNREADABLE, checkLabels, checkNumber, choice, field, labelsOf } from "./filters.js";
 
 const STATES = [["", "any state"], ["failed", "failed"], ["running", "running"], ["queued", "queued"], ["blocked", "blocked"], ["retrying", "retrying"],
@@ -42,7 +42,8 @@ function draw(view, one, list) {
     { name: "Task", tight: true, cell: (task) => taskLink(task.id.handle, task.id.seq, `${task.id.seq}`) },
     { name: "Order", num: true, cell: (task) => (task.effective_order === undefined ? "–" : number(task.effective_order)) },
     { name: "State", tight: true, cell: (task) => taskBadge(task) },
-    { name: "Statement", wide: true, cell: (task) => [task.statement_preview ? h("code.clip", {}, task.statement_preview) : h("span.quiet", {}, "no-op"),
+    { name: "Statement", wide: true, cell: (task) => [taskName(task) ? h("strong.sub", {}, taskName(task)) : null,
+      task.statement_preview ? h("code.clip", {}, task.statement_preview) : h("span.quiet", {}, "no-op"),
       task.done?.error?.code ? h("span.sub", {}, `${task.done.error.code} ${task.done.error.message.split("\n")[0]}`) : null] },
     { name: "Attempt", num: true, cell: (task) => (task.attempt ? `${task.attempt}` : "–") },
     { name: "Lasted", num: true, cell: (task) => lasted(task) },

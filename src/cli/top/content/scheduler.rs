@@ -8,7 +8,7 @@ use super::{
     timeline::{self, Scale},
 };
 use crate::cli::{
-    enum_text,
+    enum_text, tasks,
     time_text::micros,
     top::{
         filter,
@@ -72,7 +72,8 @@ pub(super) fn page(seen: &OneScheduler, look: &Look) -> Page {
 fn table(seen: &OneScheduler, look: &Look) -> Grid<'static> {
     let mut grid = Grid::new(COLUMNS);
     for task in &seen.tasks {
-        let statement = match first_line(&task.statement_preview) {
+        let title = tasks::title(task);
+        let statement = match first_line(&title) {
             "" => quiet("no-op"),
             line => plain(line),
         };
