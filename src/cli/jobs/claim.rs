@@ -131,7 +131,7 @@ impl ClaimCommand {
             (Some(run), None) => {
                 let state = show::state(run);
                 format!(
-                    "{name}: nothing to do; the run of {} is {state}",
+                    "{name}: nothing to do; the run of {}: {state}",
                     show::due(run)
                 )
             }

@@ -24,7 +24,6 @@ pub(super) struct Log {
     /// Its name
     name: String,
     /// The due time of the run, as `jobs runs` shows it [default: the last run that has begun]
-    #[arg(long, value_name = "TIME")]
     due: Option<When>,
     /// Number of tasks, the newest ones
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(1..))]

@@ -91,17 +91,16 @@ pub(super) fn run(run: Option<&JobRun>) {
 /// Claims of a run, oldest first.
 pub(super) fn claims(claims: &[RunClaim]) {
     for claim in claims {
-        let end = claim.end().as_str_name();
         let end = match claim.end() {
-            RunClaimEnd::Unspecified => "CLAIMED",
-            _ => end.trim_start_matches("RUN_CLAIM_END_"),
+            RunClaimEnd::Unspecified => "claimed".to_owned(),
+            end => in_words(end.as_str_name(), "RUN_CLAIM_END_"),
         };
         let late = match claim.late_at {
             None => String::new(),
             Some(_) if claim.late_succeeded => {
-                format!(", DONE LATE {}", time(claim.late_at.as_ref()))
+                format!(", done late {}", time(claim.late_at.as_ref()))
             }
-            Some(_) => format!(", FAILED LATE {}", time(claim.late_at.as_ref())),
+            Some(_) => format!(", failed late {}", time(claim.late_at.as_ref())),
         };
         let since = time(claim.claimed_at.as_ref());
         let owner = claimant(claim);
@@ -218,8 +217,7 @@ fn rule(job: &Job) -> String {
             format!("every {every}{}", phase.unwrap_or_default())
         }
         Some(Rule::OncePer(window)) => {
-            let period = window.period().as_str_name();
-            let period = period.trim_start_matches("PERIOD_").to_lowercase();
+            let period = in_words(window.period().as_str_name(), "PERIOD_");
             match (&*window.after, &*window.before) {
                 ("", "") => format!("once per {period}"),
                 (after, "") => format!("once per {period}, after {after}"),
@@ -273,10 +271,14 @@ pub(super) fn due(run: &JobRun) -> String {
 }
 
 pub(super) fn state(run: &JobRun) -> String {
-    let name = RunState::try_from(run.state)
-        .unwrap_or_default()
-        .as_str_name();
-    name.trim_start_matches("RUN_STATE_").to_owned()
+    let state = RunState::try_from(run.state).unwrap_or_default();
+    in_words(state.as_str_name(), "RUN_STATE_")
+}
+
+/// A value of an enumeration as people read it.
+fn in_words(name: &str, prefix: &str) -> String {
+    let name = name.strip_prefix(prefix).unwrap_or(name);
+    name.to_lowercase().replace('_', " ")
 }
 
 fn why(run: &JobRun) -> String {

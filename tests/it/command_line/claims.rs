@@ -68,7 +68,7 @@ fn the_log_of_a_run_that_a_program_did_says_where_it_is_shown() {
     let shown = server.run(&command.split(' ').collect::<Vec<_>>());
     assert_eq!(code(&shown), 0, "{command}: {}", text(&shown.stderr));
     assert!(
-        text(&log.stdout).contains("SUCCEEDED"),
+        text(&log.stdout).contains("succeeded"),
         "{}",
         text(&log.stdout)
     );

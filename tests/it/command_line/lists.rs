@@ -57,12 +57,12 @@ fn runs_of_a_job_and_the_status_fit_a_terminal_of_80_columns() {
     server.run(&["jobs", "apply", &file.display().to_string()]);
     server.run(&["jobs", "run", "a"]);
     wait_for("it has failed", || {
-        text(&server.run(&["jobs", "runs", "a"]).stdout).contains("RETRYING")
+        text(&server.run(&["jobs", "runs", "a"]).stdout).contains("retrying")
     });
     for (verb, shown) in [
         (
             &["jobs", "runs", "a"][..],
-            ["DUE", "RETRYING", "1 task failed"],
+            ["DUE", "retrying", "1 task failed"],
         ),
         (&["status"], ["REPLICA", "next due", "journal  batch"]),
     ] {

@@ -150,7 +150,7 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         ("exec --timeout 0s commit", "it must be longer than 0s"),
         ("list --since yesterday", instant),
         ("tasks x --ended-since noon", instant),
-        ("jobs log x --due noon", instant),
+        ("jobs log x noon", instant),
         ("jobs get-run x noon", instant),
         ("jobs backfill x --from noon", instant),
         ("jobs check --from noon", instant),

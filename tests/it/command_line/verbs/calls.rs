@@ -150,7 +150,7 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
         0,
         Fields(&["file", "findings", "jobs", "time_zones"]),
     ),
-    ("jobs log a --due 2026-01-01T00:00:00Z", 1, Nothing),
+    ("jobs log a 2026-01-01T00:00:00Z", 1, Nothing),
     ("jobs pause a --reason test", 0, Message("PauseJobResponse")),
     ("jobs resume a", 0, Message("ResumeJobResponse")),
     ("jobs cancel-run a 2026-01-01T00:00:00Z", 1, Nothing),
