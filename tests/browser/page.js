@@ -78,6 +78,9 @@ async function filtersStandInTheAddress(page, { ended }) {
   await page.reload();
   await page.getByText("42P01").first().waitFor();
   assert.equal(await rows.count(), 1);
+  await rows.getByText("totals", { exact: true }).waitFor();
+  await rows.getByRole("link", { name: "10", exact: true }).click();
+  await page.getByRole("heading", { name: "Task 10: totals" }).waitFor();
   await go(page, `/schedulers/${ended}?order=200`, "part of 200");
   assert.equal(await rows.count(), 3);
   await go(page, `/schedulers/${ended}?code=99999`, "No task is like this");
