@@ -62,12 +62,12 @@ impl Doctor {
                 .why(error)
                 .next("write it like postgres://user@host/database")
         };
-        let mut findings = examine(&options_of(&self.database).map_err(malformed)?).await;
+        let coordination = options_of(&self.database).map_err(malformed)?;
+        let mut findings = examine(&coordination).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);
-        let coordination = self.database.parse().ok();
         for target in targets {
-            findings.extend(of_target(&target, coordination.as_ref()).await);
+            findings.extend(of_target(&target, &coordination).await);
         }
         let (tls, of_files) = peer_certificates(self.peer_files.files());
         findings.extend(of_files);

@@ -8,6 +8,12 @@ use rallypoint_client::api::{
 /// What a server of an earlier version does not say.
 const UNKNOWN: &str = "unknown";
 
+/// A value of an enumeration by its name: RUN_STATE_TIMED_OUT is "timed out".
+pub(super) fn in_words(name: &str, prefix: &str) -> String {
+    let name = name.strip_prefix(prefix).unwrap_or(name);
+    name.to_lowercase().replace('_', " ")
+}
+
 /// How a task ended.
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
     match outcome {

@@ -12,8 +12,15 @@ use super::{
     time_text,
 };
 use clap::Args;
-use rallypoint_client::api::{Blocker, ExplainTaskResponse, TaskOptions};
-use std::process::ExitCode;
+use rallypoint_client::{
+    Scheduler,
+    api::{Blocker, ExplainTaskResponse, TaskOptions},
+};
+use std::{process::ExitCode, time::Duration};
+use tokio::time::timeout;
+
+/// How long the name of the task may take.
+const NAME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Arguments of `explain`.
 #[derive(Args, Debug)]
@@ -28,16 +35,23 @@ impl Explain {
         let task = self.task.task()?;
         let what = format!("cannot explain task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
-        let (answer, of) = tokio::join!(scheduler.explain(task.seq), scheduler.task(task.seq));
+        let answer = scheduler.explain(task.seq).await;
         let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
         let answer = answer.map_err(failed)?;
-        // Without the task the answer is whole but for its name.
-        let options = of.ok().and_then(|view| view.task?.options);
-        output::answer(&answer, |answer| {
-            print(answer, &options.unwrap_or_default())
-        });
+        let options = match output::is_json() {
+            true => TaskOptions::default(),
+            false => options(&scheduler, task.seq).await,
+        };
+        output::answer(&answer, |answer| print(answer, &options));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Of a task, for its name. Without them the answer is whole but for that.
+async fn options(scheduler: &Scheduler, seq: i64) -> TaskOptions {
+    let view = timeout(NAME_TIMEOUT, scheduler.task(seq)).await;
+    let options = view.ok().and_then(|view| view.ok()?.task?.options);
+    options.unwrap_or_default()
 }
 
 fn print(answer: &ExplainTaskResponse, options: &TaskOptions) {

@@ -133,6 +133,12 @@ pub(super) fn print(tasks: &[TaskView]) {
     table.print();
 }
 
+/// The name of a task, if it has one.
+pub(super) fn name(task: &TaskView) -> Option<&str> {
+    let options = task.task.as_ref()?.options.as_ref()?;
+    exec::name_of(options)
+}
+
 /// What a person calls a task: its name if it has one, and how its statement begins.
 pub(super) fn title(task: &TaskView) -> String {
     let options = task.task.as_ref().and_then(|task| task.options.clone());

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod frames;
 mod login;
+mod place;
 mod stream;
 mod tls;
 

@@ -12,13 +12,15 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgC
 const GUARD_SETUP: &str = include_str!("target_setup/guard.sql");
 const RUNS_SETUP: &str = include_str!("target_setup/runs.sql");
 /// What a login of EXACTLY_ONCE tasks calls.
-const MARKER_ROUTINES: [&str; 5] = [
+pub(super) const MARKER_ROUTINES: [&str; 5] = [
     "rallypoint.begin_task(text, int8, uuid, int8)",
     "rallypoint.run(text)",
     "rallypoint.complete_task(text, int8, uuid, int8, text, text)",
     "rallypoint.marker_of(text, int8)",
     "rallypoint.prune_markers(int8, int4)",
 ];
+/// What of it a watchdog calls.
+pub(super) const WATCHDOG_ROUTINES: [&str; 2] = [MARKER_ROUTINES[3], MARKER_ROUTINES[4]];
 /// What a login calls that shows its tokens; it may also make triggers of the second.
 const GUARD_ROUTINES: [&str; 2] = [
     "rallypoint.guard(text, int8, bool)",

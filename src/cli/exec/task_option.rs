@@ -47,7 +47,7 @@ pub(super) const NAME: &str = "name";
 
 impl Described {
     pub(super) fn name(&self) -> Option<&str> {
-        self.how.options.labels.get(NAME).map(String::as_str)
+        name_of(&self.how.options)
     }
 
     /// What a person calls it: its name if it has one, and its statement.
@@ -76,10 +76,15 @@ fn value(text: Option<String>) -> SqlValue {
     }
 }
 
+/// The name that a label gives.
+pub(in crate::cli) fn name_of(options: &TaskOptions) -> Option<&str> {
+    options.labels.get(NAME).map(String::as_str)
+}
+
 /// What a person calls a task with these options and this statement.
 pub(in crate::cli) fn titled(options: &TaskOptions, statement: &str) -> String {
-    match options.labels.get(NAME) {
-        Some(name) if statement.is_empty() => name.clone(),
+    match name_of(options) {
+        Some(name) if statement.is_empty() => name.to_owned(),
         Some(name) => format!("{name}: {statement}"),
         None => statement.to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{
-        output, plural,
+        enum_text, output, plural,
         table::{self, Table},
         time_text,
     },
@@ -93,7 +93,7 @@ pub(super) fn claims(claims: &[RunClaim]) {
     for claim in claims {
         let end = match claim.end() {
             RunClaimEnd::Unspecified => "claimed".to_owned(),
-            end => in_words(end.as_str_name(), "RUN_CLAIM_END_"),
+            end => enum_text::in_words(end.as_str_name(), "RUN_CLAIM_END_"),
         };
         let late = match claim.late_at {
             None => String::new(),
@@ -217,7 +217,7 @@ fn rule(job: &Job) -> String {
             format!("every {every}{}", phase.unwrap_or_default())
         }
         Some(Rule::OncePer(window)) => {
-            let period = in_words(window.period().as_str_name(), "PERIOD_");
+            let period = enum_text::in_words(window.period().as_str_name(), "PERIOD_");
             match (&*window.after, &*window.before) {
                 ("", "") => format!("once per {period}"),
                 (after, "") => format!("once per {period}, after {after}"),
@@ -272,13 +272,7 @@ pub(super) fn due(run: &JobRun) -> String {
 
 pub(super) fn state(run: &JobRun) -> String {
     let state = RunState::try_from(run.state).unwrap_or_default();
-    in_words(state.as_str_name(), "RUN_STATE_")
-}
-
-/// A value of an enumeration as people read it.
-fn in_words(name: &str, prefix: &str) -> String {
-    let name = name.strip_prefix(prefix).unwrap_or(name);
-    name.to_lowercase().replace('_', " ")
+    enum_text::in_words(state.as_str_name(), "RUN_STATE_")
 }
 
 fn why(run: &JobRun) -> String {

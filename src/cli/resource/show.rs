@@ -1,6 +1,7 @@
 //! Resources and claims for people.
 
 use crate::cli::{
+    enum_text,
     output::{self, BOLD},
     table::{Table, plain},
     time_text,
@@ -198,8 +199,7 @@ fn who(claim: &Claim) -> String {
 
 /// How it ended, in a word.
 fn end(claim: &Claim) -> String {
-    let name = claim.end().as_str_name().trim_start_matches("CLAIM_END_");
-    name.to_lowercase().replace('_', " ")
+    enum_text::in_words(claim.end().as_str_name(), "CLAIM_END_")
 }
 
 /// Which resources, and how.

@@ -85,16 +85,6 @@ impl Login {
         &self.user
     }
 
-    /// Whether it leads to the same database.
-    pub fn is_at(&self, other: &Login) -> bool {
-        self.is_on_server_of(other) && self.database == other.database
-    }
-
-    /// Whether it leads to the same server.
-    pub(crate) fn is_on_server_of(&self, other: &Login) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
-    }
-
     /// The same with this setting in every session.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut login = self.clone();

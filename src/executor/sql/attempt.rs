@@ -197,8 +197,8 @@ async fn settle(
     let mut settled = false;
     if !is_ambiguous {
         if answered.result.is_ok() && live.has_open_transaction() {
-            let message = "the text began a transaction and did not end it; it has been rolled back: end the text \
-                 with commit";
+            let message = "the text began a transaction and did not end it; it has \
+                           been rolled back: end it with commit in the same text, or leave begin out";
             answered.result = Err(Failure::Reported(error(
                 "TRANSACTION_LEFT_OPEN",
                 message.into(),

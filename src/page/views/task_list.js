@@ -42,7 +42,7 @@ function draw(view, one, list) {
     { name: "Task", tight: true, cell: (task) => taskLink(task.id.handle, task.id.seq, `${task.id.seq}`) },
     { name: "Order", num: true, cell: (task) => (task.effective_order === undefined ? "–" : number(task.effective_order)) },
     { name: "State", tight: true, cell: (task) => taskBadge(task) },
-    { name: "Statement", wide: true, cell: (task) => [taskName(task) ? h("strong.sub", {}, taskName(task)) : null,
+    { name: "Statement", wide: true, cell: (task) => [taskName(task) ? h("strong.clip", { title: taskName(task) }, taskName(task)) : null,
       task.statement_preview ? h("code.clip", {}, task.statement_preview) : h("span.quiet", {}, "no-op"),
       task.done?.error?.code ? h("span.sub", {}, `${task.done.error.code} ${task.done.error.message.split("\n")[0]}`) : null] },
     { name: "Attempt", num: true, cell: (task) => (task.attempt ? `${task.attempt}` : "–") },

@@ -24,7 +24,7 @@ const tone = { OUTCOME_SUCCEEDED: "good", OUTCOME_FAILED: "bad", OUTCOME_TIMED_O
 function barOf(task, now) {
   const { done } = task;
   const order = task.effective_order ?? NONE;
-  const name = taskName(task) || task.statement_preview?.split("\n")[0].slice(0, 80) || kindName(task.task?.sql ? { sql_target: task.task.sql.target || "app" } : { noop: {} });
+  const name = taskName(task).slice(0, 80) || task.statement_preview?.split("\n")[0].slice(0, 80) || kindName(task.task?.sql ? { sql_target: task.task.sql.target || "app" } : { noop: {} });
   if (done) {
     if (!done.started_us) return { task, order, name, waits: true };
     return { task, order, name, from: done.started_us / 1000, to: Math.max(done.ended_us, done.started_us) / 1000, tone: tone[done.outcome], said: word(done.outcome, "OUTCOME") };

@@ -26,7 +26,7 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
         let known = fields_at(&place);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let mut message = "this server has no field of this name".to_owned();
-        if let Some(meant) = closest(unknown, &known) {
+        if let Some(meant) = closest(shortened(unknown), &known) {
             message.push_str(&format!(": did you mean `{meant}`?"));
         }
         return errors::gateway::field(&name, Reason::FieldUnknown, message);

@@ -18,6 +18,7 @@ use tonic::service::Routes;
 
 /// What is found of a target as `Scene` makes it.
 const UNPREPARED: &str = "good: app can log in; not prepared for EXACTLY_ONCE (prepare-target)";
+const NOT_PREPARED: &str = "not prepared for EXACTLY_ONCE (prepare-target)";
 
 /// The findings: what was found, by check, with the verdict before it.
 fn examined(arguments: &[&str], exit_code: i32) -> BTreeMap<String, String> {
@@ -131,13 +132,15 @@ async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let prepared = run(&["prepare-target", "--url", &admin, "--login", TARGET]);
     assert_eq!(code(&prepared), 0, "{prepared:?}");
     let mut session = connect(&scene.postgres.options_for(TARGET, SUPERUSER)).await;
-    let roles = "create role sales login; create role guard login; create role \"re'porter\";
-                 grant \"re'porter\" to app; grant connect on database app to sales, guard";
+    let roles = "create role sales login; create role guard login; create role nobody;
+                 create role \"re'porter\"; grant \"re'porter\" to app;
+                 grant connect on database app to sales, guard";
     let made = sqlx::raw_sql(roles).execute(&mut session).await;
     made.expect("roles");
     let described = format!(
-        "[targets.app]\nurl = \"{}\"\nroles = [\"re'porter\"]\n\
-         [targets.app.logins.sales]\nuser = \"sales\"\n[targets.app.watchdog]\nuser = \"guard\"\n\
+        "[targets.app]\nurl = \"{}\"\nroles = [\"re'porter\", \"nobody\", \"sales\"]\n\
+         defaults.role = \"re'porter\"\n[targets.app.logins.sales]\nuser = \"sales\"\n\
+         [targets.app.watchdog]\nuser = \"guard\"\n\
          [targets.own]\nurl = \"{}\"\n[targets.all]\nurl = \"{admin}\"\n",
         scene.target, scene.url
     );
@@ -145,24 +148,38 @@ async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let arguments = ["--database", &scene.url, "--config", &config];
     let found = examined(&arguments, 1);
     let is = |check: &str, said: &str| assert_eq!(found[check], said, "{found:?}");
-    is("target app", "good: app can log in, also for EXACTLY_ONCE");
-    let denied = "bad: sales may not become what `roles` names: re'porter";
-    is("target app, namespace sales", denied);
-    let weak = "bad: guard can log in, but may not see and end sessions of others";
-    is("target app, watchdog", weak);
-    let shared = "can log in, and is also the login of the coordination database";
-    is("target own", &format!("doubtful: {COORDINATION} {shared}"));
-    let mighty = format!("doubtful: {SUPERUSER} can log in, and is a superuser");
-    is("target all", &mighty);
-    let grants =
-        "grant \"re'porter\" to sales; grant pg_signal_backend, pg_read_all_stats to guard";
+    is(
+        "target app",
+        "good: app can log in; prepared for EXACTLY_ONCE",
+    );
+    let (unused, unmarked) = (
+        "it may not use what prepare-target has made",
+        "it may not look for markers of EXACTLY_ONCE",
+    );
+    let denied = "it may not become re'porter, the role of `defaults`";
+    let sales = format!("bad: sales can log in; {denied}; {unused}");
+    is("target app, namespace sales", &sales);
+    is("target app, roles", "bad: no login may become nobody");
+    let weak = "it may not see and end sessions of app, sales";
+    let guard = format!("bad: guard can log in; {weak}; {unmarked}");
+    is("target app, watchdog", &guard);
+    let shared = "can log in; it is also the login of the coordination database";
+    is(
+        "target own",
+        &format!("doubtful: {COORDINATION} {shared}; {NOT_PREPARED}"),
+    );
+    let mighty = "can log in; it is a superuser; prepared for EXACTLY_ONCE";
+    is("target all", &format!("doubtful: {SUPERUSER} {mighty}"));
+    // A watchdog that is a member of the logins may end their sessions, too.
+    let grants = "grant \"re'porter\" to sales; grant nobody to sales; grant app, sales to guard";
     let granted = sqlx::raw_sql(grants).execute(&mut session).await;
     granted.expect("granted");
     let found = examined(&arguments, 0);
-    let unprepared = "doubtful: sales can log in, but may not use what prepare-target has made";
-    assert_eq!(found["target app, namespace sales"], unprepared);
-    let strong = "good: guard can log in, and may end sessions";
-    assert_eq!(found["target app, watchdog"], strong);
+    let sales = format!("doubtful: sales can log in; {unused}");
+    assert_eq!(found["target app, namespace sales"], sales);
+    let guard = "good: guard can log in; it may end the sessions of tasks";
+    assert_eq!(found["target app, watchdog"], guard);
+    assert!(!found.contains_key("target app, roles"), "{found:?}");
 }
 
 #[tokio::test]

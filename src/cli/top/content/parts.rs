@@ -7,6 +7,7 @@ use super::super::{
     text::{Piece, Row, Tone},
     units::{number, short},
 };
+use crate::cli::enum_text;
 use rallypoint_client::api::{Scheduler, SlotKind, TaskView, slot_kind};
 
 /// How a view is looked at.
@@ -76,16 +77,15 @@ pub(super) fn tone(word: &str) -> Tone {
 
 /// The last words of the name of an enumeration's value: TASK_STATE_QUEUED is "queued".
 pub(super) fn word(name: &str, prefix: &str) -> String {
-    let word = name.strip_prefix(prefix).unwrap_or(name);
-    match word.trim_start_matches('_') {
-        "UNSPECIFIED" => String::new(),
-        word => word.to_lowercase().replace('_', " "),
+    match enum_text::in_words(name, prefix).trim_start() {
+        "unspecified" => String::new(),
+        word => word.to_owned(),
     }
 }
 
 /// The state of a task, or how it ended.
 pub(super) fn task_state(task: &TaskView) -> Piece {
-    badge(crate::cli::enum_text::state(task))
+    badge(enum_text::state(task))
 }
 
 /// What a scheduler is called: by the name that finds it, else as its caller describes it, else by
@@ -101,7 +101,7 @@ pub(super) fn name_of(one: &Scheduler) -> String {
 
 /// State, pause and halt of a scheduler.
 pub(super) fn scheduler_state(one: &Scheduler) -> Piece {
-    badge(crate::cli::enum_text::scheduler(one))
+    badge(enum_text::scheduler(one))
 }
 
 /// The target of slots.

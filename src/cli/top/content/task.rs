@@ -5,7 +5,7 @@ use super::{
     why,
 };
 use crate::cli::{
-    enum_text,
+    enum_text, tasks,
     time_text::micros,
     top::{
         grid::{Column, Grid, column},
@@ -57,8 +57,9 @@ pub(super) fn page(seen: &OneTask, look: &Look) -> Page {
     }
     rows.extend(submitted(task, sql, look));
     let seq = task.id.as_ref().map_or(0, |id| id.seq);
+    let name = tasks::name(task).map_or_else(String::new, |name| format!(": {name}"));
     Page {
-        title: format!("task {seq} of {}", name_of(scheduler)),
+        title: format!("task {seq}{name} of {}", name_of(scheduler)),
         is_text: true,
         rows,
         subjects: vec![Subject::task(task, is_open)],

@@ -44,16 +44,22 @@ impl Jobs {
         let is_other = |other: &&RunImage| {
             other.key.job == job.no && other.key != run.key && !is_made_up(other)
         };
+        let is_replaced = run.reason == Some(RunReason::Replaced);
+        // It was offered when it took the place of this one, until that was over within the batch.
+        let was_offered = |other: &RunImage| {
+            let then = run.ended_at.filter(|_| is_replaced && job.settings.claimed);
+            let open = other.closes.map(|closes| other.key.due..closes);
+            let was_open = then
+                .zip(open)
+                .is_some_and(|(then, open)| open.contains(&then));
+            was_open && other.reason != Some(RunReason::WindowClosed) && other.ended_at > then
+        };
         let had_run = |other: &&RunImage| {
             !matches!(other.state, RunState::Skipped | RunState::Missed)
                 || other.reason == Some(RunReason::Replaced)
-                // It was offered, until that was over within the same batch.
-                || job.settings.claimed
-                    && other.closes.is_some_and(|closes| other.ended_at >= Some(closes))
-                    && other.ended_at > run.ended_at
+                || was_offered(other)
         };
         let mut written = records.runs.values().filter(is_other).filter(had_run);
-        let is_replaced = run.reason == Some(RunReason::Replaced);
         assert!(
             !(is_replaced && is_caught_up(run)),
             "{:?} is caught up, and gives way to a later due time",
