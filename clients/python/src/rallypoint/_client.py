@@ -8,7 +8,7 @@ import re
 import threading
 from types import TracebackType
 
-from rallypoint import _background, _checks, _claims, _methods, _times
+from rallypoint import _background, _checks, _methods, _times
 from rallypoint._connection import Connection
 from rallypoint._servers import PathLike, Servers, Tls
 from rallypoint._tasks import MAX_PERMITS
@@ -18,7 +18,7 @@ from rallypoint.errors import RallypointError
 from rallypoint.v1 import resource_pb2
 
 DEFAULT_SERVER = "http://127.0.0.1:50051"
-_PRINTABLE = re.compile(r"[ -~]+\Z")
+_PRINTABLE = r"[ -~]+"
 
 
 class BaseClient:
@@ -99,6 +99,13 @@ class BaseClient:
             self._servers.close()
 
 
+async def _withdrawn() -> None:
+    """Waits for claims that are being withdrawn, if there was ever one."""
+    from rallypoint import _claims
+
+    await _claims.withdrawn()
+
+
 def _environment_tls(
     ca: str | None, cert: str | None, key: str | None, *, server: str | None
 ) -> Tls:
@@ -114,7 +121,7 @@ def _is_on(text: str | None) -> bool:
 def _checked(metadata: dict[str, str | None]) -> dict[str, str]:
     for key, value in metadata.items():
         name = key.removeprefix("rallypoint-")
-        if value is not None and not _PRINTABLE.match(_checks.text(value, name)):
+        if value is not None and not re.fullmatch(_PRINTABLE, _checks.text(value, name)):
             raise ValueError(f"{name}: {value!r} is not printable ASCII")
     return {key: value for key, value in metadata.items() if value is not None}
 
@@ -136,7 +143,7 @@ class Client(BaseClient):
     def close(self) -> None:
         """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
         if self._is_here() and not _background.is_here():
-            _background.finish(_claims.withdrawn())
+            _background.finish(_withdrawn())
         self._close()
 
     def create_resource(
@@ -170,7 +177,7 @@ class AsyncClient(BaseClient):
     async def close(self) -> None:
         """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
         if self._is_here() and not _background.is_here():
-            await _background.afinish(_claims.withdrawn())
+            await _background.afinish(_withdrawn())
         self._close()
 
     async def create_resource(

@@ -10,12 +10,15 @@ import copy
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
-from rallypoint._progress import Progress
 from rallypoint._result import Result
 from rallypoint.errors import TaskCancelled
+
+if TYPE_CHECKING:
+    from rallypoint._progress import Progress
 
 # Failures that TasksFailed has, and those that are kept, of which some may be seen by then.
 _MAX_SHOWN = 100
@@ -161,6 +164,8 @@ class Ledger:
 
     def progress(self) -> Progress:
         """How far it is."""
+        from rallypoint._progress import Progress
+
         with self._lock:
             begun = time.monotonic() if self._begun is None else self._begun
             return Progress(

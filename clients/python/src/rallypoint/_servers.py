@@ -67,18 +67,18 @@ class _Address(NamedTuple):
 
     def is_here(self) -> bool:
         """What is sent there stays on this machine."""
-        return _LOOPBACK.fullmatch(self.host) is not None
+        return re.fullmatch(_LOOPBACK, self.host) is not None
 
 
-_URL = re.compile(
-    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/:@?#\[\]]+)(?::(?P<port>\d{1,5}))?/?",
-    re.IGNORECASE,
+# Compiled at their first use, since an import is to be short.
+_URL = (
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/:@?#\[\]]+)(?::(?P<port>\d{1,5}))?/?"
 )
-_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]")
+_LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 
 
 def _address(text: str) -> _Address:
-    url = _URL.fullmatch(text)
+    url = re.fullmatch(_URL, text, re.IGNORECASE)
     if url is None:
         raise ValueError(f"server: {text!r}: an address is like http://127.0.0.1:50051")
     host, is_tls = url["host"].lower(), (url["scheme"] or "").lower() == "https"

@@ -37,7 +37,7 @@ _BYTES_AROUND = 8
 MAX_UNSENT = 50_000
 # Calls that cancel single tasks at a time.
 _CANCELS = 16
-_FIELD = re.compile(r"tasks\[(\d+)\]")
+_FIELD = r"tasks\[(\d+)\]"
 
 Entry = tuple[TaskFuture, task_pb2.Task]
 
@@ -272,14 +272,16 @@ def _at_fault(error: CallError) -> dict[int, CallError]:
     """Which tasks of a call are wrong, by their place in it, and the error of each."""
     wrong: dict[int, list[tuple[str, str]]] = {}
     for field, what in error.violations:
-        if found := _FIELD.match(field):
-            wrong.setdefault(int(found[1]), []).append((_FIELD.sub("task", field, count=1), what))
+        if found := re.match(_FIELD, field):
+            wrong.setdefault(int(found[1]), []).append(
+                (re.sub(_FIELD, "task", field, count=1), what)
+            )
     if error.reason == "ORDER_CLOSED" and error.metadata.get("index", "").isdigit():
         wrong.setdefault(int(error.metadata["index"]), [])
     return {
         place: CallError(
             error.code,
-            _FIELD.sub("task", error.message),
+            re.sub(_FIELD, "task", error.message),
             reason=error.reason,
             metadata=error.metadata,
             violations=violations,

@@ -18,10 +18,9 @@ _REMEDIES = {
 }
 
 # What gRPC says of a connection when one side speaks TLS and the other does not, or when the
-# certificate is not accepted.
-_TLS_MIX_UP = re.compile(
-    r"failed to connect.*(handshake failed|verification|verify|WRONG_VERSION|socket closed)",
-    re.IGNORECASE | re.DOTALL,
+# certificate is not accepted. Compiled at its first use.
+_TLS_MIX_UP = (
+    r"(?is)failed to connect.*(handshake failed|verification|verify|WRONG_VERSION|socket closed)"
 )
 _AWAY_REMEDY = "Is the server running, and is this its address?"
 _TLS_REMEDY = (
@@ -76,7 +75,7 @@ class CallError(RallypointError):
 
     def _is_tls_mix_up(self) -> bool:
         is_connection = self.reason is None and self.code == "UNAVAILABLE"
-        return is_connection and _TLS_MIX_UP.search(self.message) is not None
+        return is_connection and re.search(_TLS_MIX_UP, self.message) is not None
 
     @property
     def remedy(self) -> str | None:
