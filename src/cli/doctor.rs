@@ -104,7 +104,13 @@ impl Doctor {
                 Ok(described) => targets.extend(described.targets),
                 Err(found) => {
                     let check = format!("configuration {}", path.display());
-                    let remedy = "correct it: a server does not start with it";
+                    let remedy = match path.is_file() {
+                        true => "correct it: a server does not start with it",
+                        false => {
+                            "check the name: without a leading / it is looked for in the current \
+                             folder"
+                        }
+                    };
                     let found = found.to_string();
                     faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
                 }

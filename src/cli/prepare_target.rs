@@ -47,10 +47,14 @@ impl PrepareTarget {
         let options = options_of(&url).map_err(malformed)?;
         let prepared = target_setup::prepare(&options, &self.logins).await;
         prepared.map_err(|error| {
-            CliError::from(error).next(
-                "use the login of a superuser, or of a role with CREATEROLE that owns the \
-                 database; or have an administrator run what --print prints",
-            )
+            let next = match target_setup::is_of_missing_role(&error) {
+                true => "correct --login, or create that role first (`create role NAME login`)",
+                false => {
+                    "use the login of a superuser, or of a role with CREATEROLE that owns the \
+                     database; or have an administrator run what --print prints"
+                }
+            };
+            CliError::from(error).next(next)
         })?;
         let text = "the target is ready for EXACTLY_ONCE tasks";
         output::document(json!({ "prepared": true }), text);

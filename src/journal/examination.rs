@@ -95,6 +95,10 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'stat
             Some("create the database (`create database NAME owner LOGIN`), or correct its name")
         }
         Some("28P01") => Some("correct the user or the password"),
+        Some("42501") => Some("let it in: `grant connect on database NAME to LOGIN`"),
+        Some("28000") if error.contains("does not exist") => {
+            Some("create it (`create role LOGIN login`), or correct the user")
+        }
         Some("28000") => Some("correct the user, or let it in: pg_hba.conf of the server"),
         _ if error.contains("failed to lookup address") => Some("correct the host"),
         _ => None,

@@ -207,7 +207,11 @@ pub(super) fn past_retention(task: TaskId) -> Status {
 }
 
 pub(super) fn task_not_found() -> Status {
-    plain(Code::NotFound, Reason::TaskNotFound, "no such task")
+    plain(
+        Code::NotFound,
+        Reason::TaskNotFound,
+        "no such task in this scheduler: ListTasks shows which there are",
+    )
 }
 
 /// The call names a namespace, and metadata is not trusted.

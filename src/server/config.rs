@@ -89,6 +89,10 @@ impl Config {
             .data_dir
             .clone()
             .unwrap_or_else(postgres::default_data_dir);
+        tracing::info!(
+            folder = %data_dir.display(),
+            "no --database is named: a private Postgres is started, for trials"
+        );
         let options = postgres::Options {
             data_dir: Some(data_dir),
             ..postgres::Options::default()

@@ -109,3 +109,10 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
         .context("cannot prepare the database of the target")?;
     Ok(connection.close().await?)
 }
+
+/// Whether a login is none of the server, which an error of [`prepare`] says.
+pub(crate) fn is_of_missing_role(error: &anyhow::Error) -> bool {
+    let code = |error: &sqlx::Error| Some(error.as_database_error()?.code()?.into_owned());
+    let reported = error.chain().find_map(|cause| code(cause.downcast_ref()?));
+    reported.as_deref() == Some("42704")
+}

@@ -11,7 +11,7 @@ const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 pub(super) fn not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
-        "no such scheduler",
+        "no such scheduler in this namespace: ListSchedulers shows which there are",
         info(Reason::HandleNotFound, &[]),
     )
 }

@@ -129,6 +129,9 @@ fn what_is_wrong_is_found() {
 async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let scene = Scene::new();
     let admin = scene.postgres.url_for(TARGET, SUPERUSER);
+    let unknown = run(&["prepare-target", "--url", &admin, "--login", "nobody"]);
+    let said = text(&unknown.stderr);
+    assert!(said.contains("next: correct --login"), "{said}");
     let prepared = run(&["prepare-target", "--url", &admin, "--login", TARGET]);
     assert_eq!(code(&prepared), 0, "{prepared:?}");
     let mut session = connect(&scene.postgres.options_for(TARGET, SUPERUSER)).await;

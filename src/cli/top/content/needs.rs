@@ -11,7 +11,7 @@ use crate::cli::top::{
     text::{Row, Tone},
     units::{ago, clock, counted, first_line, number, short, span},
 };
-use rallypoint_client::api::GetStatusResponse;
+use rallypoint_client::api::{GetStatusResponse, Halt, Scheduler, SchedulerState};
 use std::collections::{BTreeMap, HashMap};
 
 /// Errors that are shown.
@@ -172,14 +172,11 @@ fn parts(status: &GetStatusResponse, look: &Look) -> Vec<Need> {
 }
 
 fn halts(seen: &Overview) -> Vec<Need> {
-    let halted = seen
-        .schedulers
-        .iter()
-        .filter_map(|one| Some((one, one.halt.as_ref()?)));
-    let need = |(one, halt): (
-        &rallypoint_client::api::Scheduler,
-        &rallypoint_client::api::Halt,
-    )| {
+    // What a halt has blocked ends with the release, and nothing waits any more.
+    let unreleased = |one: &&Scheduler| one.state() != SchedulerState::Released;
+    let halted = seen.schedulers.iter().filter(unreleased);
+    let halted = halted.filter_map(|one| Some((one, one.halt.as_ref()?)));
+    let need = |(one, halt): (&Scheduler, &Halt)| {
         let what = format!("Order {} has failed tasks, later orders wait", halt.order);
         let more = format!("blocked: {}", counted(one.blocked, "task"));
         let place = match halt.failed_seqs.first() {

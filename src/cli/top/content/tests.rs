@@ -8,9 +8,9 @@ use crate::cli::top::{
 };
 use rallypoint_client::api::{
     Agent, AsyncDone, Backlog, Blocker, DayPin, ExplainTaskResponse, GetStatusResponse, Halt, Job,
-    JobCounts, JobRun, JournalStatus, Outcome, RunState, RunningAttempt, Scheduler, SessionWait,
-    SlotKind, SlotStatus, SqlTask, TargetStatus, Task, TaskError, TaskId, TaskState, TaskView,
-    blocker, day_pin, slot_kind, task,
+    JobCounts, JobRun, JournalStatus, Outcome, RunState, RunningAttempt, Scheduler, SchedulerState,
+    SessionWait, SlotKind, SlotStatus, SqlTask, TargetStatus, Task, TaskError, TaskId, TaskState,
+    TaskView, blocker, day_pin, slot_kind, task,
 };
 
 const NOW: i64 = 1_772_366_400_000_000;
@@ -105,6 +105,19 @@ fn the_overview_leads_to_what_needs_somebody() {
     row(&page, "halted: 2 failed in order 100");
     row(&page, "2.0 tasks ended a second");
     row(&page, "2/4");
+}
+
+#[test]
+fn a_released_scheduler_is_no_halt_that_needs_somebody() {
+    let mut seen = overview();
+    let waits = "Order 100 has failed tasks, later orders wait";
+    row(
+        &page(&Seen::Overview(Box::new(seen.clone())), &look(120)),
+        waits,
+    );
+    seen.schedulers[0].state = SchedulerState::Released.into();
+    let page = page(&Seen::Overview(Box::new(seen)), &look(120));
+    assert!(page.rows.iter().all(|row| !row.text().contains(waits)));
 }
 
 #[test]
