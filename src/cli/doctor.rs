@@ -170,6 +170,7 @@ fn in_words(finding: &Finding) -> String {
         remedy,
         ..
     } = finding;
+    let found = found.replace('\n', "\n          ");
     let line = format!("{:<9} {check}: {found}", verdict(finding.verdict));
     match remedy.is_empty() {
         true => line,

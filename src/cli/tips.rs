@@ -20,7 +20,8 @@ pub(super) fn sensible(error: Error) -> Error {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg).cloned() else {
         return error;
     };
-    match of_exec(&error, &wrong).or_else(|| of_list(&error)) {
+    let tip = of_exec(&error, &wrong).or_else(|| of_list(&error));
+    match tip.or_else(|| of_runs(&error, &wrong)) {
         Some(tip) => with_tip(error, tip),
         None => without_strangers(error, &wrong),
     }
@@ -67,6 +68,14 @@ fn of_list(error: &Error) -> Option<String> {
     let wrong = error.get(ContextKind::InvalidValue)?;
     let is_halted = matches!(wrong, ContextValue::String(wrong) if wrong == "halted");
     (is_of_schedulers && is_halted).then(|| "`--halted`".to_owned())
+}
+
+/// Verbs of one run take its due time as an argument.
+fn of_runs(error: &Error, wrong: &str) -> Option<String> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let mut verbs = ["jobs log", "jobs get-run", "jobs cancel-run"].into_iter();
+    let is_of_run = wrong == "--due" && verbs.any(|verb| usage.contains(verb));
+    is_of_run.then(|| "behind the name, without `--due`".to_owned())
 }
 
 fn with_tip(mut error: Error, tip: String) -> Error {

@@ -48,6 +48,8 @@ pub(in crate::cli) struct Printer {
     failed: HashSet<i64>,
     /// How many succeeded when they were retried.
     retried: usize,
+    /// Retries that failed again.
+    in_vain: usize,
     seen: i64,
     /// Nobody has closed the pipe that stdout is.
     is_read: bool,
@@ -81,6 +83,7 @@ impl Printer {
             counted: 0,
             failed: HashSet::new(),
             retried: 0,
+            in_vain: 0,
             seen: 0,
             is_read: true,
         }
@@ -160,6 +163,7 @@ impl Printer {
         let again = done.retry_of.is_some_and(|of| self.failed.remove(&of));
         self.counted += usize::from(!again);
         self.retried += usize::from(again && good);
+        self.in_vain += usize::from(again && !good);
         if !good {
             self.failed.insert(done.seq);
         }
@@ -241,8 +245,16 @@ impl Printer {
             0 => String::new(),
             retried => format!(", {retried} of them when retried"),
         };
-        self.bars
-            .finish(format!("{succeeded} of {all} {what} succeeded{retried}"));
+        let in_vain = match self.in_vain {
+            0 => String::new(),
+            in_vain => format!(
+                "; {} again",
+                plural::with_verb(in_vain as i64, ["retry failed", "retries failed"])
+            ),
+        };
+        self.bars.finish(format!(
+            "{succeeded} of {all} {what} succeeded{retried}{in_vain}"
+        ));
         match succeeded == all {
             true => Exit::Success.into(),
             false => Exit::TaskFailed.into(),

@@ -28,7 +28,7 @@ function page(view, one, { runs, next_page_token: next }, due) {
       paused ? action(view, { name: "Resume", needs: "operator", text: "It goes on with the next due time.", run: () => view.act("JobService/ResumeJob", { name }) })
         : action(view, { name: "Pause", needs: "operator", text: "Nothing more of it starts: due times are skipped. What runs goes on.", fields: [{ name: "reason", label: "Why", required: true }], run: ({ reason }) => view.act("JobService/PauseJob", { name, reason }) }))),
     paused ? h("p.notice", {}, `Paused ${ago(moment(paused.since))}${paused.by ? ` by ${paused.by}` : " by the service, after repeated failures"}${paused.reason ? `: ${paused.reason}` : ""}.`) : null,
-    h("div.two", {}, card("Next due", `times of ${settings.schedule?.time_zone || "UTC"}`, null, due.length ? h("ul.list", {}, due.map(dueTime)) : empty(settings.schedule?.after ? `It follows ${settings.schedule.after}.` : "Nothing is due any more.")),
+    h("div.two", {}, card("Next due", `times in ${settings.schedule?.time_zone || "UTC"}`, null, due.length ? h("ul.list", {}, due.map(dueTime)) : empty(settings.schedule?.after ? `It follows ${settings.schedule.after}.` : "Nothing is due any more.")),
     card("Rules", "", null, rules(one))),
     card("Due times", `and what became of each, newest first; times of ${zone()}`, null, fates(view, name, runs), h("div.actions", {},
       view.query.get("page") ? h("button", { type: "button", onclick: () => view.set({ page: "" }) }, "Newest") : null, next ? h("button", { type: "button", onclick: () => view.set({ page: next }) }, "Older") : null)),

@@ -10,6 +10,8 @@ use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 use tonic::Status;
 
+/// Fields that are named of an object that is needed.
+const FIELDS_SHOWN: usize = 5;
 /// Characters of a name that are repeated.
 const MAX_NAME: usize = 40;
 
@@ -26,7 +28,8 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
         let known = fields_at(&place);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let mut message = "this server has no field of this name".to_owned();
-        if let Some(meant) = closest(shortened(unknown), &known) {
+        let meant = closest(shortened(unknown), &known).map(str::to_owned);
+        if let Some(meant) = inner_field(&place, unknown).or(meant) {
             message.push_str(&format!(": did you mean `{meant}`?"));
         }
         return errors::gateway::field(&name, Reason::FieldUnknown, message);
@@ -108,6 +111,19 @@ fn fields_at(place: &Place) -> Vec<String> {
     fields.map(|field| field.name().to_owned()).collect()
 }
 
+/// The field of this name that stands one level further down.
+fn inner_field(place: &Place, name: &str) -> Option<String> {
+    let inner = |field: FieldDescriptor| {
+        let within = field.kind();
+        let within = within
+            .as_message()
+            .filter(|_| !field.is_list() && !field.is_map())?;
+        let found = within.get_field_by_name(name)?;
+        Some(format!("{}.{}", field.name(), found.name()))
+    };
+    message_at(place)?.fields().find_map(inner)
+}
+
 /// What belongs at a place.
 fn needed(place: &Place) -> String {
     match place {
@@ -135,7 +151,14 @@ fn needed_by(kind: &Kind) -> String {
             "google.protobuf.Duration" => "a duration in seconds like \"1.5s\"".into(),
             "google.protobuf.Timestamp" => "a time like \"2026-12-01T08:00:00Z\"".into(),
             "google.protobuf.FieldMask" => "a text like \"weight,labels\"".into(),
-            _ => "an object".into(),
+            _ => {
+                let fields = message.fields().take(FIELDS_SHOWN);
+                let names: Vec<String> = fields.map(|one| format!("`{}`", one.name())).collect();
+                match names.is_empty() {
+                    true => "an object".into(),
+                    false => format!("an object, with fields like {},", names.join(", ")),
+                }
+            }
         },
         _ => "a whole number in its range".into(),
     }

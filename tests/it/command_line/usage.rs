@@ -134,6 +134,7 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         ("tasks x --limit 1.5", "write a whole number, 1 or more"),
         ("list --limit 0", "write a whole number, 1 or more"),
         ("list --state halted", "it is written `--halted`"),
+        ("jobs log x --due noon", "it is written behind the name"),
         ("jobs runs x --limit 0", "write a whole number, 1 or more"),
         ("serve --listen 50951", "write 127.0.0.1:50951"),
         (

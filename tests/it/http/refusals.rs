@@ -113,6 +113,20 @@ const WRONG: &[(&str, &str, u16, &str, &str)] = &[
     ),
     (
         "SchedulerService/ExecAsync",
+        r#"{"handle": "H", "tasks": [{"statement": "select 1"}]}"#,
+        400,
+        "FIELD_UNKNOWN",
+        "did you mean `sql.statement`?",
+    ),
+    (
+        "SchedulerService/ExecAsync",
+        r#"{"handle": "H", "tasks": [{"sql": "select 1"}]}"#,
+        400,
+        "MESSAGE_MALFORMED",
+        "tasks[0].sql: an object, with fields like `statement`",
+    ),
+    (
+        "SchedulerService/ExecAsync",
         r#"{"handle": "H""#,
         400,
         "MESSAGE_MALFORMED",
