@@ -163,7 +163,7 @@ impl Printer {
         let again = done.retry_of.is_some_and(|of| self.failed.remove(&of));
         self.counted += usize::from(!again);
         self.retried += usize::from(again && good);
-        self.in_vain += usize::from(again && !good);
+        self.in_vain += usize::from(again && !good && done.outcome() != Outcome::Cancelled);
         if !good {
             self.failed.insert(done.seq);
         }

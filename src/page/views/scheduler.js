@@ -51,19 +51,21 @@ function page(view, { one, tasks, list, ends, forecast: foreseen }) {
   view.title(nameOf(one) || `Scheduler ${short(handle)}`);
   const open = one.state === "SCHEDULER_STATE_OPEN";
   const ended = one.state === "SCHEDULER_STATE_RELEASED";
+  // What a halt has blocked ends with the release.
+  const halt = ended ? null : one.halt;
   return [
     h("div.head", {}, h("div", {}, h("p.crumbs", {}, h("a", { href: "#/schedulers" }, "Schedulers")),
       h("div.title", {}, h("h1", {}, nameOf(one) || "Scheduler"), alsoOf(one) ? h("span.quiet", {}, alsoOf(one)) : null, schedulerBadges(one)), h("p.quiet.small.mono", {}, handle)),
     h("div.actions", {},
       one.paused ? action(view, { name: "Resume", text: "Its tasks may start again.", run: run("ResumeScheduler") })
         : !ended ? action(view, { name: "Pause", text: "No more tasks start until it is resumed. What runs goes on.", run: run("PauseScheduler") }) : null,
-      one.halt ? action(view, { name: "Go on despite failures", text: "Later orders continue as if nothing had failed.", danger: true, run: run("ResumeScheduler", { ignore_failures: true }) }) : null,
+      halt ? action(view, { name: "Go on despite failures", text: "Later orders continue as if nothing had failed.", danger: true, run: run("ResumeScheduler", { ignore_failures: true }) }) : null,
       open ? action(view, { name: "Retry failed", text: "Each task that failed and has no retry yet is submitted again, as a copy.", run: retryFailed(view, handle) }) : null,
       !ended ? action(view, { name: "Cancel waiting", danger: true, text: `${number(one.queued + one.blocked + one.retrying)} waiting tasks end as cancelled and never start. What runs goes on.`, run: cancelWaiting(view, handle) }) : null,
       !ended ? action(view, { name: "Release", danger: true, text: "It takes no more tasks.", run: (values) => run("ReleaseScheduler", { mode: values.mode })(),
         fields: [{ name: "mode", label: "Tasks that have not ended", options: [["RELEASE_MODE_FINISH", "let them finish"], ["RELEASE_MODE_CANCEL", "cancel them"]] }] }) : null)),
-    one.halt ? h("p.notice.bad", {}, `Tasks failed in order ${one.halt.order}, so later orders wait: `,
-      one.halt.failed_seqs.slice(0, 8).map((seq, index) => [index ? ", " : "", taskLink(handle, seq)]), ". Retry them, or go on despite the failures.") : null,
+    halt ? h("p.notice.bad", {}, `Tasks failed in order ${halt.order}, so later orders wait: `,
+      halt.failed_seqs.slice(0, 8).map((seq, index) => [index ? ", " : "", taskLink(handle, seq)]), ". Retry them, or go on despite the failures.") : null,
     figures(figure("Ended", number(one.done), [`of ${number(one.submitted)} submitted`, ...inVain(ends.of(one))].join(", "), progress(one, ends.of(one))), figure("Running", number(one.running), limit(one)),
       figure("Queued", number(one.queued), "may start"), figure("Blocked", number(one.blocked), one.current_order === undefined ? "" : `current order ${one.current_order}`),
       figure("Retrying", number(one.retrying), one.retrying ? "wait for another attempt" : "")),

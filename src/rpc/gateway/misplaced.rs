@@ -111,17 +111,24 @@ fn fields_at(place: &Place) -> Vec<String> {
     fields.map(|field| field.name().to_owned()).collect()
 }
 
-/// The field of this name that stands one level further down.
+/// The one field of this name that stands one level further down.
 fn inner_field(place: &Place, name: &str) -> Option<String> {
     let inner = |field: FieldDescriptor| {
         let within = field.kind();
-        let within = within
-            .as_message()
-            .filter(|_| !field.is_list() && !field.is_map())?;
-        let found = within.get_field_by_name(name)?;
+        let within = within.as_message()?;
+        // Those of Google are written as texts.
+        let is_object = !within.full_name().starts_with("google.protobuf.");
+        if !is_object || field.is_list() || field.is_map() {
+            return None;
+        }
+        let found = within.get_field_by_json_name(name);
+        let found = found.or_else(|| within.get_field_by_name(name))?;
         Some(format!("{}.{}", field.name(), found.name()))
     };
-    message_at(place)?.fields().find_map(inner)
+    let message = message_at(place)?;
+    let mut found = message.fields().filter_map(inner);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 /// What belongs at a place.

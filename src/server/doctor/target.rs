@@ -23,11 +23,13 @@ pub(crate) async fn of_target(target: &Target, coordination: &PgConnectOptions) 
     let mut findings = Vec::new();
     // Which a login may not become, of those that could be asked.
     let mut denied: Vec<BTreeSet<String>> = Vec::new();
+    let mut were_all_asked = true;
     for (check, login) in logins {
         let said = match ask(login, &of_tasks(&target.roles)).await {
             Ok(said) => said,
             Err(refused) => {
                 findings.push(refused.of(&check));
+                were_all_asked = false;
                 continue;
             }
         };
@@ -35,7 +37,7 @@ pub(crate) async fn of_target(target: &Target, coordination: &PgConnectOptions) 
         denied.push(said.names);
     }
     let nobodys = denied.into_iter().reduce(|all, one| &all & &one);
-    if let Some(nobodys) = nobodys.filter(|roles| !roles.is_empty()) {
+    if let Some(nobodys) = nobodys.filter(|roles| were_all_asked && !roles.is_empty()) {
         let found = format!("no login may become {}", list(&nobodys));
         let remedy = "create what is missing, and grant it to a login of tasks; or take it out: \
                       tasks that name it fail";
@@ -97,6 +99,11 @@ impl Said {
         }
         match (self.made, self.denied) {
             (0, _) => found.push("not prepared for EXACTLY_ONCE (prepare-target)".to_owned()),
+            (made, _) if made < MARKER_ROUTINES.len() => {
+                found.push("what prepare-target has made is not whole".to_owned());
+                let remedy = format!("`rallypoint prepare-target --url URL --login {user}`");
+                wrong.push((Verdict::Doubtful, remedy));
+            }
             (_, 0) => found.push("prepared for EXACTLY_ONCE".to_owned()),
             _ => {
                 found.push("it may not use what prepare-target has made".to_owned());
@@ -166,19 +173,21 @@ async fn ask(login: &Login, query: &str) -> Result<Said, Refused> {
         found: format!("{} can log in, and gets no answer", login.user()),
         remedy: "is it Postgres that answers there, or a pooler without a server?",
     };
-    let answered = async {
-        let mut connection = Connection::open(login).await?;
-        let row = timeout(CALL_TIMEOUT, connection.row(query)).await;
-        connection.close().await;
-        row.ok().transpose()
-    };
-    let row = answered.await.map_err(|error| {
+    let opened = Connection::open(login).await;
+    let mut connection = opened.map_err(|error| {
         let found = error.to_string();
         let remedy = login_remedy(error.sqlstate(), &found)
             .unwrap_or("start it, or correct its URL and password: its tasks wait until then");
         Refused { found, remedy }
     })?;
-    let row: Vec<String> = row.iter().flatten().flatten().cloned().collect();
+    let row = timeout(CALL_TIMEOUT, connection.row(query)).await;
+    connection.close().await;
+    let row = row.map_err(|_| silent())?;
+    let row = row.map_err(|error| Refused {
+        found: format!("{} can log in, and may not ask: {error}", login.user()),
+        remedy: "let it read the catalogs of its database, as every login may",
+    })?;
+    let row: Vec<String> = row.into_iter().flatten().collect();
     let [is_superuser, made, denied, names] = &row[..] else {
         return Err(silent());
     };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import sys
 import threading
 from types import TracebackType
 
@@ -100,10 +101,9 @@ class BaseClient:
 
 
 async def _withdrawn() -> None:
-    """Waits for claims that are being withdrawn, if there was ever one."""
-    from rallypoint import _claims
-
-    await _claims.withdrawn()
+    """Waits for claims that are being withdrawn: who has made one has imported what they need."""
+    if (claims := sys.modules.get("rallypoint._claims")) is not None:
+        await claims.withdrawn()
 
 
 def _environment_tls(

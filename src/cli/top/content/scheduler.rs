@@ -144,7 +144,10 @@ fn head(one: &Scheduler, look: &Look) -> Vec<Row> {
         second.push(quiet(format!("current order {order}")));
     }
     let mut rows = vec![line(first), line(second)];
-    if let Some(halt) = &one.halt {
+    // What a halt has blocked ends with the release.
+    if let Some(halt) = &one.halt
+        && one.state() != SchedulerState::Released
+    {
         let failed: Vec<String> = halt
             .failed_seqs
             .iter()
