@@ -18,6 +18,8 @@ pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
     }
 }
 
+/// SQLSTATE of a `$1` for which no value was given.
+const UNDEFINED_PARAMETER: &str = "42P02";
 /// Columns before further lines of a failure.
 const INDENT: usize = 6;
 
@@ -57,12 +59,21 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
     };
     match &done.error {
         Some(error) => format!(
-            "{attempt}{} {}  — {}",
+            "{attempt}{} {}{}  — {}",
             error.code,
             plain(&error.message),
+            tip(&error.code),
             plain(statement)
         ),
         None => format!("{attempt}{}", plain(statement)),
+    }
+}
+
+/// What Postgres does not know of a failure: how the option is called.
+fn tip(code: &str) -> &'static str {
+    match code {
+        UNDEFINED_PARAMETER => " (give it with --param, in a file with `params`)",
+        _ => "",
     }
 }
 

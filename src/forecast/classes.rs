@@ -88,6 +88,19 @@ impl<'a> Classes<'a> {
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
+    /// A task of a class has run for so many seconds. One that has outlasted all of those it is taken
+    /// to be like is not like them, so nobody knows how long the class lasts.
+    pub(super) fn learn(&mut self, class: ClassId, elapsed: f64) {
+        if let Source::Seen {
+            group,
+            from_wider: true,
+        } = self.sources[class]
+            && self.seen.groups[group].longest() < elapsed
+        {
+            self.sources[class] = Source::Unknown;
+        }
+    }
+
     fn add(&mut self, source: Source) -> ClassId {
         self.sources.push(source);
         self.sources.len() - 1

@@ -179,6 +179,12 @@ impl Group {
         (self.mean, self.spread, self.log_spread) = (mean, spread, log_spread);
     }
 
+    /// The longest of them, in seconds.
+    pub(super) fn longest(&self) -> f64 {
+        let seconds = self.ends.iter().map(|(seconds, _)| *seconds);
+        seconds.fold(0.0, f64::max)
+    }
+
     /// The share of its attempts that were followed by another one.
     pub(super) fn repeats(&self) -> f64 {
         let attempts = self.ends.len() as f64 + f64::from(self.repeated);

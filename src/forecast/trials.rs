@@ -42,6 +42,9 @@ impl<'a> Trials<'a> {
     ) -> Self {
         let mut classes = Classes::new(seen);
         let units = Units::new(snapshot, question, &mut classes);
+        for (class, since) in units.own().running() {
+            classes.learn(class, snapshot.at.since(since).as_secs_f64());
+        }
         Trials {
             snapshot,
             seen,

@@ -168,6 +168,14 @@ impl SchedulerUnits {
         }
     }
 
+    /// The classes of running tasks, and since when each of these runs.
+    pub(super) fn running(&self) -> impl Iterator<Item = (ClassId, Time)> {
+        self.spans.iter().filter_map(|span| match span.state {
+            UnitState::Running { since, .. } => Some((span.classes[0], since)),
+            _ => None,
+        })
+    }
+
     /// The unit of a task, and which part of the unit is over when the task is; `None`: it was not
     /// copied.
     pub(super) fn unit_of(&self, task: Seq) -> Option<(Seq, f64)> {

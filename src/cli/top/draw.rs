@@ -229,6 +229,7 @@ fn draw_prompt(frame: &mut Frame<'_>, model: &Model, theme: Theme, area: Rect) {
     };
     let rest = match sign {
         ":" => command::completion(editor.text(), &model.names()).unwrap_or_default(),
+        _ if editor.text().is_empty() => model.visit().place.filter_words().to_owned(),
         _ => String::new(),
     };
     let rest = Piece::new(rest, Tone::Quiet);

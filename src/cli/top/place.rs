@@ -50,6 +50,15 @@ impl Place {
         matches!(self, Schedulers | Scheduler(_) | Jobs | Resources)
     }
 
+    /// What `/` takes here, for who has written nothing yet.
+    pub(super) fn filter_words(&self) -> &'static str {
+        match self {
+            Place::Schedulers => "open halted name:nightly key=value, or words of a row",
+            Place::Scheduler(_) => "failed order:200 code:40001 key=value, or words of a row",
+            _ => "words of a row",
+        }
+    }
+
     /// Whether its rows come in pages.
     pub(super) fn has_pages(&self) -> bool {
         self.is_list() || matches!(self, Place::Job(_))

@@ -105,19 +105,16 @@ impl Shard {
 
     fn cancel_some(&mut self, turn: &mut Turn, handle: Handle, most: u32) -> u32 {
         let scheduler = self.schedulers.expect_mut(handle);
-        if scheduler.image.cancel_rest.is_none() {
+        let Some(rest) = scheduler.image.cancel_rest else {
             return 0;
-        }
+        };
+        let why = match rest.above {
+            Some(order) => format!("cancelled with the rest: order {} has failed", order.0),
+            None => "cancelled with the rest of the scheduler".to_owned(),
+        };
         let Drained { spans, steps, over } = scheduler.queue.drain(most);
         for span in spans {
-            self.end_waiting(
-                turn,
-                handle,
-                span,
-                Outcome::Cancelled,
-                "CANCELLED",
-                "cancelled with the rest",
-            );
+            self.end_waiting(turn, handle, span, Outcome::Cancelled, "CANCELLED", &why);
         }
         if over {
             let scheduler = self.schedulers.expect_mut(handle);

@@ -303,3 +303,19 @@ fn the_same_question_has_the_same_answer() {
     let (one, same) = (simply(&mut w, s, &known), simply(&mut w, s, &known));
     assert_eq!(one.all, same.all);
 }
+
+#[test]
+fn a_new_kind_of_task_that_outlasts_its_relatives_is_not_like_them() {
+    let mut w = World::new(1, 2, vec![TWO, TWO, TWO, Law::Constant(60.0)]);
+    let s = w.open(|_| {});
+    w.submit(s, &[(None, 3, 4)]);
+    let relatives = seen(&[TWO; 3], 20);
+    for (seconds, known) in [(1, true), (3, false), (30, false)] {
+        let later = w.now + Duration::from_secs(seconds);
+        w.run(later, None);
+        let made = simply(&mut w, s, &relatives);
+        assert_eq!(made.all.p50.is_some(), known, "{seconds} s later");
+    }
+    let few = |reason: &Reason| matches!(reason, Reason::TooFewSeen { seen: 60, .. });
+    assert!(simply(&mut w, s, &relatives).all.reasons.iter().all(few));
+}

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { millis, number, sentence, span } from "../format.js";
-import { card, command, facts, taskLink } from "../parts.js";
+import { card, command, facts, rallypoint, taskLink } from "../parts.js";
 
 export function why(explained) {
   const { state, blockers, text, place, running, done } = explained;
@@ -32,9 +32,15 @@ function lockChain(locks) {
     h("p", {}, one.backend_pid ? ["Process ", h("span.pid", {}, `${one.backend_pid}`)] : "A prepared transaction", one.depth > 1 ? " is in the way of the session above" : " holds the lock that this task waits for"),
     facts([["Runs", one.task ? taskLink(one.task.handle, one.task.seq) : ""], ["User", one.user], ["Application", one.application], ["Kind", one.backend_type], ["State", one.state || "this login may not see it"],
       ["Waits for", one.wait_event_type ? `${one.wait_event_type} / ${one.wait_event}` : ""], ["Transaction open for", one.transaction_age ? span(millis(one.transaction_age)) : ""]]));
-  const { backend_pid: pid } = first.session;
-  return [locks.map(row), h("li", {}, h("p.small.quiet", {}, pid ? "To end that session, on the target:" : "To see it, on the target:"),
-    command(pid ? `select pg_terminate_backend(${pid});` : "select * from pg_prepared_xacts;"))];
+  return [locks.map(row), h("li", {}, remedy(first.session))];
+}
+
+/** What frees the lock. A task would run again if its session were ended. */
+function remedy({ backend_pid: pid, task }) {
+  const say = (what, line) => [h("p.small.quiet", {}, what), command(line)];
+  if (task) return say("To cancel that task:", rallypoint(`cancel ${task.handle} ${task.seq}`));
+  if (pid) return say("To end that session, on the target:", `select pg_terminate_backend(${pid});`);
+  return say("To see it, on the target:", "select * from pg_prepared_xacts;");
 }
 
 function blocker(one, handle) {

@@ -20,10 +20,16 @@ pub(in crate::rpc) fn http_invalid(message: &str) -> Status {
     plain(Code::InvalidArgument, Reason::HttpRequestInvalid, message)
 }
 
-pub(in crate::rpc) fn no_such_path() -> Status {
-    let message = "there is nothing at this path: calls are POST \
-                   /rallypoint.v1.SchedulerService/GetScheduler and the like, see /openapi.json";
-    plain(Code::NotFound, Reason::HttpRequestInvalid, message)
+/// There is nothing at a path; `meant`: the one that was probably meant.
+pub(in crate::rpc) fn no_such_path(meant: Option<&str>) -> Status {
+    let remedy = match meant {
+        Some(path) => format!("did you mean POST {path}?"),
+        None => "calls are POST /rallypoint.v1.SchedulerService/GetScheduler and the like, see \
+                 /openapi.json"
+            .to_owned(),
+    };
+    let message = format!("there is nothing at this path: {remedy}");
+    plain(Code::NotFound, Reason::HttpRequestInvalid, &message)
 }
 
 /// The text of a request is longer than `largest` bytes.

@@ -67,7 +67,8 @@ pub(super) fn of(
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let Some(method) = messages::method(path).filter(|method| !method.is_client_streaming()) else {
-        return Err(refused(errors::gateway::no_such_path()));
+        let meant = messages::meant(path);
+        return Err(refused(errors::gateway::no_such_path(meant.as_deref())));
     };
     let body = match parts.method {
         Method::POST => {

@@ -1,6 +1,7 @@
 //! The messages and methods of what the port serves, by their names: for a gateway that knows none
 //! of them by type.
 
+use crate::likeness::closest;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
 use rallypoint_client::api::DESCRIPTOR;
 use serde_json::Serializer;
@@ -28,6 +29,19 @@ pub(super) fn method(path: &str) -> Option<MethodDescriptor> {
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;
     let service = MESSAGES.get_service_by_name(service)?;
     service.methods().find(|found| found.name() == method)
+}
+
+/// The path of the method that is called most like the end of a wrong path.
+pub(super) fn meant(path: &str) -> Option<String> {
+    let wrong = path.rsplit('/').next()?;
+    let methods = MESSAGES
+        .services()
+        .flat_map(|service| service.methods().collect::<Vec<_>>());
+    let methods: Vec<MethodDescriptor> = methods.filter(|one| !one.is_client_streaming()).collect();
+    let names: Vec<&str> = methods.iter().map(MethodDescriptor::name).collect();
+    let name = closest(wrong, &names)?;
+    let found = methods.iter().find(|one| one.name() == name)?;
+    Some(format!("/{}/{name}", found.parent_service().full_name()))
 }
 
 /// The JSON of a message: the one form that it has everywhere, names as in the proto files and

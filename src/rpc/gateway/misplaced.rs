@@ -8,6 +8,7 @@ use crate::{
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
+use std::fmt::Display;
 use tonic::Status;
 
 /// Fields that are named of an object that is needed.
@@ -167,8 +168,15 @@ fn needed_by(kind: &Kind) -> String {
                 }
             }
         },
-        _ => "a whole number in its range".into(),
+        Kind::Uint32 | Kind::Fixed32 => whole_number(0, u32::MAX),
+        Kind::Uint64 | Kind::Fixed64 => whole_number(0, u64::MAX),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => whole_number(i64::MIN, i64::MAX),
+        _ => whole_number(i32::MIN, i32::MAX),
     }
+}
+
+fn whole_number(least: impl Display, most: impl Display) -> String {
+    format!("a whole number from {least} to {most}")
 }
 
 /// The fields of which only one can be set.

@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
             && self.done.iter().any(|(of, done)| {
                 let is_cancelled = done.outcome == Outcome::Cancelled && done.started.is_none();
                 let by_release =
-                    |error: &Arc<TaskError>| error.message == "cancelled with the rest";
+                    |error: &Arc<TaskError>| error.message.starts_with("cancelled with the rest");
                 let by_call = !done.error.as_ref().is_some_and(by_release);
                 *of == handle && done.first == first && is_cancelled && by_call
             })

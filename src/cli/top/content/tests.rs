@@ -206,6 +206,20 @@ fn a_running_task_names_the_process_that_holds_the_lock() {
 }
 
 #[test]
+fn a_task_that_holds_the_lock_is_to_be_cancelled_since_it_would_run_again() {
+    let mut one = task_at(TaskState::Running);
+    let mut ours = session(4711, 1);
+    if let Some(blocker::Kind::Session(session)) = &mut ours.kind {
+        session.task = one.explained.id.clone();
+    }
+    one.explained.blockers = vec![ours];
+    let page = page(&Seen::Task(Box::new(one)), &look(76));
+    row(&page, "rallypoint cancel h 9");
+    let ends = |row: &&Row| row.text().contains("pg_terminate_backend");
+    assert_eq!(page.rows.iter().find(ends).map(Row::text), None);
+}
+
+#[test]
 fn an_error_is_marked_in_its_statement() {
     let mut one = task_at(TaskState::Done);
     one.task.done = Some(AsyncDone {

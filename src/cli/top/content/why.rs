@@ -202,10 +202,21 @@ fn holder(one: &Session, key: &dyn Fn(&str) -> String) -> Vec<Row> {
         let place = Place::Task(task.handle.clone(), task.seq);
         rows.push(row.keyed(key(&format!("runs {}", task.seq))).to(place));
     }
-    let remedy = match one.backend_pid {
-        0 => "select * from pg_prepared_xacts".to_owned(),
-        pid => format!("select pg_terminate_backend({pid})"),
+    // A task would run again if its session were ended.
+    let (what, remedy) = match (&one.task, one.backend_pid) {
+        (Some(task), _) => {
+            let cancel = format!("rallypoint cancel {} {}", task.handle, task.seq);
+            ("   to cancel it", cancel)
+        }
+        (None, 0) => (
+            "   on the target",
+            "select * from pg_prepared_xacts".to_owned(),
+        ),
+        (None, pid) => (
+            "   on the target",
+            format!("select pg_terminate_backend({pid})"),
+        ),
     };
-    rows.push(Row::fact("   on the target", remedy));
+    rows.push(Row::fact(what, remedy));
     rows
 }
