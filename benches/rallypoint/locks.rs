@@ -50,6 +50,7 @@ struct Systems {
     environment: Environment,
     database: String,
     service: Server,
+    client: Client,
     channels: Vec<Channel>,
     etcd: Option<(Etcd, Vec<Channel>)>,
 }
@@ -159,6 +160,7 @@ impl Systems {
             environment,
             database,
             service,
+            client,
             channels,
             etcd,
         })
@@ -170,9 +172,7 @@ impl Systems {
         for number in 0..count {
             let at = number % CHANNELS;
             callers.push(match (system, &self.etcd) {
-                ("rallypoint", _) => {
-                    Caller::Service(ResourceServiceClient::new(self.channels[at].clone()))
-                }
+                ("rallypoint", _) => Caller::Service(self.client.clone()),
                 ("etcd", Some((_, channels))) => {
                     Caller::Etcd(EtcdLocks::open(&channels[at]).await?)
                 }

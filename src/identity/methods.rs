@@ -64,6 +64,7 @@ pub const METHODS: &[(&str, &[(&str, Access)])] = &[
             ("GetClaim", In(Reader)),
             ("Renew", In(Submitter)),
             ("Release", In(Submitter)),
+            ("ManageClaims", In(Submitter)),
             ("ForceRelease", In(Operator)),
         ],
     ),
@@ -118,6 +119,7 @@ pub const STREAMS: &[&str] = &[
     "/rallypoint.v1.StatusService/WatchExecutions",
     "/rallypoint.v1.ResourceService/WatchResource",
     "/rallypoint.v1.ResourceService/Acquire",
+    "/rallypoint.v1.ResourceService/ManageClaims",
 ];
 
 /// Methods whose calls may wait for tasks, for any time.
@@ -141,6 +143,7 @@ const FREQUENT: &[&str] = &[
     "TryAcquire",
     "Renew",
     "Release",
+    "ManageClaims",
     "ClaimRun",
     "RenewRun",
     "FinishRun",

@@ -1,9 +1,10 @@
 //! ResourceService. Any replica takes a call, and the owner of the shard answers it: `calls` lists
-//! the unary calls, `claim_stream` is Acquire, `watch_stream` WatchResource, and `owner_stream`
-//! what both have in common.
+//! the unary calls, `claim_stream` is Acquire, `claims_stream` ManageClaims, `watch_stream`
+//! WatchResource, and `owner_stream` what they have in common.
 
 mod calls;
 mod claim_stream;
+mod claims_stream;
 mod owner_stream;
 mod watch_stream;
 
@@ -27,7 +28,7 @@ use crate::{
 use convert::Messages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -47,6 +48,7 @@ type Answer<T> = Result<Response<T>, Status>;
 #[tonic::async_trait]
 impl ResourceService for Resources {
     type AcquireStream = Messages<api::AcquireResponse>;
+    type ManageClaimsStream = Messages<api::ManageClaimsResponse>;
     type WatchResourceStream = Messages<api::WatchResourceResponse>;
 
     async fn create_resource(
@@ -91,6 +93,15 @@ impl ResourceService for Resources {
         let caller = self.auth.caller(&request)?;
         let messages = self.stream_claim(caller, request.into_inner());
         Ok(Response::new(messages.await?))
+    }
+
+    async fn manage_claims(
+        &self,
+        request: Request<Streaming<api::ManageClaimsRequest>>,
+    ) -> Answer<Messages<api::ManageClaimsResponse>> {
+        let caller = self.auth.caller(&request)?;
+        let answers = self.manage(caller, request.into_inner());
+        Ok(Response::new(answers.await?))
     }
 
     async fn watch_resource(

@@ -3,6 +3,7 @@
 
 mod errors;
 mod lock_run;
+mod manage_claims;
 mod tasks;
 mod watch;
 

@@ -1,10 +1,10 @@
 //! Callers that take a lock and give it back, again and again, of one system or another.
 
 use super::etcd::EtcdLocks;
-use anyhow::{Context, Result, bail};
-use rallypoint_client::api::{
-    AcquireRequest, ClaimState, ReleaseRequest, ResourceMode, ResourceUse,
-    resource_service_client::ResourceServiceClient,
+use anyhow::{Result, bail};
+use rallypoint_client::{
+    Client, Hold,
+    api::{AcquireRequest, ResourceMode, ResourceUse},
 };
 use sqlx::{Executor, PgConnection};
 use std::{
@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 /// A caller of one system.
 pub(super) enum Caller {
-    Service(ResourceServiceClient<Channel>),
+    /// One of those who share a client, as the callers of one program do.
+    Service(Client),
     Etcd(EtcdLocks),
     /// `select … for update`, until the end of the transaction.
     Postgres(PgConnection),
@@ -24,7 +24,7 @@ pub(super) enum Caller {
 
 /// What gives a lock back.
 enum Held {
-    Service { claim: i64, token: i64 },
+    Service(Hold),
     Etcd(Vec<u8>),
     Postgres,
 }
@@ -60,23 +60,7 @@ pub(super) fn request(name: &str, lease_s: i64) -> AcquireRequest {
 impl Caller {
     async fn lock(&mut self, name: &str) -> Result<Held> {
         Ok(match self {
-            Caller::Service(client) => {
-                let mut claims = client.acquire(request(name, 600)).await?.into_inner();
-                loop {
-                    let claim = claims.message().await?.context("the stream has ended")?;
-                    let claim = claim.claim.context("a claim")?;
-                    match claim.state() {
-                        ClaimState::Held => {
-                            break Held::Service {
-                                claim: claim.claim,
-                                token: claim.token,
-                            };
-                        }
-                        ClaimState::Waiting => {}
-                        other => bail!("the claim is {other:?}"),
-                    }
-                }
-            }
+            Caller::Service(client) => Held::Service(client.acquire_as(request(name, 600)).await?),
             Caller::Etcd(etcd) => Held::Etcd(etcd.lock(name).await?),
             Caller::Postgres(connection) => {
                 connection.execute("begin").await?;
@@ -89,9 +73,7 @@ impl Caller {
 
     async fn unlock(&mut self, held: Held) -> Result<()> {
         match (self, held) {
-            (Caller::Service(client), Held::Service { claim, token }) => {
-                client.release(ReleaseRequest { claim, token }).await?;
-            }
+            (Caller::Service(_), Held::Service(hold)) => hold.release().await?,
             (Caller::Etcd(etcd), Held::Etcd(key)) => etcd.unlock(key).await?,
             (Caller::Postgres(connection), Held::Postgres) => {
                 connection.execute("commit").await?;

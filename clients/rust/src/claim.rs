@@ -4,6 +4,7 @@
 use crate::{
     Client, api,
     backoff::Backoff,
+    claim_calls::Answers,
     error::{Effect, Error, Result},
     servers::Pick,
 };
@@ -12,7 +13,7 @@ use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until},
 };
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 /// A claim as the service tells it, until it has ended.
 ///
@@ -24,7 +25,9 @@ pub struct ClaimStream {
     pub(crate) client: Client,
     request: api::AcquireRequest,
     claim: api::Claim,
-    stream: Option<(Pick, Streaming<api::AcquireResponse>)>,
+    stream: Option<(Pick, Answers)>,
+    /// What was told first since the stream was opened.
+    first: Option<api::AcquireResponse>,
     /// When to renew it next; `None`: somebody else does.
     renewal: Option<Instant>,
     /// It is kept for a lease from then on at least.
@@ -45,6 +48,7 @@ impl ClaimStream {
             request,
             claim: api::Claim::default(),
             stream: None,
+            first: None,
             renewal: Some(kept_since + lease / 3),
             kept_since,
             is_own: true,
@@ -152,15 +156,13 @@ impl ClaimStream {
     }
 
     async fn message(&mut self) -> Result<api::AcquireResponse> {
-        let Some((pick, stream)) = &mut self.stream else {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        let Some((pick, answers)) = &mut self.stream else {
             return Err(Status::unavailable("not connected").into());
         };
-        let message = match stream.message().await {
-            Ok(Some(message)) => return Ok(message),
-            Ok(None) => Status::unavailable("the stream ended without a reason"),
-            Err(status) => status,
-        };
-        Err(self.client.failed(*pick, message))
+        self.client.claim_told(*pick, answers).await
     }
 
     /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
@@ -173,8 +175,9 @@ impl ClaimStream {
                 backoff.wait(error).await?;
             }
             match self.client.open_claim(self.request.clone()).await {
-                Ok(stream) => {
-                    self.stream = Some(stream);
+                Ok((pick, answers, first)) => {
+                    self.stream = Some((pick, answers));
+                    self.first = Some(first);
                     return Ok(());
                 }
                 Err(error) => failed = Some(error),

@@ -209,7 +209,6 @@ fn how(claim: &api::Claim) -> String {
     }
 }
 
-/// The error of a claim that ended.
 /// It was granted, and its lease over by the clock of this process, which has stood still.
 fn noticed_late(claim: &api::Claim) -> Error {
     let message = format!(
@@ -223,6 +222,7 @@ fn noticed_late(claim: &api::Claim) -> Error {
     }
 }
 
+/// The error of a claim that ended.
 fn not_granted(claim: &api::Claim) -> Error {
     let message = format!("the claim has ended: {}", how(claim));
     Error {

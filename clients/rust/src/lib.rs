@@ -38,6 +38,7 @@
 pub mod api;
 mod backoff;
 mod claim;
+mod claim_calls;
 mod claimed_run;
 mod codec;
 mod error;
@@ -70,6 +71,7 @@ pub use tls::Tls;
 pub use watch::ResourceStream;
 
 use backoff::Backoff;
+use claim_calls::ClaimCalls;
 use codec::SharedCodec;
 use prost::Message;
 use servers::{Pick, Servers};
@@ -100,6 +102,7 @@ pub struct Client {
     plain_text_tokens: bool,
     request_id: Option<String>,
     outage: Outage,
+    claims: ClaimCalls,
 }
 
 impl Client {
@@ -144,6 +147,7 @@ impl Client {
             plain_text_tokens: false,
             request_id: None,
             outage: Outage::default(),
+            claims: ClaimCalls::default(),
         }
     }
 
@@ -172,6 +176,7 @@ impl Client {
     pub fn with_caller(self, name: &str) -> Result<Client> {
         Ok(Client {
             caller: Some(metadata(name)?),
+            claims: ClaimCalls::default(),
             ..self
         })
     }
@@ -199,6 +204,7 @@ impl Client {
         self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::new(token)?),
+            claims: ClaimCalls::default(),
             ..self
         })
     }
@@ -209,6 +215,7 @@ impl Client {
         self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::read(path.as_ref())?),
+            claims: ClaimCalls::default(),
             ..self
         })
     }
@@ -218,6 +225,7 @@ impl Client {
     pub fn with_namespace(self, namespace: &str) -> Result<Client> {
         Ok(Client {
             namespace: Some(metadata(namespace)?),
+            claims: ClaimCalls::default(),
             ..self
         })
     }
@@ -315,12 +323,21 @@ impl Client {
         let path = PathAndQuery::try_from(path)
             .map_err(|error| Error::from(Status::internal(error.to_string())))?;
         let request = Arc::new(request);
+        self.repeated(|| self.attempt(path.clone(), request.clone()))
+            .await
+    }
+
+    /// Calls until the outcome is known.
+    pub(crate) async fn repeated<R, F>(&self, attempt: impl Fn() -> F) -> Result<R>
+    where
+        F: Future<Output = Result<R>>,
+    {
         let answered = async {
             let mut backoff = Backoff::new(self.retry_timeout());
             let mut unknown = false;
             loop {
                 let begun = Instant::now();
-                let attempt = self.attempt(path.clone(), request.clone()).await;
+                let attempt = attempt().await;
                 self.outage.met(&attempt);
                 let failed = match attempt {
                     Ok(response) => return Ok(response),
@@ -344,7 +361,7 @@ impl Client {
     }
 
     /// What is called, unless the time limit passes: then its outcome is unknown.
-    async fn in_time<T>(&self, called: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) async fn in_time<T>(&self, called: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(limit) = self.time_limit else {
             return called.await;
         };
@@ -352,7 +369,7 @@ impl Client {
         tokio::time::timeout(limit, called).await.map_err(late)?
     }
 
-    async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> Result<R>
+    pub(crate) async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> Result<R>
     where
         T: Message + 'static,
         R: Message + Default + 'static,

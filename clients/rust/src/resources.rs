@@ -2,13 +2,15 @@
 
 use crate::{
     Client, Hold, ResourceStream,
-    api::{self, resource_service_client::ResourceServiceClient},
+    api::{self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer},
     claim::ClaimStream,
-    error::{Error, Result},
+    claim_calls::Answers,
+    error::Result,
     servers::Pick,
 };
 use prost::Message;
-use tonic::Streaming;
+use std::sync::Arc;
+use tonic::{Status, codegen::http::uri::PathAndQuery};
 
 impl Client {
     /// Takes a resource for itself, as soon as that is possible, and keeps it until the [`Hold`] is
@@ -62,20 +64,36 @@ impl Client {
         if request.request_id.is_empty() {
             request.request_id = self.request_id();
         }
-        self.resource_call("TryAcquire", request).await
+        let answer = |answer| match answer {
+            Answer::TryAcquire(response) => Some(response),
+            _ => None,
+        };
+        self.claim_call("TryAcquire", request, Call::TryAcquire, answer)
+            .await
     }
 
     /// Keeps a claim for another lease. `token`: of the hold; 0: it waits.
     pub async fn renew(&self, claim: i64, token: i64) -> Result<api::Claim> {
         let request = api::RenewRequest { claim, token };
-        let renewed: api::RenewResponse = self.resource_call("Renew", request).await?;
+        let answer = |answer| match answer {
+            Answer::Renew(response) => Some(response),
+            _ => None,
+        };
+        let renewed = self
+            .claim_call("Renew", request, Call::Renew, answer)
+            .await?;
         Ok(renewed.claim.unwrap_or_default())
     }
 
     /// Gives a hold back, or with token 0 withdraws a claim that waits.
     pub async fn release_claim(&self, claim: i64, token: i64) -> Result<api::ReleaseResponse> {
         let request = api::ReleaseRequest { claim, token };
-        self.resource_call("Release", request).await
+        let answer = |answer| match answer {
+            Answer::Release(response) => Some(response),
+            _ => None,
+        };
+        self.claim_call("Release", request, Call::Release, answer)
+            .await
     }
 
     /// Ends a claim of somebody else, for the record with a reason.
@@ -140,18 +158,59 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the stream of a claim.
+    /// Makes a claim. Returns what tells of it, and what that has told first.
     pub(crate) async fn open_claim(
         &self,
         request: api::AcquireRequest,
-    ) -> Result<(Pick, Streaming<api::AcquireResponse>)> {
-        let (pick, channel) = self.servers.pick();
-        let mut client = ResourceServiceClient::new(channel);
-        let opened = async {
-            let opened = client.acquire(self.request(request)).await;
-            opened.map_err(|status| -> Error { self.failed(pick, status) })
+    ) -> Result<(Pick, Answers, api::AcquireResponse)> {
+        let (pick, mut answers) = self.claims.make(self, Call::Acquire(request));
+        let first = self.claim_told(pick, &mut answers);
+        let first = self.in_time(first).await?;
+        Ok((pick, answers, first))
+    }
+
+    /// What a claim is told next.
+    pub(crate) async fn claim_told(
+        &self,
+        pick: Pick,
+        answers: &mut Answers,
+    ) -> Result<api::AcquireResponse> {
+        match self.claim_answer(pick, answers).await? {
+            Answer::Acquire(told) => Ok(told),
+            _ => Err(Status::internal("the answer to another call").into()),
+        }
+    }
+
+    async fn claim_answer(&self, pick: Pick, answers: &mut Answers) -> Result<Answer> {
+        match answers.recv().await {
+            Some(Ok(answer)) => Ok(*answer),
+            Some(Err(status)) => Err(self.failed(pick, *status)),
+            None => Err(Status::unavailable("the stream ended without a reason").into()),
+        }
+    }
+
+    /// A call that is made on the stream of claims while there is one, else by itself.
+    async fn claim_call<T, R>(
+        &self,
+        rpc: &'static str,
+        request: T,
+        call: fn(T) -> Call,
+        answer: fn(Answer) -> Option<R>,
+    ) -> Result<R>
+    where
+        T: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        let request = &request;
+        let once = move || async move {
+            if !self.claims.is_open() {
+                return self.attempt(path(rpc)?, Arc::new(request.clone())).await;
+            }
+            let (pick, mut answers) = self.claims.make(self, call(request.clone()));
+            let answered = answer(self.claim_answer(pick, &mut answers).await?);
+            answered.ok_or_else(|| Status::internal("the answer to another call").into())
         };
-        Ok((pick, self.in_time(opened).await?.into_inner()))
+        self.repeated(once).await
     }
 
     async fn resource_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
@@ -162,4 +221,9 @@ impl Client {
         self.call(format!("/rallypoint.v1.ResourceService/{rpc}"), request)
             .await
     }
+}
+
+fn path(rpc: &str) -> Result<PathAndQuery> {
+    let path = format!("/rallypoint.v1.ResourceService/{rpc}");
+    PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()).into())
 }

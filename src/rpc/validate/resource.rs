@@ -87,6 +87,17 @@ pub(crate) fn get_resource(request: &api::GetResourceRequest) -> Result<Resource
     v.into_result(ResourceVerb::Get { name, limit })
 }
 
+/// A ManageClaimsRequest that makes no call.
+pub(crate) fn no_call() -> Violations {
+    let mut v = Violations::default();
+    v.add(
+        Path::Root.field("kind"),
+        Reason::KindMissing,
+        "set one of `acquire`, `try_acquire`, `renew`, `release`",
+    );
+    v
+}
+
 /// The name of a validated WatchResourceRequest.
 pub(crate) fn watch_resource(request: &api::WatchResourceRequest) -> Result<Arc<str>, Violations> {
     let mut v = Violations::default();

@@ -1,0 +1,247 @@
+//! ManageClaims: many calls on one stream, each answered under its number, through any replica.
+
+use super::{create, exclusive, in_time, seconds};
+use crate::harness::{cluster::Cluster, server::Server};
+use rallypoint_client::{
+    Client,
+    api::{
+        AcquireResponse, CallError, Claim, ClaimEnd, ClaimState, GetClaimRequest,
+        ManageClaimsRequest, ManageClaimsResponse, ReleaseRequest, RenewRequest, TryAcquireRequest,
+        manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
+        resource_service_client::ResourceServiceClient,
+    },
+};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tonic::{Code, Streaming, codegen::tokio_stream::wrappers::UnboundedReceiverStream};
+
+/// A stream, and the number of its last call.
+struct Calls {
+    calls: Option<UnboundedSender<ManageClaimsRequest>>,
+    answers: Streaming<ManageClaimsResponse>,
+    last: u64,
+}
+
+impl Calls {
+    async fn open(client: &Client) -> Calls {
+        let (calls, made) = unbounded_channel();
+        let mut service = ResourceServiceClient::new(client.channel());
+        let opened = service.manage_claims(UnboundedReceiverStream::new(made));
+        Calls {
+            calls: Some(calls),
+            answers: in_time(opened).await.expect("opened").into_inner(),
+            last: 0,
+        }
+    }
+
+    /// Makes a call; returns its number.
+    fn make(&mut self, kind: Option<Call>) -> u64 {
+        self.last += 1;
+        let call = self.last;
+        let request = ManageClaimsRequest { call, kind };
+        let calls = self.calls.as_ref().expect("not closed");
+        calls.send(request).expect("the stream is open");
+        call
+    }
+
+    async fn next(&mut self) -> Option<(u64, Answer)> {
+        let told = in_time(self.answers.message()).await.expect("it goes on")?;
+        Some((told.call, told.kind.expect("an answer")))
+    }
+
+    /// The next answer, which is to this call.
+    async fn answer_to(&mut self, call: u64) -> Answer {
+        let (to, answer) = self.next().await.expect("it goes on");
+        assert_eq!(to, call, "{answer:?}");
+        answer
+    }
+
+    async fn claim_of(&mut self, call: u64) -> Claim {
+        claim(self.answer_to(call).await)
+    }
+
+    async fn error_of(&mut self, call: u64) -> CallError {
+        match self.answer_to(call).await {
+            Answer::Error(error) => error,
+            other => panic!("{other:?} is no error"),
+        }
+    }
+}
+
+fn acquire(name: &str) -> Option<Call> {
+    Some(Call::Acquire(exclusive(&[name])))
+}
+
+fn release(held: &Claim) -> Option<Call> {
+    Some(Call::Release(ReleaseRequest {
+        claim: held.claim,
+        token: held.token,
+    }))
+}
+
+#[track_caller]
+fn claim(answer: Answer) -> Claim {
+    match answer {
+        Answer::Acquire(AcquireResponse { claim }) => claim.expect("a claim"),
+        other => panic!("{other:?} tells of no claim"),
+    }
+}
+
+#[tokio::test]
+async fn many_names_are_taken_and_given_back_and_each_call_is_answered_under_its_number() {
+    let server = Server::start().await;
+    create(&server.client, "lot/*", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let mut asked: BTreeMap<u64, String> = BTreeMap::new();
+    for number in 0..200 {
+        let name = format!("lot/{number}");
+        asked.insert(calls.make(acquire(&name)), name);
+    }
+    let mut released = BTreeMap::new();
+    let mut tokens = Vec::new();
+    while released.len() < asked.len() || released.values().any(|done| !done) {
+        match calls.next().await.expect("it goes on") {
+            (call, Answer::Acquire(told)) => {
+                let held = told.claim.expect("a claim");
+                assert_eq!(held.state(), ClaimState::Held);
+                assert_eq!(held.resources[0].name, asked[&call]);
+                tokens.push(held.token);
+                released.insert(calls.make(release(&held)), false);
+            }
+            (call, Answer::Release(given)) => {
+                assert_eq!(given.claim.expect("it").end(), ClaimEnd::Released);
+                assert_eq!(released.insert(call, true), Some(false), "answered once");
+            }
+            (call, other) => panic!("{call}: {other:?}"),
+        }
+    }
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 200, "each hold has a token of its own");
+    drop(calls.calls.take());
+    assert!(calls.next().await.is_none(), "nothing more is told");
+}
+
+#[tokio::test]
+async fn a_claim_in_line_is_told_when_it_is_granted_and_how_it_ends() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let first = calls.make(acquire("orders"));
+    let held = calls.claim_of(first).await;
+    let second = calls.make(acquire("orders"));
+    let waits = calls.claim_of(second).await;
+    assert_eq!((waits.state(), waits.position), (ClaimState::Waiting, 1));
+    let given_back = calls.make(release(&held));
+    let mut told = [calls.next().await, calls.next().await].map(|one| one.expect("it goes on"));
+    told.sort_by_key(|(call, _)| *call);
+    let [(to, granted), (of, _)] = told;
+    assert_eq!((to, of), (second, given_back));
+    let granted = claim(granted);
+    assert_eq!(granted.state(), ClaimState::Held);
+    assert!(granted.token > held.token);
+    // The first one is told no more; of the second one how an operator ends it.
+    let forced = server.client.force_release(granted.claim, "a test").await;
+    forced.expect("ended");
+    let ended = calls.claim_of(second).await;
+    assert_eq!(ended.end(), ClaimEnd::Forced);
+    drop(calls.calls.take());
+    assert!(calls.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_call_that_fails_says_why_and_the_others_go_on() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let unknown = calls.make(acquire("nobody"));
+    let error = calls.error_of(unknown).await;
+    assert_eq!(Code::from_i32(error.code), Code::NotFound);
+    assert!(error.message.contains("nobody"), "{}", error.message);
+    let nothing = calls.make(None);
+    let error = calls.error_of(nothing).await;
+    assert_eq!(Code::from_i32(error.code), Code::InvalidArgument);
+    assert!(error.message.contains("kind"), "{}", error.message);
+    let one = calls.make(acquire("orders"));
+    let held = calls.claim_of(one).await;
+    let mut wrong = held.clone();
+    wrong.token += 1;
+    let refused = calls.make(release(&wrong));
+    let error = calls.error_of(refused).await;
+    assert_eq!(Code::from_i32(error.code), Code::FailedPrecondition);
+    assert!(!error.details.is_empty(), "the reason is among the details");
+    let tried = calls.make(Some(Call::TryAcquire(TryAcquireRequest {
+        resources: exclusive(&["orders"]).resources,
+        ..TryAcquireRequest::default()
+    })));
+    match calls.answer_to(tried).await {
+        Answer::TryAcquire(not) => {
+            assert_eq!(not.claim, None);
+            assert_eq!(not.in_the_way[0].claim, held.claim);
+        }
+        other => panic!("{other:?}"),
+    }
+    let kept = calls.make(Some(Call::Renew(RenewRequest {
+        claim: held.claim,
+        token: held.token,
+    })));
+    match calls.answer_to(kept).await {
+        Answer::Renew(renewed) => assert_eq!(renewed.claim.expect("it").claim, held.claim),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_outlives_its_stream_by_its_lease_and_is_kept_while_that_is_open() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let mut request = exclusive(&["orders"]);
+    request.lease = seconds(Duration::from_secs(2));
+    let asked = calls.make(Some(Call::Acquire(request)));
+    let held = calls.claim_of(asked).await;
+    let renewed = |of: Claim| of.lease_until.expect("a lease").seconds;
+    let look = || async { server.client.get_claim(held.claim).await.expect("known") };
+    let begun = renewed(look().await);
+    // The service renews it twice a lease and more.
+    while renewed(look().await) < begun + 3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(look().await.state(), ClaimState::Held);
+    drop(calls);
+    let mut service = ResourceServiceClient::new(server.client.channel());
+    in_time(async {
+        loop {
+            let request = GetClaimRequest { claim: held.claim };
+            let known = service.get_claim(request).await.expect("known");
+            let known = known.into_inner().claim.expect("it");
+            if known.state() == ClaimState::Ended {
+                assert_eq!(known.end(), ClaimEnd::Expired);
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_replica_passes_the_stream_on_and_it_ends_with_the_owner() {
+    let mut cluster = Cluster::start(2).await;
+    let owner = cluster.owner().await;
+    let client = cluster.client(1 - owner);
+    create(&client, "orders", 1).await;
+    let mut calls = Calls::open(&client).await;
+    let asked = calls.make(acquire("orders"));
+    let held = calls.claim_of(asked).await;
+    assert_eq!(held.state(), ClaimState::Held);
+    cluster.kill_9(owner);
+    let status = in_time(calls.answers.message()).await.expect_err("it ends");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    // The claim goes on; the client of Rust makes another stream by itself.
+    let released = client.release_claim(held.claim, held.token).await;
+    assert!(!released.expect("given back").already_ended);
+    let hold = client.acquire("orders").await.expect("it is free");
+    assert!(hold.token() > held.token);
+    hold.release().await.expect("released");
+}
