@@ -6,5 +6,5 @@ create table if not exists task_outbox (
     created_at timestamptz not null default now(),
     handle text,                                    -- the scheduler it was offered to, and when first
     offered_at timestamptz,
-    error text                                      -- why the service refuses it, for people
+    error text                                      -- why the service refuses it; it is skipped until this is null
 );

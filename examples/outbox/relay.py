@@ -2,9 +2,10 @@
 
 The id of a row is the request id of the call, so that a call which is repeated has its effect once.
 Any number of relays may run. psycopg (version 3) finds the database by PGHOST and so on.
-The service is found by the variables of the command line: RALLYPOINT_SERVER (one address),
-RALLYPOINT_TLS_CA, RALLYPOINT_TLS_CERT, RALLYPOINT_TLS_KEY, RALLYPOINT_AUTH_TOKEN_FILE,
-RALLYPOINT_AUTH_TOKEN and RALLYPOINT_NAMESPACE.
+The service is found by the variables of the command line: RALLYPOINT_SERVER (an address, or those
+of several replicas, separated by commas), RALLYPOINT_TLS_CA, RALLYPOINT_TLS_CERT,
+RALLYPOINT_TLS_KEY, RALLYPOINT_AUTH_TOKEN_FILE, RALLYPOINT_AUTH_TOKEN and RALLYPOINT_NAMESPACE.
+Exit codes: 0 all is given, 1 it is not (--once), 2 a variable cannot be used.
 """
 
 import argparse
@@ -45,9 +46,49 @@ class Unavailable(Exception):
     """The task is not at fault. Repeat the call: it may have had its effect."""
 
 
+class Unusable(Exception):
+    """A variable of the command line says what cannot be."""
+
+
 def setting(name: str) -> str | None:
     """A variable of the command line."""
     return os.environ.get(f"RALLYPOINT_{name}") or None
+
+
+def addresses() -> list[str]:
+    """Where replicas are. Any of them takes any call. Without a scheme it is http://."""
+    named = [address.strip().rstrip("/") for address in SERVER.split(",") if address.strip()]
+    return [address if "://" in address else f"http://{address}" for address in named]
+
+
+def check_settings() -> None:
+    """Raises Unusable when a variable says what no later call could use."""
+    if not addresses():
+        raise Unusable("RALLYPOINT_SERVER: it is empty")
+    if "@" in SERVER:  # it is not repeated: there may be a password in it
+        raise Unusable("RALLYPOINT_SERVER: an address has no user and no password")
+    for address in addresses():
+        try:
+            parts = urllib.parse.urlsplit(address)
+            is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            is_usable = False
+        if not is_usable or len(address.split()) > 1:
+            raise Unusable(f"RALLYPOINT_SERVER: {address!r} is no address like http://HOST:PORT")
+    for name in ("TLS_CA", "TLS_CERT", "TLS_KEY", "AUTH_TOKEN_FILE"):
+        try:
+            if file := setting(name):
+                open(file, "rb").close()
+        except OSError as error:
+            raise Unusable(f"RALLYPOINT_{name}: {error}") from None
+    try:
+        tls()
+    except OSError as error:  # also what ssl says of files that are no PEM
+        raise Unusable(f"RALLYPOINT_TLS_CA, _CERT or _KEY: {error}") from None
+    try:
+        who_calls()
+    except Unavailable as error:
+        raise Unusable(f"RALLYPOINT_SERVER: {error}") from None
 
 
 def who_calls() -> dict[str, str]:
@@ -55,12 +96,17 @@ def who_calls() -> dict[str, str]:
     headers = {}
     token = setting("AUTH_TOKEN")
     if file := setting("AUTH_TOKEN_FILE"):
-        with open(file) as lines:
-            token = lines.readline().strip()
+        try:
+            with open(file) as lines:
+                token = lines.readline().strip()
+        except OSError as error:
+            raise Unavailable(f"RALLYPOINT_AUTH_TOKEN_FILE: {error}") from None
     if token:
-        server = urllib.parse.urlsplit(SERVER)
-        if server.scheme != "https" and server.hostname not in ("localhost", "127.0.0.1", "::1"):
-            raise Unavailable(f"{SERVER}: the token would go out in plain text; use https://")
+        for address in addresses():
+            server = urllib.parse.urlsplit(address)
+            is_here = server.hostname in ("localhost", "127.0.0.1", "::1")
+            if server.scheme != "https" and not is_here:
+                raise Unavailable(f"{address}: the token would go out in plain text; use https://")
         headers["authorization"] = f"Bearer {token}"
     if namespace := setting("NAMESPACE"):
         headers["rallypoint-namespace"] = namespace
@@ -77,11 +123,25 @@ def tls() -> ssl.SSLContext:
 
 
 def call(method: str, request: dict[str, Any]) -> dict[str, Any]:
-    """One call of the service, in JSON."""
-    url = f"{SERVER}/rallypoint.v1.SchedulerService/{method}"
+    """One call of the service, in JSON: of the first replica that can take it.
+
+    Two may get the same call, which is harmless, as it has a request id or only reads.
+    """
+    away = []
+    for address in addresses():
+        try:
+            return call_at(address, method, request)
+        except Unavailable as error:
+            away.append(str(error))
+    raise Unavailable("; ".join(away))
+
+
+def call_at(address: str, method: str, request: dict[str, Any]) -> dict[str, Any]:
+    """One call of a replica."""
+    url = f"{address}/rallypoint.v1.SchedulerService/{method}"
     body = json.dumps(request).encode()
+    headers = {"content-type": "application/json"} | who_calls()
     try:
-        headers = {"content-type": "application/json"} | who_calls()
         sent = urllib.request.Request(url, body, headers)
         with urllib.request.urlopen(sent, timeout=30, context=tls()) as answer:
             found: dict[str, Any] = json.load(answer)
@@ -98,7 +158,7 @@ def call(method: str, request: dict[str, Any]) -> dict[str, Any]:
             raise Unavailable(f"{reason}: {message}") from None
         raise Refused(reason, message) from None
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"{SERVER}: {error}") from None
+        raise Unavailable(f"{address}: {error}") from None
 
 
 def relay(connection: Connection) -> tuple[int, int]:
@@ -188,11 +248,22 @@ def note(connection: Connection, row: DictRow, error: str) -> None:
     connection.execute("update task_outbox set error = %s where id = %s", [error, row["id"]])
 
 
+def refused(connection: Connection) -> int:
+    """How many rows wait for people: the service has refused them."""
+    row = connection.execute("select count(*) from task_outbox where error is not null").fetchone()
+    return 0 if row is None else int(row["count"])
+
+
 def main() -> int:
     """Relays for ever; with --once, what is there. The exit code."""
     parser = argparse.ArgumentParser(description="Gives the tasks of an outbox to Rallypoint.")
     parser.add_argument("--once", action="store_true", help="end when the table has been read")
     once: bool = parser.parse_args().once
+    try:
+        check_settings()
+    except Unusable as error:
+        print(error, file=sys.stderr)
+        return 2
     total = 0
     with psycopg.connect(autocommit=True, row_factory=dict_row) as connection:
         while True:
@@ -206,6 +277,9 @@ def main() -> int:
             total += given
             if once and found == 0:
                 print(f"{total} given to {SCHEDULER}")
+                if left := refused(connection):
+                    print(f"{left} refused: see `error` in task_outbox", file=sys.stderr)
+                    return 1
                 return 0
             if found == 0:
                 time.sleep(1)

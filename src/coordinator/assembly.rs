@@ -6,7 +6,7 @@
 use super::{
     admission::{Admission, Capacity},
     body_cache::prefetch::Prefetch,
-    caller_handle::Coordinator,
+    caller_handle::{Coordinator, Inner},
     commands::CommandSender,
     driver::Driver,
     machine::{Event, Machine},
@@ -111,7 +111,7 @@ impl Coordinator {
         };
         driver.start(first)?;
         let reader = parts.journal.reader();
-        Ok(Coordinator {
+        Ok(Coordinator::from(Inner {
             commands,
             closed_streams,
             admission: Admission::new(Capacity {
@@ -127,7 +127,7 @@ impl Coordinator {
             hub,
             ownership: started.ownership,
             traces: parts.traces,
-        })
+        }))
     }
 }
 

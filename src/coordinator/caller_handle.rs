@@ -28,13 +28,16 @@ use crate::{
     journal::{Journal, Reader},
     traces::Traces,
 };
-use std::time::Duration;
+use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// Handle of the loop. Cheap to clone; the loop ends with the last clone.
 #[derive(Clone)]
-pub struct Coordinator {
+pub struct Coordinator(Arc<Inner>);
+
+/// What all clones share: calls clone their handle all the time.
+pub struct Inner {
     pub(super) commands: CommandSender,
     pub(super) closed_streams: mpsc::Sender<Command>,
     pub(super) admission: Admission,
@@ -47,6 +50,20 @@ pub struct Coordinator {
     pub(super) hub: Hub,
     pub(super) ownership: OwnershipHandle,
     pub(super) traces: Traces,
+}
+
+impl Deref for Coordinator {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl From<Inner> for Coordinator {
+    fn from(inner: Inner) -> Self {
+        Coordinator(Arc::new(inner))
+    }
 }
 
 impl Coordinator {

@@ -144,7 +144,7 @@ impl Keeper {
         // What it protects is left alone a little before others may have it.
         let kept = self.lease - (self.lease / 10).max(MARGIN);
         let mut kept_until = kept_since + kept;
-        let mut next = Instant::now().min(kept_since + self.lease / 3);
+        let mut next = kept_since + self.lease / 3;
         // No renewal takes longer than until the next one is due.
         let limit = Some(self.lease / 3);
         let client = self.client.clone().with_time_limit(limit);

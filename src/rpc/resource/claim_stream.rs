@@ -22,7 +22,7 @@ const LOOK_AT_HOLD: Duration = Duration::from_secs(5);
 
 /// A claim of this replica's core.
 pub(super) struct OwnClaim {
-    resources: Resources,
+    resources: Arc<Resources>,
     caller: Caller,
     view: ClaimView,
     renewed_by_caller: bool,
@@ -58,7 +58,7 @@ impl OwnStream for OwnClaim {
     type Message = api::AcquireResponse;
 
     async fn open(
-        here: &Resources,
+        here: Arc<Resources>,
         caller: &Caller,
         request: &api::AcquireRequest,
     ) -> Result<OwnClaim, Status> {
@@ -69,7 +69,7 @@ impl OwnStream for OwnClaim {
         };
         let (view, _) = here.claim(caller.clone(), verb).await?;
         Ok(OwnClaim {
-            resources: here.clone(),
+            resources: here,
             caller: caller.clone(),
             view,
             renewed_by_caller: request.renewed_by_caller,

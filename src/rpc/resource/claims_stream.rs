@@ -21,6 +21,7 @@ use rallypoint_client::api::{
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -35,7 +36,7 @@ const UNWATCHED: Duration = Duration::from_millis(50);
 
 /// The calls of one caller, on the owner.
 struct ManagedClaims {
-    resources: Resources,
+    resources: Arc<Resources>,
     caller: Caller,
     /// `None`: the caller has closed its side.
     calls: Option<Streaming<api::ManageClaimsRequest>>,
@@ -86,7 +87,7 @@ impl Resources {
                 .map(|route| (route, route.destination()))
             {
                 None | Some((_, Destination::Local)) => {
-                    let here = ManagedClaims::new(self.clone(), caller, calls);
+                    let here = ManagedClaims::new(Arc::new(self.clone()), caller, calls);
                     return Ok(Box::pin(here));
                 }
                 Some((_, Destination::Remote(owner))) => {
@@ -129,7 +130,7 @@ fn named(request_id: &mut String) {
 
 impl ManagedClaims {
     fn new(
-        resources: Resources,
+        resources: Arc<Resources>,
         caller: Caller,
         calls: Streaming<api::ManageClaimsRequest>,
     ) -> ManagedClaims {
@@ -156,7 +157,7 @@ impl ManagedClaims {
         self.steps.push(match request.kind {
             Some(Call::Acquire(mut request)) => async move {
                 named(&mut request.request_id);
-                match OwnClaim::open(&resources, &caller, &request).await {
+                match OwnClaim::open(resources, &caller, &request).await {
                     Ok(claim) => told(number, Box::new(claim), IsFirst(true)).await,
                     Err(status) => Step::Answered(number, Err(status)),
                 }

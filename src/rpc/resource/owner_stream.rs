@@ -8,6 +8,7 @@ use crate::{
 };
 use futures_util::stream;
 use rallypoint_client::api::resource_service_client::ResourceServiceClient;
+use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming, transport::Channel};
 
 /// What a stream tells of this replica's core.
@@ -20,7 +21,7 @@ pub(super) trait OwnStream: Send + Sized + 'static {
 
     /// Opens it here.
     async fn open(
-        here: &Resources,
+        here: Arc<Resources>,
         caller: &Caller,
         request: &Self::Request,
     ) -> Result<Self, Status>;
@@ -73,7 +74,8 @@ impl Resources {
     ) -> Result<Messages<S::Message>, Status> {
         match self.route.as_ref().map(|route| route.destination()) {
             None | Some(Destination::Local) => {
-                let own = S::open(self, caller, request).await?;
+                let here = Arc::new(self.clone());
+                let own = S::open(here, caller, request).await?;
                 Ok(Box::pin(stream::unfold(Some(own), |own| async move {
                     let mut own = own?;
                     let message = own.next().await?;

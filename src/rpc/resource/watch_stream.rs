@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A resource that this replica's core knows.
 struct OwnWatch {
-    resources: Resources,
+    resources: Arc<Resources>,
     caller: Caller,
     name: Arc<str>,
     /// What is to be told first, or was told last, and which revision that is.
@@ -47,7 +47,7 @@ impl OwnStream for OwnWatch {
     type Message = api::WatchResourceResponse;
 
     async fn open(
-        here: &Resources,
+        here: Arc<Resources>,
         caller: &Caller,
         request: &api::WatchResourceRequest,
     ) -> Result<OwnWatch, Status> {
@@ -61,7 +61,7 @@ impl OwnStream for OwnWatch {
             other => return Err(mismatched(other)),
         };
         Ok(OwnWatch {
-            resources: here.clone(),
+            resources: here,
             caller: caller.clone(),
             name,
             view,
