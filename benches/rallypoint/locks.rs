@@ -113,9 +113,10 @@ fn report(figures: Figures, most: u64) -> Report {
         ratio: of(ours) / of(theirs).max(f64::MIN_POSITIVE),
         also,
         ran: format!(
-            "64 callers, each a name of its own or all the same; systems in turns of {} s; up to \
-             {most} who wait or names held",
-            TURN.as_secs()
+            "64 callers, each a name of its own or all the same; systems in turns of {} s; {} who \
+             wait, {most} names held",
+            TURN.as_secs(),
+            most / 10
         ),
     }
 }
@@ -206,7 +207,10 @@ impl Systems {
 
     /// The same while many wait for one resource, and while many names of a pattern are held.
     async fn crowded(&self, figures: &mut Figures, most: u64) -> Result<()> {
-        for (what, name) in [("waiting", "queue"), ("names_held", "key/")] {
+        for (what, name, most) in [
+            ("waiting", "queue", most / 10),
+            ("names_held", "key/", most),
+        ] {
             self.fill(name, most).await?;
             for (load, one_name) in [("64_callers", false), ("64_callers_one_name", true)] {
                 let mut callers = self.callers("rallypoint", 64).await?;

@@ -234,7 +234,7 @@ impl Bench {
             Name::Secured => secured::run(count(100_000), runs).await?.into(),
             Name::Http2Abuse => http2_abuse::run(count(4), runs).await?.into(),
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
-            Name::Locks => locks::run(most(100_000), runs).await?.into(),
+            Name::Locks => locks::run(most(1_000_000), runs).await?.into(),
             Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),
             Name::TaskResources => task_resources::run(count(10_000), runs).await?.into(),
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,

@@ -6,6 +6,8 @@ import { nameOf } from "../parts.js";
 /** Running tasks of which it is asked what holds them up, if they run for so long. */
 const ASKED = 6;
 const LONG_MS = 2000;
+/** Between two attempts nothing runs: for so long the row of a task that was held up stays. */
+const KEPT_MS = 12_000;
 /** Schedulers with tasks under way of which it is asked what has failed before. */
 const ASKED_AGAIN = 8;
 /** For how long an error is news, and how many kinds of it are shown. */
@@ -15,7 +17,13 @@ const SHOWN = 8;
 const taskHref = (handle, seq) => `#/schedulers/${handle}/tasks/${seq}`;
 
 /** Long-running tasks that a lock of another session holds up. */
-export async function heldUp(view, { executions }) {
+export async function heldUp(view, { executions, held = [] }) {
+  const found = await heldUpNow(view, executions);
+  const kept = held.filter((row) => Date.now() - row.seenAt < KEPT_MS && !found.some((one) => one.href === row.href));
+  return [...found, ...kept];
+}
+
+async function heldUpNow(view, executions) {
   const now = Date.now();
   const long = executions.filter((run) => run.handle && run.backend_pid !== 0 && now - (moment(run.started_at) ?? now) > LONG_MS)
     .sort((a, b) => moment(a.started_at) - moment(b.started_at)).slice(0, ASKED);
@@ -24,7 +32,7 @@ export async function heldUp(view, { executions }) {
     const session = answer?.blockers?.find((one) => one.session)?.session;
     if (!session) return [];
     const run = long[index];
-    return [{ kind: "held up", tone: "bad", handle: run.handle, href: taskHref(run.handle, run.seq), what: `Task ${run.seq} waits for a lock that process ${session.backend_pid} holds`,
+    return [{ kind: "held up", tone: "bad", handle: run.handle, href: taskHref(run.handle, run.seq), seenAt: now, what: `Task ${run.seq} waits for a lock that process ${session.backend_pid} holds`,
       more: `${session.user}${session.application ? `, ${session.application}` : ""}, ${session.state || "state not known"} · the task has run for ${span(now - moment(run.started_at))}` }];
   });
 }

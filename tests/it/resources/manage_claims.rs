@@ -11,8 +11,12 @@ use rallypoint_client::{
         resource_service_client::ResourceServiceClient,
     },
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tonic::{Code, Streaming, codegen::tokio_stream::wrappers::UnboundedReceiverStream};
 
 /// A stream, and the number of its last call.
@@ -243,5 +247,60 @@ async fn any_replica_passes_the_stream_on_and_it_ends_with_the_owner() {
     assert!(!released.expect("given back").already_ended);
     let hold = client.acquire("orders").await.expect("it is free");
     assert!(hold.token() > held.token);
+    hold.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn the_callers_of_one_client_share_a_stream_and_none_gets_what_another_was_told() {
+    let server = Server::start().await;
+    create(&server.client, "lot/*", 1).await;
+    let mut working = JoinSet::new();
+    for number in 0..40_i64 {
+        let client = server.client.clone();
+        working.spawn(async move {
+            let mut tokens = Vec::new();
+            for _ in 0..20 {
+                // Each name is wanted by four of them.
+                let name = format!("lot/{}", number % 10);
+                let hold = client.acquire(name.clone()).await.expect("its turn comes");
+                assert_eq!(hold.claim().resources[0].name, name);
+                tokens.push((name, hold.token()));
+                hold.release().await.expect("it was held all the while");
+            }
+            tokens
+        });
+    }
+    let mut tokens = Vec::new();
+    while let Some(done) = in_time(working.join_next()).await {
+        tokens.extend(done.expect("no panic"));
+    }
+    let given: HashSet<_> = tokens.iter().map(|(_, token)| *token).collect();
+    assert_eq!(given.len(), 800, "no token was given twice");
+}
+
+#[tokio::test]
+async fn calls_of_a_client_have_the_same_errors_on_its_stream_and_beside_it() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let hold = server.client.acquire("orders").await.expect("it is free");
+    // The first client has a stream by now, the other one has not.
+    let other = Client::connect(&server.url).await.expect("connected");
+    for client in [&server.client, &other] {
+        let (claim, wrong) = (hold.claim().claim, hold.token() + 1);
+        let refused = client
+            .release_claim(claim, wrong)
+            .await
+            .expect_err("not its");
+        assert!(refused.is("TOKEN_MISMATCH"), "{refused:?}");
+        let refused = client.renew(claim, wrong).await.expect_err("not its");
+        assert!(refused.is("TOKEN_MISMATCH"), "{refused:?}");
+        let nobody = TryAcquireRequest {
+            resources: exclusive(&["nobody"]).resources,
+            ..TryAcquireRequest::default()
+        };
+        let refused = client.try_acquire(nobody).await.expect_err("not there");
+        assert!(refused.is("RESOURCE_NOT_FOUND"), "{refused:?}");
+        client.renew(claim, hold.token()).await.expect("renewed");
+    }
     hold.release().await.expect("released");
 }
