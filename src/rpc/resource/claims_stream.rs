@@ -237,7 +237,9 @@ impl ManagedClaims {
         while let Some((at, no)) = self.due.front().copied() {
             let is_held = self.granted.contains_key(&no);
             if is_held && at > Instant::now() {
-                self.timer.as_mut().reset(at);
+                if self.timer.deadline() != at {
+                    self.timer.as_mut().reset(at);
+                }
                 if self.timer.as_mut().poll(context).is_pending() {
                     break;
                 }

@@ -42,7 +42,9 @@ class _ForecastUnknownReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[
     FORECAST_UNKNOWN_REASON_RESOURCE_HELD: _ForecastUnknownReason.ValueType  # 6
     """A resource is held or waited for by somebody who may keep it for any time."""
     FORECAST_UNKNOWN_REASON_TOO_FEW_SEEN: _ForecastUnknownReason.ValueType  # 7
-    """Too few tasks of a kind have ended to say how long such a task lasts."""
+    """Too few tasks of a kind have ended to say how long such a task lasts, and tasks like them are
+    too few as well, or have all been outlasted by one of them.
+    """
     FORECAST_UNKNOWN_REASON_TOO_MANY_TASKS: _ForecastUnknownReason.ValueType  # 8
     """More tasks are unfinished, in more orders, than are looked at."""
     FORECAST_UNKNOWN_REASON_TOO_MANY_OTHERS: _ForecastUnknownReason.ValueType  # 9
@@ -68,7 +70,9 @@ FORECAST_UNKNOWN_REASON_NO_SLOTS: ForecastUnknownReason.ValueType  # 5
 FORECAST_UNKNOWN_REASON_RESOURCE_HELD: ForecastUnknownReason.ValueType  # 6
 """A resource is held or waited for by somebody who may keep it for any time."""
 FORECAST_UNKNOWN_REASON_TOO_FEW_SEEN: ForecastUnknownReason.ValueType  # 7
-"""Too few tasks of a kind have ended to say how long such a task lasts."""
+"""Too few tasks of a kind have ended to say how long such a task lasts, and tasks like them are
+too few as well, or have all been outlasted by one of them.
+"""
 FORECAST_UNKNOWN_REASON_TOO_MANY_TASKS: ForecastUnknownReason.ValueType  # 8
 """More tasks are unfinished, in more orders, than are looked at."""
 FORECAST_UNKNOWN_REASON_TOO_MANY_OTHERS: ForecastUnknownReason.ValueType  # 9

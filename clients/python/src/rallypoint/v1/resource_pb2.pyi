@@ -838,6 +838,119 @@ class TryAcquireResponse(_message.Message):
 Global___TryAcquireResponse: _TypeAlias = TryAcquireResponse  # noqa: Y015
 
 @_typing.final
+class ManageClaimsRequest(_message.Message):
+    """One call of many on a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_FIELD_NUMBER: _builtins.int
+    ACQUIRE_FIELD_NUMBER: _builtins.int
+    TRY_ACQUIRE_FIELD_NUMBER: _builtins.int
+    RENEW_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    call: _builtins.int
+    """Its number, which the answers bear."""
+    @_builtins.property
+    def acquire(self) -> Global___AcquireRequest: ...
+    @_builtins.property
+    def try_acquire(self) -> Global___TryAcquireRequest: ...
+    @_builtins.property
+    def renew(self) -> Global___RenewRequest: ...
+    @_builtins.property
+    def release(self) -> Global___ReleaseRequest: ...
+    def __init__(
+        self,
+        *,
+        call: _builtins.int = ...,
+        acquire: Global___AcquireRequest | None = ...,
+        try_acquire: Global___TryAcquireRequest | None = ...,
+        renew: Global___RenewRequest | None = ...,
+        release: Global___ReleaseRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acquire", b"acquire", "kind", b"kind", "release", b"release", "renew", b"renew", "try_acquire", b"try_acquire"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquire", b"acquire", "call", b"call", "kind", b"kind", "release", b"release", "renew", b"renew", "try_acquire", b"try_acquire"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["acquire", "try_acquire", "renew", "release"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___ManageClaimsRequest: _TypeAlias = ManageClaimsRequest  # noqa: Y015
+
+@_typing.final
+class ManageClaimsResponse(_message.Message):
+    """What comes of a call: of `acquire` again whenever its claim has changed, else once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_FIELD_NUMBER: _builtins.int
+    ACQUIRE_FIELD_NUMBER: _builtins.int
+    TRY_ACQUIRE_FIELD_NUMBER: _builtins.int
+    RENEW_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    call: _builtins.int
+    """The number of the call."""
+    @_builtins.property
+    def acquire(self) -> Global___AcquireResponse: ...
+    @_builtins.property
+    def try_acquire(self) -> Global___TryAcquireResponse: ...
+    @_builtins.property
+    def renew(self) -> Global___RenewResponse: ...
+    @_builtins.property
+    def release(self) -> Global___ReleaseResponse: ...
+    @_builtins.property
+    def error(self) -> Global___CallError: ...
+    def __init__(
+        self,
+        *,
+        call: _builtins.int = ...,
+        acquire: Global___AcquireResponse | None = ...,
+        try_acquire: Global___TryAcquireResponse | None = ...,
+        renew: Global___RenewResponse | None = ...,
+        release: Global___ReleaseResponse | None = ...,
+        error: Global___CallError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acquire", b"acquire", "error", b"error", "kind", b"kind", "release", b"release", "renew", b"renew", "try_acquire", b"try_acquire"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquire", b"acquire", "call", b"call", "error", b"error", "kind", b"kind", "release", b"release", "renew", b"renew", "try_acquire", b"try_acquire"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["acquire", "try_acquire", "renew", "release", "error"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___ManageClaimsResponse: _TypeAlias = ManageClaimsResponse  # noqa: Y015
+
+@_typing.final
+class CallError(_message.Message):
+    """Why a call failed, as a call of its own would: `google.rpc.Status` in three fields."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    DETAILS_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """Of google.rpc.Code."""
+    message: _builtins.str
+    details: _builtins.bytes
+    """The details: an encoded google.rpc.Status, as in `grpc-status-details-bin`."""
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        message: _builtins.str = ...,
+        details: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallError: _TypeAlias = CallError  # noqa: Y015
+
+@_typing.final
 class GetClaimRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
