@@ -206,10 +206,15 @@ impl http_body::Body for Messages {
             Poll::Ready(Some(Ok(frame))) => {
                 let this = &mut *self;
                 let has_room = |bytes| bytes > this.largest || this.place.take(bytes);
+                let before = this.position.complete;
                 if let Some(data) = frame.data_ref()
                     && !this.position.advance(data, has_room)
                 {
                     return Poll::Ready(Some(Err(errors::no_message_room())));
+                }
+                if this.position.complete > before {
+                    // The next message has a time of its own.
+                    this.timer = None;
                 }
             }
             Poll::Ready(_) => {}

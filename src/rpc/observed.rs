@@ -31,9 +31,14 @@ pub(super) fn count(metrics: &Metrics, response: Response<Body>) -> Response<Bod
         && let Some(status) = Status::from_header_map(response.headers())
         && status.code() != tonic::Code::Ok
     {
-        metrics.calls.failed.of([reason(&status)]).inc();
+        note(metrics, &status);
     }
     response
+}
+
+/// Counts an error that is an answer.
+pub(super) fn note(metrics: &Metrics, status: &Status) {
+    metrics.calls.failed.of([reason(status)]).inc();
 }
 
 /// Its reason, if it is one of the API: another replica may know others, and a label has few

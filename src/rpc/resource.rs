@@ -24,9 +24,12 @@ use crate::{
         ResourceReject, ResourceReply, ResourceVerb, ResourceView, Token,
     },
     journal::Reader,
+    metrics::Metrics,
 };
+use claims_stream::ManagedClaims;
 use convert::Messages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -39,6 +42,8 @@ pub(super) struct Resources {
     pub auth: Auth,
     /// Cancelled when the server shuts down: streams end.
     pub stopping: CancellationToken,
+    /// Counts the calls of a stream that fail.
+    pub metrics: Metrics,
     /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
     pub route: Option<Route>,
 }
@@ -100,8 +105,8 @@ impl ResourceService for Resources {
         request: Request<Streaming<api::ManageClaimsRequest>>,
     ) -> Answer<Messages<api::ManageClaimsResponse>> {
         let caller = self.auth.caller(&request)?;
-        let answers = self.manage(caller, request.into_inner());
-        Ok(Response::new(answers.await?))
+        let managed = ManagedClaims::new(self.clone(), caller, request.into_inner());
+        Ok(Response::new(Box::pin(managed)))
     }
 
     async fn watch_resource(
@@ -145,13 +150,25 @@ impl ResourceService for Resources {
 
 impl Resources {
     async fn answer<C: Unary<Resources>>(&self, request: Request<C>) -> Answer<C::Response> {
-        let endpoint = Endpoint {
+        self.endpoint().answer(request).await
+    }
+
+    /// A call of a caller who is known, wherever the owner is.
+    async fn answer_to<C: Unary<Resources>>(
+        &self,
+        caller: Caller,
+        call: C,
+    ) -> Result<C::Response, Status> {
+        self.endpoint().answer_to(caller, Arc::new(call)).await
+    }
+
+    fn endpoint(&self) -> Endpoint<'_, Resources> {
+        Endpoint {
             here: self,
             auth: &self.auth,
             route: self.route.as_ref(),
             stopping: &self.stopping,
-        };
-        endpoint.answer(request).await
+        }
     }
 
     async fn ask(&self, caller: Caller, verb: ResourceVerb) -> Result<ResourceReply, Status> {

@@ -147,6 +147,7 @@ fn services(
         reader: reader.clone(),
         auth: schedulers.auth.clone(),
         stopping: stopping.clone(),
+        metrics: config.metrics.clone(),
         route: route.clone(),
     };
     let statuses = Statuses {

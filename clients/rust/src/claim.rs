@@ -34,13 +34,21 @@ pub struct ClaimStream {
     kept_since: Instant,
     /// It ends with this stream.
     is_own: bool,
+    /// This stream has made it. Another one, of the same request id, may have renewed it last long
+    /// ago.
+    is_new: bool,
 }
 
 /// Lease of a claim that does not say its own.
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 impl ClaimStream {
-    pub(crate) async fn open(client: Client, request: api::AcquireRequest) -> Result<Self> {
+    /// `is_new`: nobody else has used its request id.
+    pub(crate) async fn open(
+        client: Client,
+        request: api::AcquireRequest,
+        is_new: bool,
+    ) -> Result<Self> {
         let kept_since = Instant::now();
         let lease = lease_of(request.lease.as_ref());
         let mut stream = ClaimStream {
@@ -52,6 +60,7 @@ impl ClaimStream {
             renewal: Some(kept_since + lease / 3),
             kept_since,
             is_own: true,
+            is_new,
         };
         stream.connect(None).await?;
         stream.next().await?;
@@ -120,6 +129,14 @@ impl ClaimStream {
     /// Since when it is kept for a lease, as far as this process knows.
     pub(crate) fn kept_since(&self) -> Instant {
         self.kept_since
+    }
+
+    /// When it is to be renewed by somebody else first.
+    pub(crate) fn first_renewal(&self) -> Instant {
+        match self.is_new {
+            true => self.kept_since + self.lease() / 3,
+            false => Instant::now(),
+        }
     }
 
     /// Has somebody else renew the claim and end it. Returns since when it is kept for a lease.

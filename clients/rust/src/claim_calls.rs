@@ -23,15 +23,31 @@ use tokio::{
     time::timeout,
 };
 use tonic::{
-    Code, Status, Streaming, codegen::tokio_stream::wrappers::UnboundedReceiverStream,
+    Code, Status, Streaming,
+    codegen::tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream},
     transport::Channel,
 };
 
 /// The stream is closed when nothing was said on it for so long, and nothing is awaited.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What a call is told, until its claim has ended or the stream has broken.
-pub(crate) type Answers = UnboundedReceiver<Result<Box<Answer>, Box<Status>>>;
+/// What a call is told, until its claim has ended.
+pub(crate) type Answers = UnboundedReceiver<Told>;
+
+/// One of the things it is told.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Answer(Box<Answer>),
+    /// The service has refused it.
+    Refused(Box<Status>),
+    /// The stream has ended. `was_open`: the call may have had its effect, whatever the status says.
+    Ended {
+        status: Box<Status>,
+        was_open: bool,
+    },
+}
+
+type Listener = UnboundedSender<Told>;
 
 /// The stream of a client and its clones.
 #[derive(Clone, Debug, Default)]
@@ -55,11 +71,10 @@ struct Open {
     last: u64,
     /// Who awaits the answers to each call.
     awaited: HashMap<u64, Listener>,
-    /// The calls that have made the claims that are told, by the numbers of these.
-    told: HashMap<i64, u64>,
+    /// The calls that have made the claims that are told, by the numbers of these: several under
+    /// one request id.
+    told: HashMap<i64, Vec<u64>>,
 }
-
-type Listener = UnboundedSender<Result<Box<Answer>, Box<Status>>>;
 
 impl ClaimCalls {
     /// Whether there is a stream: then calls are made on it.
@@ -72,9 +87,13 @@ impl ClaimCalls {
         let (listener, answers) = unbounded_channel();
         let mut state = self.lock();
         let State { streams, open } = &mut *state;
+        let mut opening = None;
         let open = open.get_or_insert_with(|| {
             *streams += 1;
-            self.open(client, *streams)
+            let (pick, channel) = client.servers.pick();
+            let (calls, made) = unbounded_channel();
+            opening = Some((*streams, channel, made));
+            Open::new(*streams, pick, calls)
         });
         open.last += 1;
         let request = api::ManageClaimsRequest {
@@ -82,29 +101,34 @@ impl ClaimCalls {
             kind: Some(call),
         };
         open.awaited.insert(open.last, listener);
-        // If the stream has just ended, all that is awaited fails.
+        // If the stream has just ended, all that is awaited is told so.
         let _ = open.calls.send(request);
-        (open.pick, answers)
+        let pick = open.pick;
+        drop(state);
+        // Where the runtime shuts down this ends the stream at once, which locks the state.
+        if let Some((stream, channel, made)) = opening {
+            let ending = Ending {
+                calls: self.clone(),
+                stream,
+                was_open: false,
+            };
+            tokio::spawn(ending.follow(client.clone(), channel, made));
+        }
+        (pick, answers)
     }
 
-    /// Opens a stream in the background.
-    fn open(&self, client: &Client, stream: u64) -> Open {
-        let (pick, channel) = client.servers.pick();
-        let (calls, made) = unbounded_channel();
-        let ending = Ending {
-            calls: self.clone(),
-            stream,
+    /// Whether a call is still to be made: nobody would know of the claim of one that was given up
+    /// before it could be sent.
+    fn is_awaited(&self, call: u64) -> bool {
+        let mut state = self.lock();
+        let Some(open) = &mut state.open else {
+            return false;
         };
-        let client = client.clone();
-        tokio::spawn(async move { ending.follow(client, channel, made).await });
-        Open {
-            stream,
-            pick,
-            calls,
-            last: 0,
-            awaited: HashMap::new(),
-            told: HashMap::new(),
+        let is_awaited = open.awaited.get(&call).is_some_and(|one| !one.is_closed());
+        if !is_awaited {
+            open.awaited.remove(&call);
         }
+        is_awaited
     }
 
     async fn pass_on(&self, mut told: Streaming<api::ManageClaimsResponse>) -> Status {
@@ -127,8 +151,11 @@ impl ClaimCalls {
     /// Nothing is awaited: who calls next opens another one.
     fn close_if_idle(&self) -> bool {
         let mut state = self.lock();
-        let open = state.open.as_ref();
-        let is_idle = open.is_some_and(|open| open.awaited.is_empty());
+        let Some(open) = &mut state.open else {
+            return false;
+        };
+        open.awaited.retain(|_, listener| !listener.is_closed());
+        let is_idle = open.awaited.is_empty();
         if is_idle {
             state.open = None;
         }
@@ -137,31 +164,20 @@ impl ClaimCalls {
 
     fn tell(&self, message: api::ManageClaimsResponse) {
         let mut state = self.lock();
-        let (Some(open), Some(answer)) = (state.open.as_mut(), message.kind) else {
-            return;
-        };
-        let is_last = open.note(message.call, &answer);
-        let answer = match answer {
-            Answer::Error(error) => Err(Box::new(status_of(error))),
-            answer => Ok(Box::new(answer)),
-        };
-        // Nobody listens who has dropped the call.
-        if let Some(listener) = open.awaited.get(&message.call) {
-            let _ = listener.send(answer);
-        }
-        if is_last {
-            open.awaited.remove(&message.call);
+        if let (Some(open), Some(answer)) = (&mut state.open, message.kind) {
+            open.tell(message.call, answer);
         }
     }
 
     /// The stream has ended: who awaits an answer is to call again.
-    fn fail(&self, stream: u64, status: &Status) {
+    fn fail(&self, stream: u64, status: &Status, was_open: bool) {
         let mut state = self.lock();
         let Some(open) = state.open.take_if(|open| open.stream == stream) else {
             return;
         };
         for listener in open.awaited.into_values() {
-            let _ = listener.send(Err(Box::new(status.clone())));
+            let status = Box::new(status.clone());
+            let _ = listener.send(Told::Ended { status, was_open });
         }
     }
 
@@ -171,73 +187,106 @@ impl ClaimCalls {
 }
 
 impl Open {
-    /// Whether it is the last answer to a call.
-    fn note(&mut self, call: u64, answer: &Answer) -> bool {
-        match answer {
-            Answer::Acquire(told) => {
-                let claim = told.claim.as_ref();
-                let has_ended = claim.is_none_or(|one| one.state() == api::ClaimState::Ended);
-                let number = claim.map_or(0, |claim| claim.claim);
-                match has_ended {
-                    true => drop(self.told.remove(&number)),
-                    false => drop(self.told.insert(number, call)),
-                }
-                has_ended
-            }
-            Answer::Release(released) => {
-                self.forget(released);
-                true
-            }
-            _ => true,
+    fn new(stream: u64, pick: Pick, calls: UnboundedSender<api::ManageClaimsRequest>) -> Self {
+        Open {
+            stream,
+            pick,
+            calls,
+            last: 0,
+            awaited: HashMap::new(),
+            told: HashMap::new(),
         }
     }
 
-    /// The claim is told no more: this is how it has ended.
-    fn forget(&mut self, released: &api::ReleaseResponse) {
-        let number = released.claim.as_ref().map_or(0, |claim| claim.claim);
-        let told = self.told.remove(&number);
-        let Some(listener) = told.and_then(|call| self.awaited.remove(&call)) else {
-            return;
-        };
-        if !listener.is_closed() {
-            let claim = released.claim.clone();
-            let _ = listener.send(Ok(Box::new(Answer::Acquire(api::AcquireResponse {
-                claim,
-            }))));
+    fn tell(&mut self, call: u64, answer: Answer) {
+        match answer {
+            Answer::Acquire(told) => self.tell_of_claim(call, told),
+            Answer::Error(error) => {
+                self.told.retain(|_, calls| !calls.contains(&call));
+                self.tell_last(call, Told::Refused(Box::new(status_of(error))));
+            }
+            answer => {
+                // The claim is told no more: this is how it has ended.
+                if let Answer::Release(released) = &answer
+                    && let Some(claim) = &released.claim
+                    && self.told.contains_key(&claim.claim)
+                {
+                    let claim = Some(claim.clone());
+                    self.tell_of_claim(0, api::AcquireResponse { claim });
+                }
+                self.tell_last(call, Told::Answer(Box::new(answer)));
+            }
+        }
+    }
+
+    /// The service tells it to one of the calls that have made the claim; they all know it then.
+    fn tell_of_claim(&mut self, call: u64, told: api::AcquireResponse) {
+        let claim = told.claim.as_ref();
+        let has_ended = claim.is_none_or(|one| one.state() == api::ClaimState::Ended);
+        let number = claim.map_or(0, |claim| claim.claim);
+        let mut calls = self.told.remove(&number).unwrap_or_default();
+        if call != 0 && !calls.contains(&call) {
+            calls.push(call);
+        }
+        let answer = Told::Answer(Box::new(Answer::Acquire(told)));
+        calls.retain(|call| {
+            let listener = self.awaited.get(call).filter(|one| !one.is_closed());
+            let is_told = listener.is_some_and(|one| one.send(answer.clone()).is_ok());
+            if has_ended || !is_told {
+                self.awaited.remove(call);
+            }
+            is_told
+        });
+        if !has_ended && !calls.is_empty() {
+            self.told.insert(number, calls);
+        }
+    }
+
+    fn tell_last(&mut self, call: u64, told: Told) {
+        // Nobody listens who has dropped the call.
+        if let Some(listener) = self.awaited.remove(&call) {
+            let _ = listener.send(told);
         }
     }
 }
 
-/// Fails what is awaited of a stream when that has ended, also with its runtime.
+/// Tells who awaits something of a stream when that has ended, also with its runtime.
 struct Ending {
     calls: ClaimCalls,
     stream: u64,
+    was_open: bool,
 }
 
 impl Ending {
     /// Passes answers on until the stream has ended.
     async fn follow(
-        self,
+        mut self,
         client: Client,
         channel: Channel,
         made: UnboundedReceiver<api::ManageClaimsRequest>,
     ) {
-        let made = client.request(UnboundedReceiverStream::new(made));
+        let calls = self.calls.clone();
+        let made = UnboundedReceiverStream::new(made);
+        let made = made.filter(move |request| calls.is_awaited(request.call));
+        let made = client.request(made);
         let opened = ResourceServiceClient::new(channel)
             .manage_claims(made)
             .await;
         let status = match opened {
-            Ok(opened) => self.calls.pass_on(opened.into_inner()).await,
+            Ok(opened) => {
+                self.was_open = true;
+                self.calls.pass_on(opened.into_inner()).await
+            }
             Err(status) => status,
         };
-        self.calls.fail(self.stream, &status);
+        self.calls.fail(self.stream, &status, self.was_open);
     }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         let dropped = Status::unavailable("the stream was dropped");
-        self.calls.fail(self.stream, &dropped);
+        self.calls.fail(self.stream, &dropped, self.was_open);
     }
 }
 

@@ -140,11 +140,11 @@ impl Keeper {
 
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
+        let mut next = stream.first_renewal();
         let mut stream = Some(stream);
         // What it protects is left alone a little before others may have it.
         let kept = self.lease - (self.lease / 10).max(MARGIN);
         let mut kept_until = kept_since + kept;
-        let mut next = kept_since + self.lease / 3;
         // No renewal takes longer than until the next one is due.
         let limit = Some(self.lease / 3);
         let client = self.client.clone().with_time_limit(limit);

@@ -4,13 +4,16 @@ use crate::{
     Client, Hold, ResourceStream,
     api::{self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer},
     claim::ClaimStream,
-    claim_calls::Answers,
-    error::Result,
+    claim_calls::{Answers, Told},
+    error::{Effect, Error, Result},
     servers::Pick,
 };
 use prost::Message;
 use std::sync::Arc;
 use tonic::{Status, codegen::http::uri::PathAndQuery};
+
+/// Bytes of a call about claims. A larger one would be refused on the stream.
+const LARGEST: usize = 60 << 10;
 
 impl Client {
     /// Takes a resource for itself, as soon as that is possible, and keeps it until the [`Hold`] is
@@ -50,10 +53,11 @@ impl Client {
         let mut request = request;
         // A process that is suspended must not keep others waiting.
         request.renewed_by_caller = true;
+        let is_new = request.request_id.is_empty() && self.request_id.is_none();
         if request.request_id.is_empty() {
             request.request_id = self.request_id();
         }
-        ClaimStream::open(self.clone(), request).await
+        ClaimStream::open(self.clone(), request, is_new).await
     }
 
     /// Claims resources if they can be had at once. The hold is to be renewed by [`Client::renew`].
@@ -163,6 +167,10 @@ impl Client {
         &self,
         request: api::AcquireRequest,
     ) -> Result<(Pick, Answers, api::AcquireResponse)> {
+        if request.encoded_len() > LARGEST {
+            let message = format!("a claim is at most {} KiB", LARGEST >> 10);
+            return Err(Status::invalid_argument(message).into());
+        }
         let (pick, mut answers) = self.claims.make(self, Call::Acquire(request));
         let first = self.claim_told(pick, &mut answers);
         let first = self.in_time(first).await?;
@@ -183,8 +191,15 @@ impl Client {
 
     async fn claim_answer(&self, pick: Pick, answers: &mut Answers) -> Result<Answer> {
         match answers.recv().await {
-            Some(Ok(answer)) => Ok(*answer),
-            Some(Err(status)) => Err(self.failed(pick, *status)),
+            Some(Told::Answer(answer)) => Ok(*answer),
+            Some(Told::Refused(status)) => Err(Error::from(*status)),
+            Some(Told::Ended { status, was_open }) => {
+                let mut failed = self.failed(pick, *status);
+                if was_open {
+                    failed.effect = Some(Effect::Unknown);
+                }
+                Err(failed)
+            }
             None => Err(Status::unavailable("the stream ended without a reason").into()),
         }
     }
@@ -203,7 +218,7 @@ impl Client {
     {
         let request = &request;
         let once = move || async move {
-            if !self.claims.is_open() {
+            if !self.claims.is_open() || request.encoded_len() > LARGEST {
                 return self.attempt(path(rpc)?, Arc::new(request.clone())).await;
             }
             let (pick, mut answers) = self.claims.make(self, call(request.clone()));

@@ -26,6 +26,14 @@ pub(crate) fn call(error: CallError) -> Status {
     })
 }
 
+/// A call on a stream of many has more than `largest` bytes.
+pub(crate) fn call_too_large(largest: usize) -> Status {
+    let facts = [("limit_bytes", largest.to_string())];
+    let message = format!("a call about claims is at most {} KiB", largest >> 10);
+    let details = info(Reason::CallTooLarge, &facts);
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
 /// Whether it was refused because there is no such resource.
 pub(crate) fn is_unknown_resource(error: &CallError) -> bool {
     let unknown =

@@ -142,13 +142,22 @@ impl<S: Sync> Endpoint<'_, S> {
             if let Some(turn) = turn {
                 turn.come(&caller).await?;
             }
-            match self.route.filter(|route| route.has_peers()) {
-                Some(route) => self.run_anywhere(route, caller, call).await,
-                None => call.run(self.here, caller).await,
-            }
+            self.answer_to(caller, call).await
         };
         let answered = traceparent::within(&metadata, answered).await;
         answered.map(Response::new)
+    }
+
+    /// The same of a caller who is known.
+    pub(crate) async fn answer_to<C: Unary<S>>(
+        &self,
+        caller: Caller,
+        call: Arc<C>,
+    ) -> Result<C::Response, Status> {
+        match self.route.filter(|route| route.has_peers()) {
+            Some(route) => self.run_anywhere(route, caller, call).await,
+            None => call.run(self.here, caller).await,
+        }
     }
 
     async fn run_anywhere<C: Unary<S>>(

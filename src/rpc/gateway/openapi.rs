@@ -27,7 +27,8 @@ fn made(pool: &DescriptorPool) -> Value {
     for service in services.filter(|service| service.package_name() == PACKAGE) {
         let said = comment(&service.parent_file(), service.path());
         tags.push(json!({"name": service.name(), "description": said}));
-        for method in service.methods() {
+        // Over HTTP a call has one message.
+        for method in service.methods().filter(|one| !one.is_client_streaming()) {
             let path = format!("/{}/{}", service.full_name(), method.name());
             paths.insert(path, schemas.operation(&method));
         }

@@ -92,7 +92,7 @@ impl Resources {
         Ok(api::DeleteResourceResponse {})
     }
 
-    pub(super) async fn try_acquire(
+    async fn try_acquire(
         &self,
         caller: Caller,
         request: &api::TryAcquireRequest,
@@ -127,7 +127,7 @@ impl Resources {
         Ok(api::GetClaimResponse { claim: Some(claim) })
     }
 
-    pub(super) async fn renew(
+    async fn renew(
         &self,
         caller: Caller,
         request: &api::RenewRequest,
@@ -141,7 +141,7 @@ impl Resources {
         Ok(api::RenewResponse { claim: Some(claim) })
     }
 
-    pub(super) async fn release(
+    async fn release(
         &self,
         caller: Caller,
         request: &api::ReleaseRequest,

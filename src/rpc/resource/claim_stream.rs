@@ -21,7 +21,7 @@ const LOOKS: [(u64, Duration); 3] = [
 const LOOK_AT_HOLD: Duration = Duration::from_secs(5);
 
 /// A claim of this replica's core.
-pub(super) struct OwnClaim {
+struct OwnClaim {
     resources: Arc<Resources>,
     caller: Caller,
     view: ClaimView,
@@ -105,20 +105,6 @@ impl OwnStream for OwnClaim {
 }
 
 impl OwnClaim {
-    /// The number of the claim.
-    pub(super) fn number(&self) -> i64 {
-        self.view.no.0
-    }
-
-    /// Whether it is held, or waits; `None`: it has ended.
-    pub(super) fn is_held(&self) -> Option<bool> {
-        match self.phase() {
-            ClaimPhase::Waiting => Some(false),
-            ClaimPhase::Ended => None,
-            _ => Some(true),
-        }
-    }
-
     fn phase(&self) -> ClaimPhase {
         self.view.state.phase()
     }

@@ -1,22 +1,18 @@
 //! ManageClaims: many calls about claims on one stream, each answered when it is through. What a call
-//! does is what the call of its own name does.
+//! does is what the call of its own name does, also on a replica that does not own the shard: so a
+//! caller who reads no answers stops nobody but itself.
 
-use super::{
-    Messages, Resources, claim_stream::OwnClaim, errors, owner_stream::OwnStream, validate,
-};
-use crate::{
-    core::Caller,
-    rpc::forwarding::route::{self, Destination, OWNER_WAITS},
-};
+use super::{Messages, Resources, errors, validate};
+use crate::{core::Caller, rpc::observed};
 use bytes::Bytes;
 use futures_util::{
     Stream, StreamExt,
     future::{BoxFuture, FutureExt, ready},
     stream::FuturesUnordered,
 };
+use prost::Message;
 use rallypoint_client::api::{
     self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
-    resource_service_client::ResourceServiceClient,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,27 +23,32 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::{Status, Streaming};
-use uuid::Uuid;
 
-/// Calls of a stream that are under way at most: the next ones are not read before.
-const MOST_UNDER_WAY: usize = 1_000;
+/// Calls of a stream that are under way at most, and their bytes: the next ones are not read before.
+const MOST_UNDER_WAY: usize = 128;
+const MOST_BYTES: usize = 128 << 10;
+/// Bytes of a call. A valid one has a fraction of that.
+const LARGEST_CALL: usize = 64 << 10;
 /// A claim that is held for less is not watched: most of those that many take come back before.
 const UNWATCHED: Duration = Duration::from_millis(50);
 
-/// The calls of one caller, on the owner.
-struct ManagedClaims {
+/// What tells of a claim.
+type Claims = Messages<api::AcquireResponse>;
+
+/// The calls of one caller.
+pub(super) struct ManagedClaims {
     resources: Arc<Resources>,
     caller: Caller,
     /// `None`: the caller has closed its side.
     calls: Option<Streaming<api::ManageClaimsRequest>>,
-    /// Calls that are not answered yet.
-    unanswered: usize,
+    /// Calls that are not answered yet, and their bytes.
+    unanswered: (usize, usize),
     /// Those, and claims that are watched.
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
-    /// The calls that have made the claims that are told, by the numbers of these.
+    /// The call under which each claim is told.
     told: HashMap<i64, u64>,
     /// Claims that were granted just now.
-    granted: HashMap<i64, Box<OwnClaim>>,
+    granted: HashMap<i64, Claims>,
     /// When each of them is to be watched.
     due: VecDeque<(Instant, i64)>,
     timer: Pin<Box<Sleep>>,
@@ -55,91 +56,35 @@ struct ManagedClaims {
     has_failed: bool,
 }
 
-/// What has come of a call.
+/// A call that is under way.
+#[derive(Clone, Copy)]
+struct UnderWay {
+    number: u64,
+    bytes: usize,
+}
+
+/// What has come about.
 enum Step {
-    /// It is through.
-    Answered(u64, Result<Answer, Status>),
-    /// The claim of an Acquire, as it is now; `None`: it has ended before.
-    Told(
-        u64,
-        Box<OwnClaim>,
-        Option<Result<api::AcquireResponse, Status>>,
-        IsFirst,
-    ),
-}
-
-/// Whether a claim is told for the first time, which answers its call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct IsFirst(bool);
-
-impl Resources {
-    /// Makes calls about claims, wherever the owner is; waits a moment while there is none.
-    pub(super) async fn manage(
-        &self,
-        caller: Caller,
-        calls: Streaming<api::ManageClaimsRequest>,
-    ) -> Result<Messages<api::ManageClaimsResponse>, Status> {
-        let mut waits = OWNER_WAITS.into_iter();
-        loop {
-            match self
-                .route
-                .as_ref()
-                .map(|route| (route, route.destination()))
-            {
-                None | Some((_, Destination::Local)) => {
-                    let here = ManagedClaims::new(Arc::new(self.clone()), caller, calls);
-                    return Ok(Box::pin(here));
-                }
-                Some((_, Destination::Remote(owner))) => {
-                    let mut client = ResourceServiceClient::new(owner.channel.clone());
-                    // A caller that breaks off has closed its side.
-                    let calls = calls.scan((), |(), call| ready(call.ok()));
-                    let request = route::with_caller(calls, &caller)?;
-                    let told = client.manage_claims(request).await;
-                    let told = told.map_err(route::stream_error)?.into_inner();
-                    return Ok(self.passed_on(told, owner));
-                }
-                Some((route, Destination::Unknown)) => match waits.next() {
-                    Some(longest) => route.wait_for_owner(longest).await,
-                    None => return Err(errors::not_owner()),
-                },
-            }
-        }
-    }
-
-    /// A call that is answered once.
-    async fn answer_to(&self, caller: Caller, call: Call) -> Result<Answer, Status> {
-        Ok(match call {
-            Call::TryAcquire(mut request) => {
-                named(&mut request.request_id);
-                Answer::TryAcquire(self.try_acquire(caller, &request).await?)
-            }
-            Call::Renew(request) => Answer::Renew(self.renew(caller, &request).await?),
-            Call::Release(request) => Answer::Release(self.release(caller, &request).await?),
-            Call::Acquire(_) => return Err(Status::internal("an Acquire is answered often")),
-        })
-    }
-}
-
-/// A call without a request id is made once.
-fn named(request_id: &mut String) {
-    if request_id.is_empty() {
-        *request_id = Uuid::now_v7().to_string();
-    }
+    /// A call is through.
+    Answered(UnderWay, Result<Answer, Status>),
+    /// A claim was made.
+    Claimed(UnderWay, Claims, Result<api::AcquireResponse, Status>),
+    /// It has changed; `None`: it has ended before.
+    Changed(i64, Claims, Option<Result<api::AcquireResponse, Status>>),
 }
 
 impl ManagedClaims {
-    fn new(
-        resources: Arc<Resources>,
+    pub(super) fn new(
+        resources: Resources,
         caller: Caller,
         calls: Streaming<api::ManageClaimsRequest>,
     ) -> ManagedClaims {
         let stopping = resources.stopping.clone();
         ManagedClaims {
-            resources,
+            resources: Arc::new(resources),
             caller,
             calls: Some(calls),
-            unanswered: 0,
+            unanswered: (0, 0),
             steps: FuturesUnordered::new(),
             told: HashMap::new(),
             granted: HashMap::new(),
@@ -151,92 +96,88 @@ impl ManagedClaims {
     }
 
     fn begin(&mut self, request: api::ManageClaimsRequest) {
-        let number = request.call;
+        let call = UnderWay {
+            number: request.call,
+            bytes: request.encoded_len(),
+        };
+        self.unanswered.0 += 1;
+        self.unanswered.1 += call.bytes;
         let (resources, caller) = (self.resources.clone(), self.caller.clone());
-        self.unanswered += 1;
+        let refused = |status| ready(Step::Answered(call, Err(status))).boxed();
         self.steps.push(match request.kind {
-            Some(Call::Acquire(mut request)) => async move {
-                named(&mut request.request_id);
-                match OwnClaim::open(resources, &caller, &request).await {
-                    Ok(claim) => told(number, Box::new(claim), IsFirst(true)).await,
-                    Err(status) => Step::Answered(number, Err(status)),
-                }
+            _ if call.bytes > LARGEST_CALL => {
+                refused(errors::resource::call_too_large(LARGEST_CALL))
             }
-            .boxed(),
-            Some(call) => {
-                async move { Step::Answered(number, resources.answer_to(caller, call).await) }
+            None => refused(validate::no_call().into()),
+            Some(Call::Acquire(request)) => match validate::acquire(&caller, &request) {
+                Err(violations) => refused(violations.into()),
+                Ok(_) => claimed(call, resources, caller, request).boxed(),
+            },
+            Some(other) => {
+                async move { Step::Answered(call, answer_to(&resources, caller, other).await) }
                     .boxed()
-            }
-            None => {
-                let refused = validate::no_call();
-                ready(Step::Answered(number, Err(refused.into()))).boxed()
             }
         });
     }
 
-    /// What is said of a step; `None`: nothing.
-    fn take(&mut self, step: Step) -> Option<Result<api::ManageClaimsResponse, Status>> {
-        let (number, answer) = match step {
-            Step::Answered(number, answer) => {
-                self.unanswered -= 1;
+    /// What is said of a step, and under which number; `None`: nothing.
+    fn take(&mut self, step: Step) -> Option<(u64, Result<Answer, Status>)> {
+        match step {
+            Step::Answered(call, answer) => {
+                self.note_answer(call);
                 if let Ok(Answer::Release(released)) = &answer {
                     let claim = released.claim.as_ref().map_or(0, |claim| claim.claim);
                     self.told.remove(&claim);
                     self.granted.remove(&claim);
                 }
-                (number, answer)
+                Some((call.number, answer))
             }
-            Step::Told(number, claim, message, IsFirst(is_first)) => {
-                self.unanswered -= usize::from(is_first);
-                let no = claim.number();
-                let is_told = is_first || self.told.contains_key(&no);
-                let message = message.filter(|_| is_told)?;
-                if message.is_ok() {
-                    self.follow(number, claim);
+            Step::Claimed(call, claims, message) => {
+                self.note_answer(call);
+                if let Ok(told) = &message {
+                    let (claim, state) = claim_of(told);
+                    let is_open = state != api::ClaimState::Ended;
+                    // Of calls for the same claim the newest one is told, by one watcher.
+                    if is_open && self.told.insert(claim, call.number).is_none() {
+                        self.follow(claim, state, claims);
+                    }
                 }
-                (number, message.map(Answer::Acquire))
+                Some((call.number, message.map(Answer::Acquire)))
             }
-        };
-        let kind = match answer {
-            Ok(answer) => answer,
-            // Every call would end like this: the caller is to make them again, elsewhere.
-            Err(status) if is_over(&status) => return Some(Err(status_of_end(status))),
-            Err(status) => Answer::Error(api::CallError {
-                code: status.code().into(),
-                message: status.message().to_owned(),
-                details: Bytes::copy_from_slice(status.details()),
-            }),
-        };
-        Some(Ok(api::ManageClaimsResponse {
-            call: number,
-            kind: Some(kind),
-        }))
-    }
-
-    /// Has a claim told again when it has changed.
-    fn follow(&mut self, number: u64, claim: Box<OwnClaim>) {
-        let no = claim.number();
-        match claim.is_held() {
-            None => drop(self.told.remove(&no)),
-            Some(true) => {
-                self.told.insert(no, number);
-                if self.granted.insert(no, claim).is_none() {
-                    self.due.push_back((Instant::now() + UNWATCHED, no));
+            Step::Changed(claim, claims, message) => {
+                let number = *self.told.get(&claim)?;
+                let message = message?;
+                match message.as_ref().map(claim_of) {
+                    Ok((_, state)) if state != api::ClaimState::Ended => {
+                        self.follow(claim, state, claims);
+                    }
+                    _ => drop(self.told.remove(&claim)),
                 }
-            }
-            Some(false) => {
-                self.told.insert(no, number);
-                self.steps.push(told(number, claim, IsFirst(false)).boxed());
+                Some((number, message.map(Answer::Acquire)))
             }
         }
     }
 
-    /// Watches the claims that were not given back at once.
+    fn note_answer(&mut self, call: UnderWay) {
+        self.unanswered.0 -= 1;
+        self.unanswered.1 -= call.bytes;
+    }
+
+    /// Has a claim told again when it has changed.
+    fn follow(&mut self, claim: i64, state: api::ClaimState, claims: Claims) {
+        if state == api::ClaimState::Held {
+            self.granted.insert(claim, claims);
+            self.due.push_back((Instant::now() + UNWATCHED, claim));
+        } else {
+            self.steps.push(changed(claim, claims).boxed());
+        }
+    }
+
+    /// Watches the claims that were not given back at once. Returns whether there was one.
     fn watch(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Some((at, no)) = self.due.front().copied() {
-            let is_held = self.granted.contains_key(&no);
-            if is_held && at > Instant::now() {
+        while let Some((at, claim)) = self.due.front().copied() {
+            if self.granted.contains_key(&claim) && at > Instant::now() {
                 if self.timer.deadline() != at {
                     self.timer.as_mut().reset(at);
                 }
@@ -245,9 +186,8 @@ impl ManagedClaims {
                 }
             }
             self.due.pop_front();
-            if let (Some(claim), Some(number)) = (self.granted.remove(&no), self.told.get(&no)) {
-                self.steps
-                    .push(told(*number, claim, IsFirst(false)).boxed());
+            if let Some(claims) = self.granted.remove(&claim) {
+                self.steps.push(changed(claim, claims).boxed());
                 any = true;
             }
         }
@@ -257,7 +197,7 @@ impl ManagedClaims {
     /// Reads calls, up to as many as may be under way. Returns whether there was one.
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Status> {
         let mut any = false;
-        while self.unanswered < MOST_UNDER_WAY {
+        while self.unanswered.0 < MOST_UNDER_WAY && self.unanswered.1 < MOST_BYTES {
             let Some(calls) = &mut self.calls else { break };
             match calls.poll_next_unpin(context) {
                 Poll::Ready(Some(call)) => self.begin(call?),
@@ -267,6 +207,11 @@ impl ManagedClaims {
             any = true;
         }
         Ok(any)
+    }
+
+    fn failed(&mut self, status: Status) -> Poll<Option<<Self as Stream>::Item>> {
+        self.has_failed = true;
+        Poll::Ready(Some(Err(status)))
     }
 }
 
@@ -279,29 +224,29 @@ impl Stream for ManagedClaims {
             return Poll::Ready(None);
         }
         if this.stopping.poll_unpin(context).is_ready() {
-            this.has_failed = true;
-            return Poll::Ready(Some(Err(errors::stopping())));
+            return this.failed(errors::stopping());
         }
         loop {
             let read = match this.read(context) {
                 Ok(read) => read,
-                Err(status) => {
-                    this.has_failed = true;
-                    return Poll::Ready(Some(Err(status)));
-                }
+                Err(status) => return this.failed(status),
             };
             let has_due = this.watch(context);
             let stepped = match this.steps.poll_next_unpin(context) {
                 Poll::Ready(Some(step)) => {
-                    if let Some(said) = this.take(step) {
-                        this.has_failed = said.is_err();
-                        return Poll::Ready(Some(said));
+                    if let Some((call, answer)) = this.take(step) {
+                        let kind = answer.unwrap_or_else(|status| {
+                            observed::note(&this.resources.metrics, &status);
+                            Answer::Error(error_of(&status))
+                        });
+                        let kind = Some(kind);
+                        return Poll::Ready(Some(Ok(api::ManageClaimsResponse { call, kind })));
                     }
                     true
                 }
                 Poll::Ready(None) | Poll::Pending => false,
             };
-            if this.calls.is_none() && this.unanswered == 0 {
+            if this.calls.is_none() && this.unanswered.0 == 0 {
                 return Poll::Ready(None);
             }
             if !(read || has_due || stepped) {
@@ -311,20 +256,48 @@ impl Stream for ManagedClaims {
     }
 }
 
-async fn told(number: u64, mut claim: Box<OwnClaim>, is_first: IsFirst) -> Step {
-    let message = claim.next().await;
-    Step::Told(number, claim, message, is_first)
+/// Makes a claim, and tells of it for the first time.
+async fn claimed(
+    call: UnderWay,
+    resources: Arc<Resources>,
+    caller: Caller,
+    request: api::AcquireRequest,
+) -> Step {
+    let mut claims = match resources.stream_claim(caller, request).await {
+        Ok(claims) => claims,
+        Err(status) => return Step::Answered(call, Err(status)),
+    };
+    match claims.next().await {
+        Some(message) => Step::Claimed(call, claims, message),
+        None => Step::Answered(call, Err(errors::owner_changed())),
+    }
 }
 
-/// This replica does not own the shard, or no more.
-fn is_over(status: &Status) -> bool {
-    route::is_not_owner(status) || route::is_unknown(status) || errors::is_stopping(status)
+async fn changed(claim: i64, mut claims: Claims) -> Step {
+    let message = claims.next().await;
+    Step::Changed(claim, claims, message)
 }
 
-/// The end of the stream: other calls on it may have had an effect.
-fn status_of_end(status: Status) -> Status {
-    match errors::is_stopping(&status) {
-        true => status,
-        false => errors::owner_changed(),
+/// A call that is answered once.
+async fn answer_to(resources: &Resources, caller: Caller, call: Call) -> Result<Answer, Status> {
+    Ok(match call {
+        Call::TryAcquire(call) => Answer::TryAcquire(resources.answer_to(caller, call).await?),
+        Call::Renew(call) => Answer::Renew(resources.answer_to(caller, call).await?),
+        Call::Release(call) => Answer::Release(resources.answer_to(caller, call).await?),
+        Call::Acquire(_) => unreachable!("an Acquire is answered by its stream"),
+    })
+}
+
+fn claim_of(told: &api::AcquireResponse) -> (i64, api::ClaimState) {
+    let claim = told.claim.as_ref();
+    let ended = (0, api::ClaimState::Ended);
+    claim.map_or(ended, |claim| (claim.claim, claim.state()))
+}
+
+fn error_of(status: &Status) -> api::CallError {
+    api::CallError {
+        code: status.code().into(),
+        message: status.message().to_owned(),
+        details: Bytes::copy_from_slice(status.details()),
     }
 }

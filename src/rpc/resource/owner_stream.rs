@@ -86,32 +86,23 @@ impl Resources {
             Some(Destination::Remote(owner)) => {
                 let client = ResourceServiceClient::new(owner.channel.clone());
                 let request = route::with_caller(request.clone(), caller)?;
-                let told = S::forward(client, request).await?.into_inner();
-                Ok(self.passed_on(told, owner))
+                let forwarded = Forwarded {
+                    resources: self.clone(),
+                    stream: S::forward(client, request).await?.into_inner(),
+                    owner,
+                };
+                Ok(Box::pin(stream::unfold(
+                    Some(forwarded),
+                    |one| async move {
+                        let mut one = one?;
+                        let message = one.next().await?;
+                        let goes_on = message.is_ok();
+                        Some((message, goes_on.then_some(one)))
+                    },
+                )))
             }
             Some(Destination::Unknown) => Err(errors::not_owner()),
         }
-    }
-}
-
-impl Resources {
-    /// A stream of the owner, until there is another owner.
-    pub(super) fn passed_on<M: Send + 'static>(
-        &self,
-        told: Streaming<M>,
-        owner: OwnerAddress,
-    ) -> Messages<M> {
-        let forwarded = Forwarded {
-            resources: self.clone(),
-            stream: told,
-            owner,
-        };
-        Box::pin(stream::unfold(Some(forwarded), |one| async move {
-            let mut one = one?;
-            let message = one.next().await?;
-            let goes_on = message.is_ok();
-            Some((message, goes_on.then_some(one)))
-        }))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::harness::{cluster::Cluster, server::Server};
 use rallypoint_client::{
     Client,
     api::{
-        AcquireResponse, CallError, Claim, ClaimEnd, ClaimState, GetClaimRequest,
+        AcquireRequest, AcquireResponse, CallError, Claim, ClaimEnd, ClaimState, GetClaimRequest,
         ManageClaimsRequest, ManageClaimsResponse, ReleaseRequest, RenewRequest, TryAcquireRequest,
         manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
         resource_service_client::ResourceServiceClient,
@@ -18,6 +18,7 @@ use std::{
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tonic::{Code, Streaming, codegen::tokio_stream::wrappers::UnboundedReceiverStream};
+use uuid::Uuid;
 
 /// A stream, and the number of its last call.
 struct Calls {
@@ -230,24 +231,69 @@ async fn a_claim_outlives_its_stream_by_its_lease_and_is_kept_while_that_is_open
 }
 
 #[tokio::test]
-async fn any_replica_passes_the_stream_on_and_it_ends_with_the_owner() {
+async fn any_replica_makes_the_calls_and_the_stream_goes_on_with_another_owner() {
     let mut cluster = Cluster::start(2).await;
     let owner = cluster.owner().await;
     let client = cluster.client(1 - owner);
     create(&client, "orders", 1).await;
     let mut calls = Calls::open(&client).await;
-    let asked = calls.make(acquire("orders"));
+    let again = AcquireRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..exclusive(&["orders"])
+    };
+    let asked = calls.make(Some(Call::Acquire(again.clone())));
     let held = calls.claim_of(asked).await;
     assert_eq!(held.state(), ClaimState::Held);
     cluster.kill_9(owner);
-    let status = in_time(calls.answers.message()).await.expect_err("it ends");
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
-    // The claim goes on; the client of Rust makes another stream by itself.
-    let released = client.release_claim(held.claim, held.token).await;
-    assert!(!released.expect("given back").already_ended);
-    let hold = client.acquire("orders").await.expect("it is free");
-    assert!(hold.token() > held.token);
-    hold.release().await.expect("released");
+    let error = calls.error_of(asked).await;
+    assert_eq!(Code::from_i32(error.code), Code::Unavailable, "{error:?}");
+    let asked = calls.make(Some(Call::Acquire(again)));
+    let same = calls.claim_of(asked).await;
+    assert_eq!((same.claim, same.token), (held.claim, held.token));
+    let given_back = calls.make(release(&same));
+    match calls.answer_to(given_back).await {
+        Answer::Release(released) => assert!(!released.already_ended),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_made_again_under_its_request_id_is_told_once() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let again = AcquireRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..exclusive(&["orders"])
+    };
+    let mut last = Claim::default();
+    let mut call = 0;
+    for _ in 0..20 {
+        call = calls.make(Some(Call::Acquire(again.clone())));
+        let told = calls.claim_of(call).await;
+        assert!(last.claim == 0 || last.claim == told.claim);
+        last = told;
+    }
+    let forced = server.client.force_release(last.claim, "a test").await;
+    forced.expect("ended");
+    // The newest call hears of it, and no other.
+    assert_eq!(calls.claim_of(call).await.end(), ClaimEnd::Forced);
+    drop(calls.calls.take());
+    assert!(calls.next().await.is_none(), "nothing more is told");
+}
+
+#[tokio::test]
+async fn a_call_that_is_too_large_is_refused_alone() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let mut calls = Calls::open(&server.client).await;
+    let mut request = exclusive(&["orders"]);
+    request.reason = "x".repeat(100_000);
+    let large = calls.make(Some(Call::Acquire(request)));
+    let error = calls.error_of(large).await;
+    assert!(error.message.contains("64 KiB"), "{}", error.message);
+    let next = calls.make(acquire("orders"));
+    assert_eq!(calls.claim_of(next).await.state(), ClaimState::Held);
 }
 
 #[tokio::test]
