@@ -247,8 +247,17 @@ async fn any_replica_makes_the_calls_and_the_stream_goes_on_with_another_owner()
     cluster.kill_9(owner);
     let error = calls.error_of(asked).await;
     assert_eq!(Code::from_i32(error.code), Code::Unavailable, "{error:?}");
-    let asked = calls.make(Some(Call::Acquire(again)));
-    let same = calls.claim_of(asked).await;
+    // There is no owner for a while.
+    let same = in_time(async {
+        loop {
+            let asked = calls.make(Some(Call::Acquire(again.clone())));
+            match calls.answer_to(asked).await {
+                Answer::Error(error) => assert_eq!(error.code, Code::Unavailable as i32),
+                answer => break claim(answer),
+            }
+        }
+    })
+    .await;
     assert_eq!((same.claim, same.token), (held.claim, held.token));
     let given_back = calls.make(release(&same));
     match calls.answer_to(given_back).await {
