@@ -112,6 +112,12 @@ impl CliError {
         self.call.as_ref().is_some_and(|call| call.reason == reason)
     }
 
+    /// Whether it may pass by itself: no server answered, or none that could do so by now.
+    pub(super) fn may_pass(&self) -> bool {
+        let is_late = self.is("Unavailable") || self.is("DeadlineExceeded");
+        is_late || self.call.as_ref().is_some_and(|call| call.is_unanswered)
+    }
+
     /// The reason of the service, and the name of what is not there.
     pub(super) fn unknown_name(&self) -> Option<(&str, &str)> {
         let call = self.call.as_ref()?;
