@@ -56,13 +56,7 @@ pub(super) struct Doctor {
 impl Doctor {
     /// Exits 0 unless something is bad.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        postgres_url::check("--database", &self.database)?;
-        let malformed = |error| {
-            CliError::new("--database is malformed")
-                .why(error)
-                .next("write it like postgres://user@host/database")
-        };
-        let coordination = options_of(&self.database).map_err(malformed)?;
+        let coordination = postgres_url::read("--database", &self.database, options_of)?;
         let mut findings = examine(&coordination).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);

@@ -50,7 +50,7 @@ impl Install {
             return Ok(ExitCode::SUCCESS);
         }
         let administrator = match (self.url, target) {
-            (Some(url), _) => administrator(&url)?,
+            (Some(url), _) => postgres_url::read("--url", &url, str::parse::<Login>)?,
             (None, Some(target)) => target.login,
             (None, None) => return Err(CliError::usage("name the database: --url or --target")),
         };
@@ -107,11 +107,3 @@ fn writers(target: &Target) -> BTreeSet<String> {
     logins.chain(target.roles.iter().cloned()).collect()
 }
 
-fn administrator(url: &str) -> Result<Login, CliError> {
-    postgres_url::check("--url", url)?;
-    url.parse().map_err(|error: anyhow::Error| {
-        CliError::usage("--url cannot be used")
-            .why(format!("{error:#}"))
-            .next("write it like postgres://administrator:password@host/database")
-    })
-}

@@ -38,13 +38,7 @@ impl PrepareTarget {
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        postgres_url::check("--url", &url)?;
-        let malformed = |error| {
-            CliError::new("--url is malformed")
-                .why(error)
-                .next("write it like postgres://administrator@host/database")
-        };
-        let options = options_of(&url).map_err(malformed)?;
+        let options = postgres_url::read("--url", &url, options_of)?;
         let prepared = target_setup::prepare(&options, &self.logins).await;
         prepared.map_err(|error| {
             let next = match target_setup::is_of_missing_role(&error) {

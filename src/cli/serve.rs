@@ -213,7 +213,7 @@ impl Serve {
 
     fn config(self, listen: SocketAddr) -> Result<Config, CliError> {
         if let Some(database) = &self.database {
-            postgres_url::check("--database", database)?;
+            postgres_url::read("--database", database, options_of)?;
         }
         let session_idle = Duration::from_secs(self.session_idle);
         let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;

@@ -7,7 +7,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ("clock", &["core"]),
     ("metrics", &["core"]),
     ("socket", &[]),
-    ("database_url", &[]),
+    ("database_url", &["likeness"]),
     ("likeness", &[]),
     ("executor_protocol", &["core"]),
     ("journal", &["executor_protocol", "backoff", "core"]),

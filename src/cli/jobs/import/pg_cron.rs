@@ -8,11 +8,12 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_cron,
 };
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_cron::read(&from.url).await;
     let mut table = read.map_err(|error| error.context("cannot read cron.job"))?;
     table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_timetable::{self, Chain, ChainTask},
 };
 use serde_json::Value;
 use std::fmt::Write;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_timetable::read(&from.url).await;
     let mut table =
         read.map_err(|error| error.context("cannot read the tables of pg_timetable"))?;

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_agent::{self, AgentJob, AgentSchedule, AgentStep},
 };
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ use std::fmt::Write;
 const LAST_DAY: usize = 31;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_agent::read(&from.url).await;
     let mut tables = read.map_err(|error| error.context("cannot read the tables of pgAgent"))?;
     tables.time_zone = zone_of(from.time_zone.clone(), tables.time_zone)?;
