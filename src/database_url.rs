@@ -14,6 +14,13 @@ use url::{ParseError, Url};
 pub(crate) const SSL_MODES: &str =
     "`sslmode` is disable, prefer, require, verify-ca or verify-full";
 
+/// What to do about a certificate that shows nothing.
+pub(crate) const UNTRUSTED: &str =
+    "name its authority with sslrootcert=FILE in the URL, or say another sslmode there";
+/// What to do about a server without TLS.
+pub(crate) const NO_TLS: &str = "the server takes no TLS, and sslmode asks for it: set it up \
+                                 there, or say another sslmode in the URL";
+
 /// Parameters that are obeyed, besides `options[NAME]`.
 const PARAMETERS: [&str; 18] = [
     "host",
@@ -40,6 +47,14 @@ const PARAMETERS: [&str; 18] = [
 pub(crate) fn is_here(host: &str) -> bool {
     let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// What is to be added of a mode that nobody need have said.
+pub(crate) fn by_default(verifies_all: bool) -> &'static str {
+    match verifies_all {
+        true => ", which off this machine is verify-full",
+        false => "",
+    }
 }
 
 /// The parts of a URL. It may have a user and no host, as libpq takes it, if a parameter names the

@@ -115,7 +115,7 @@ impl Doctor {
                 Ok(target) => targets.push(target),
                 Err(error) => {
                     let check = format!("target {} of --target", index + 1);
-                    let remedy = "write it as NAME=URL or NAME:SLOTS=URL";
+                    let remedy = error.next_step().unwrap_or("correct it");
                     let found = error.in_words();
                     faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
                 }

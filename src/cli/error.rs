@@ -145,6 +145,11 @@ impl CliError {
         self
     }
 
+    /// What the person can do about it, where that is said.
+    pub(super) fn next_step(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// A question that comes before the next step.
     pub(super) fn asking(mut self, question: &str) -> CliError {
         self.next = Some(match self.next.take() {

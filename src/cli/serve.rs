@@ -18,6 +18,7 @@ use super::{
     signals::{self, Signals},
 };
 use crate::{
+    database_url::options_of,
     identity::Authenticator,
     journal::JournalError,
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},

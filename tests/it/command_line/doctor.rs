@@ -4,7 +4,7 @@
 use super::{code, run, text};
 use crate::harness::{
     authority::Authority,
-    postgres::{connect, durable},
+    postgres::{connect, durable, on_port},
 };
 use rallypoint::{
     peer::{PeerConfig, Port},
@@ -123,6 +123,37 @@ fn what_is_wrong_is_found() {
     );
     let away = examined(&["--database", "postgres://x@127.0.0.1:1/x"], 1);
     assert!(away["journal"].starts_with("bad: "), "{away:?}");
+}
+
+#[test]
+fn what_keeps_a_login_out_is_answered_by_what_mends_that() {
+    let scene = Scene::new();
+    let said = |url: &str| {
+        let target = format!("app={url}");
+        let output = run(&["doctor", "--database", url, "--target", &target]);
+        let said = text(&output.stdout);
+        assert_eq!(code(&output), 1, "{said}");
+        said
+    };
+    let twice = |said: &str, part: &str| assert_eq!(said.matches(part).count(), 2, "{said}");
+    let refused = said("postgres://x@127.0.0.1:1/x");
+    twice(&refused, "nothing listens there");
+    let socket = said("postgres://x@/x?host=/nowhere&port=7");
+    twice(&socket, "/nowhere/.s.PGSQL.7");
+    let (_postgres, port) = on_port();
+    let host = format!("postgres://app@127.0.0.1:{port}/app");
+    let plain = said(&format!("{host}?sslmode=require"));
+    twice(&plain, "the server takes no TLS");
+    twice(&plain, "set TLS up on the server");
+    assert!(!plain.contains("verify-full"), "{plain}");
+    let missing = format!("app={host}?sslrootcert=/nowhere/ca.crt");
+    let wrong = "b=postgres://u@h/d?sslmode=disabled";
+    let targets = ["--target", &missing, "--target", wrong];
+    let output = run(&[&["doctor", "--database", &scene.url], &targets[..]].concat());
+    let said = text(&output.stdout);
+    assert!(said.contains("cannot read /nowhere/ca.crt"), "{said}");
+    let modes = "`sslmode` is disable, prefer, require";
+    assert!(said.contains(modes) && !said.contains("NAME:SLOTS"), "{said}");
 }
 
 #[tokio::test]
