@@ -153,16 +153,16 @@ fn what_keeps_a_login_out_is_answered_by_what_mends_that() {
     let said = text(&output.stdout);
     assert!(said.contains("cannot read /nowhere/ca.crt"), "{said}");
     let modes = "`sslmode` is disable, prefer, require";
-    assert!(said.contains(modes) && !said.contains("NAME:SLOTS"), "{said}");
+    assert!(
+        said.contains(modes) && !said.contains("NAME:SLOTS"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
 async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let scene = Scene::new();
     let admin = scene.postgres.url_for(TARGET, SUPERUSER);
-    let unknown = run(&["prepare-target", "--url", &admin, "--login", "nobody"]);
-    let said = text(&unknown.stderr);
-    assert!(said.contains("next: correct --login"), "{said}");
     let prepared = run(&["prepare-target", "--url", &admin, "--login", TARGET]);
     assert_eq!(code(&prepared), 0, "{prepared:?}");
     let mut session = connect(&scene.postgres.options_for(TARGET, SUPERUSER)).await;
@@ -214,6 +214,23 @@ async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let guard = "good: guard can log in; it may end the sessions of tasks";
     assert_eq!(found["target app, watchdog"], guard);
     assert!(!found.contains_key("target app, roles"), "{found:?}");
+}
+
+#[test]
+fn who_installs_for_nobody_is_told_what_to_do() {
+    let scene = Scene::new();
+    let admin = scene.postgres.url_for(TARGET, SUPERUSER);
+    for verb in [
+        &["prepare-target"][..],
+        &["jobs", "install"],
+        &["guard", "install"],
+    ] {
+        let install = run(&[verb, &["--url", &admin, "--login", "nobody"]].concat());
+        let said = text(&install.stderr);
+        assert!(said.contains("next: correct --login"), "{said}");
+        let said = text(&run(&[verb, &["--login", TARGET]].concat()).stderr);
+        assert!(said.contains("also be in RALLYPOINT_ADMIN_URL"), "{said}");
+    }
 }
 
 #[tokio::test]
