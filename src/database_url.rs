@@ -57,6 +57,15 @@ pub(crate) fn by_default(verifies_all: bool) -> &'static str {
     }
 }
 
+/// Where a connection goes: the host and the port, or the path of the socket.
+pub(crate) fn place(options: &PgConnectOptions) -> String {
+    let port = options.get_port();
+    match options.get_socket() {
+        Some(folder) => format!("{}/.s.PGSQL.{port}", folder.display()),
+        None => format!("{}:{port}", options.get_host()),
+    }
+}
+
 /// The parts of a URL. It may have a user and no host, as libpq takes it, if a parameter names the
 /// host or the folder of a socket.
 pub(crate) fn parsed(text: &str) -> Result<Url, ParseError> {

@@ -107,7 +107,7 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'stat
         _ if error.contains("Connection refused") => {
             Some("start it, or correct the host and the port: nothing listens there")
         }
-        _ if error.contains(".s.PGSQL.") => {
+        _ if error.contains(".s.PGSQL.") && error.contains("No such file") => {
             Some("start it, or correct the folder of the socket and the port: it is not there")
         }
         _ => None,

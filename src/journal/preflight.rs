@@ -7,12 +7,12 @@ use super::{
     error::{is_of_tls, is_without_tls},
     rows::from_row,
 };
-use crate::database_url::{NO_TLS, UNTRUSTED, by_default};
+use crate::database_url::{NO_TLS, UNTRUSTED, by_default, place};
 use sqlx::{
     Row,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use std::io::{self, ErrorKind};
+use std::io;
 
 /// The oldest version that will do: 14 has lz4, multiranges, and bodies of functions that are bound
 /// to their tables.
@@ -33,19 +33,18 @@ pub(super) fn of_first_connection(error: sqlx::Error, options: &PgConnectOptions
         )),
         _ if is_without_tls(&error) => JournalError::Unsafe(format!("{NO_TLS}{default}")),
         _ if is_of_tls(&error) => JournalError::Unsafe(format!("{error}: {UNTRUSTED}{default}")),
-        _ => of_socket(error, options).into(),
+        _ => at_its_place(error, options).into(),
     }
 }
 
-/// An error of a socket that is not there, with its path, which the driver does not say.
-fn of_socket(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
-    match (error, options.get_socket()) {
-        (sqlx::Error::Io(missing), Some(folder)) if missing.kind() == ErrorKind::NotFound => {
-            let path = folder.join(format!(".s.PGSQL.{}", options.get_port()));
-            let text = format!("{}: {missing}", path.display());
-            sqlx::Error::Io(io::Error::new(ErrorKind::NotFound, text))
+/// The error with the place that does not answer, which the driver does not say.
+fn at_its_place(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
+    match error {
+        sqlx::Error::Io(broken) => {
+            let text = format!("{}: {broken}", place(options));
+            sqlx::Error::Io(io::Error::new(broken.kind(), text))
         }
-        (error, _) => error,
+        other => other,
     }
 }
 
