@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_answered_by_one_advice() {
-        let message = "no job \"a\" in this namespace: ListJobs shows those there are";
+        let message = "no job \"a\" in this namespace: the list of jobs has those there are";
         let mut error = Error::from(tonic::Status::not_found(message));
         error.reason = Some("JOB_NOT_FOUND".to_owned());
         let said = CliError::call("cannot run job a", &error);
