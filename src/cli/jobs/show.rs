@@ -144,9 +144,14 @@ fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> Stri
     }
 }
 
+/// With all six digits of a fraction: without zeros at its end, times would differ in length.
 fn timestamp(time: &prost_types::Timestamp) -> String {
     let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
-    time.map(|time| time.to_string()).unwrap_or_default()
+    let text = |time: Timestamp| match time.subsec_nanosecond() {
+        0 => time.to_string(),
+        _ => format!("{time:.6}"),
+    };
+    time.map(text).unwrap_or_default()
 }
 
 /// Who has a claim.

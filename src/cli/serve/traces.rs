@@ -51,7 +51,9 @@ impl Traces {
             .any(|scheme| endpoint.starts_with(scheme))
         {
             let what = "--otlp-endpoint is no address of a collector";
-            return Err(CliError::usage(what).next("write it like http://collector:4317"));
+            return Err(CliError::usage(what)
+                .why("it begins neither with http:// nor with https://")
+                .next("write http:// before it, as in http://collector:4317"));
         }
         Ok(Some(TraceConfig {
             endpoint,
