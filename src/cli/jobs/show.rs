@@ -330,6 +330,13 @@ mod tests {
     use rallypoint_client::api::{Interval, JobSettings, Schedule};
 
     #[test]
+    fn due_times_with_fractions_are_equally_long() {
+        let at = |nanos| timestamp(&prost_types::Timestamp { seconds: 1, nanos });
+        assert_eq!(at(0), "1970-01-01T00:00:01Z");
+        assert_eq!(at(734_910_000), "1970-01-01T00:00:01.734910Z");
+    }
+
+    #[test]
     fn a_job_shows_by_how_much_it_is_put_off() {
         let seconds = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
         let job = |phase, jitter| Job {

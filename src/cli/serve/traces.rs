@@ -70,3 +70,20 @@ fn share(text: &str) -> Result<f64, String> {
         .filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "write a number from 0 to 1".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_answered_by_one() {
+        let traces = Traces {
+            otlp_endpoint: Some("collector:4317".to_owned()),
+            otlp_ca: None,
+            trace_ratio: 1.0,
+        };
+        let error = traces.config().map(drop).expect_err("refused");
+        let next = error.next_step().expect("a next step");
+        assert!(next.starts_with("write http:// before it"), "{next}");
+    }
+}
