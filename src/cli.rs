@@ -196,7 +196,10 @@ pub fn main() -> ExitCode {
 fn parsed() -> Result<Cli, clap::Error> {
     let words = words::of(std::env::args_os());
     let matches = command_line().try_get_matches_from(&words);
-    let matches = matches.map_err(|error| tips::sensible(as_written(error, &words)))?;
+    let matches = matches.map_err(|error| {
+        let error = tips::sensible(as_written(error, &words));
+        tips::with_variables(error, &command_line())
+    })?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
 }
 

@@ -1,17 +1,69 @@
 //! URLs of databases, as the coordination database and administrators' logins are reached: with TLS
 //! that is verified off this machine, unless a URL says otherwise.
 
+use crate::likeness::closest;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use sqlx::{
     ConnectOptions,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use std::{borrow::Cow, env, net::IpAddr};
+use std::{borrow::Cow, env, fs::File, net::IpAddr, path::Path};
 use url::{ParseError, Url};
+
+/// What `sslmode` may be.
+pub(crate) const SSL_MODES: &str =
+    "`sslmode` is disable, prefer, require, verify-ca or verify-full";
+
+/// What to do about a certificate that shows nothing.
+pub(crate) const UNTRUSTED: &str =
+    "name its authority with sslrootcert=FILE in the URL, or say another sslmode there";
+/// What to do about a server without TLS.
+pub(crate) const NO_TLS: &str = "the server takes no TLS, and sslmode asks for it: set it up \
+                                 there, or say another sslmode in the URL";
+
+/// Parameters that are obeyed, besides `options[NAME]`.
+const PARAMETERS: [&str; 18] = [
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "password",
+    "dbname",
+    "application_name",
+    "options",
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+];
 
 /// Whether what is said to this host stays on this machine.
 pub(crate) fn is_here(host: &str) -> bool {
     let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+/// What is to be added of a mode that nobody need have said.
+pub(crate) fn by_default(verifies_all: bool) -> &'static str {
+    match verifies_all {
+        true => ", which off this machine is verify-full",
+        false => "",
+    }
+}
+
+/// Where a connection goes: the host and the port, or the path of the socket.
+pub(crate) fn place(options: &PgConnectOptions) -> String {
+    let port = options.get_port();
+    match options.get_socket() {
+        Some(folder) => format!("{}/.s.PGSQL.{port}", folder.display()),
+        None => format!("{}:{port}", options.get_host()),
+    }
 }
 
 /// The parts of a URL. It may have a user and no host, as libpq takes it, if a parameter names the
@@ -32,15 +84,57 @@ pub(crate) fn parsed(text: &str) -> Result<Url, ParseError> {
     }
 }
 
+/// The parts of a URL that says nothing which would not be obeyed.
+pub(crate) fn obeyed(text: &str) -> Result<Url> {
+    let url = parsed(text).map_err(|error| anyhow!("not a URL: {error}"))?;
+    ensure!(
+        url.fragment().is_none(),
+        "a `#` ends a URL; in a password it is written %23"
+    );
+    for (name, _) in url.query_pairs() {
+        let is_setting = name.starts_with("options[") && name.ends_with(']');
+        if !is_setting && !PARAMETERS.contains(&&*name) {
+            return Err(unknown(&name));
+        }
+    }
+    Ok(url)
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    // What does not look like a name may be the rest of a password with a `?` in it.
+    let is_name = |byte: u8| byte.is_ascii_alphabetic() || b"_-".contains(&byte);
+    match closest(name, &PARAMETERS) {
+        _ if !name.bytes().all(is_name) => {
+            anyhow!("a parameter is not known; a `?` in a password is written %3F")
+        }
+        Some(meant) => anyhow!("`{name}` is not known: did you mean `{meant}`?"),
+        None => anyhow!("`{name}` is not known: take it out of the URL"),
+    }
+}
+
+/// Fails when a file that a parameter names cannot be read. The driver would not look at it unless
+/// the mode and the server have it verify something.
+fn readable(name: &str, file: &str) -> Result<()> {
+    File::open(Path::new(file)).with_context(|| format!("{name}: cannot read {file}"))?;
+    Ok(())
+}
+
 /// How to connect to the database at `url`. Where neither the URL nor PGSSLMODE says how TLS is
 /// used, it is as [`is_here`] says: verified (`verify-full`), or on this machine used if it is
-/// there. Fails as the driver does when the URL is malformed, and repeats nothing of it.
-pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let url = parsed(url).map_err(|error| sqlx::Error::Configuration(error.into()))?;
+/// there. Fails when the URL says what cannot be obeyed, and repeats no value of it but the names
+/// of files.
+pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions> {
+    let url = obeyed(url)?;
+    let mut is_said = says_how(env::var("PGSSLMODE").ok().as_deref());
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "sslmode" | "ssl-mode" if says_how(Some(&value)) => is_said = true,
+            "sslmode" | "ssl-mode" => bail!(SSL_MODES),
+            name if name.starts_with("ssl") => readable(name, &value)?,
+            _ => {}
+        }
+    }
     let options = PgConnectOptions::from_url(&url).map_err(without_values)?;
-    let mut parameters = url.query_pairs();
-    let is_said = parameters.any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"))
-        || says_how(env::var("PGSSLMODE").ok().as_deref());
     let stays_here = options.get_socket().is_some() || is_here(options.get_host());
     Ok(match is_said || stays_here {
         true => options,
@@ -48,20 +142,21 @@ pub(crate) fn options_of(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     })
 }
 
-/// Whether PGSSLMODE says something. The driver takes what it does not understand for `prefer`.
+/// Whether a mode says something. The driver takes a PGSSLMODE that it does not understand for
+/// `prefer`.
 fn says_how(mode: Option<&str>) -> bool {
     mode.is_some_and(|mode| mode.parse::<PgSslMode>().is_ok())
 }
 
 /// What the driver says of a URL, without the values that it quotes: one of them may be a secret in
 /// the wrong place.
-fn without_values(error: sqlx::Error) -> sqlx::Error {
+fn without_values(error: sqlx::Error) -> anyhow::Error {
     let said = match &error {
         sqlx::Error::Configuration(cause) => cause.to_string(),
         other => other.to_string(),
     };
     let outside: Vec<&str> = said.split('"').step_by(2).map(str::trim).collect();
-    sqlx::Error::Configuration(outside.join(" ").into())
+    anyhow!(outside.join(" "))
 }
 
 #[cfg(test)]
@@ -78,15 +173,31 @@ mod tests {
 
     #[test]
     fn a_fault_is_told_without_the_value() {
-        let said = |url: &str| options_of(url).expect_err(url).to_string();
-        let shown = said("postgres://u@db/d?sslmode=s3cret");
-        assert!(shown.contains("unknown value for `ssl_mode`"), "{shown}");
-        assert!(!shown.contains("s3cret"), "{shown}");
+        let said = |url: &str| format!("{:#}", options_of(url).expect_err(url));
+        assert_eq!(said("postgres://u@db/d?sslmode=s3cret"), SSL_MODES);
         let shown = said("postgres://u:s3cret@db:port/d");
         assert!(
             shown.contains("port") && !shown.contains("s3cret"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn what_would_not_be_obeyed_is_refused() {
+        let said = |rest: &str| {
+            let url = format!("postgres://u@localhost/{rest}");
+            format!("{:#}", options_of(&url).expect_err(rest))
+        };
+        let meant = "`sslrotcert` is not known: did you mean `sslrootcert`?";
+        assert_eq!(said("d?sslrotcert=/ca"), meant);
+        assert!(said("d?zzz=1").contains("take it out"));
+        assert!(said("d?12secret@h").contains("%3F"));
+        assert!(said("d#x").contains("%23"));
+        let missing = said("d?sslmode=prefer&sslrootcert=/nowhere/ca.crt");
+        let expected = "sslrootcert: cannot read /nowhere/ca.crt: No such file";
+        assert!(missing.starts_with(expected), "{missing}");
+        let known = "postgres://u@localhost/d?options[search_path]=s&application_name=x&port=1";
+        assert!(options_of(known).is_ok());
     }
 
     #[test]

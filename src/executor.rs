@@ -19,8 +19,8 @@ mod status;
 pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
 pub use line::Line;
 pub use outbox::Outbox;
-pub(crate) use pg_client::Connection;
 pub use pg_client::Login;
+pub(crate) use pg_client::{Connection, Error as TargetError};
 pub use sql::{
     markers::SETUP as MARKERS_SETUP,
     register::{Session, SessionNote},

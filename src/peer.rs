@@ -27,6 +27,7 @@ pub use connection::{Connection, ConnectionInfo};
 pub use incoming::{Accept, connections};
 pub(crate) use strangers::network;
 pub use strangers::{Stranger, Strangers};
+pub(crate) use tls::ANOTHER_KEY;
 pub use tls::{Tls, TlsFiles};
 pub use turns::Turns;
 pub use usefulness::{Use, Usefulness};

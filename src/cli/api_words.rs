@@ -33,6 +33,8 @@ const OPTIONS: &[(&str, &str)] = &[
         "set the mode to SHARED",
         "say `--shared` (of a task `shared`, behind the name)",
     ),
+    ("the list of jobs has", "`jobs list` has"),
+    ("the list of its runs has", "`jobs runs` has"),
     ("wait for its AsyncDone", "`rallypoint wait` for its end"),
     (
         "`reuse` finds a scheduler by its name: give one",

@@ -69,6 +69,11 @@ impl Server {
         self.credentials.refuse_for_server()
     }
 
+    /// The command line says in which namespace it calls.
+    pub(super) fn names_namespace(&self) -> bool {
+        self.credentials.names_namespace()
+    }
+
     /// How long it may take to answer.
     pub(super) fn request_timeout(&self, default: Duration) -> Duration {
         self.request_timeout.unwrap_or(default)

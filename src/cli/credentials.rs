@@ -138,6 +138,11 @@ impl Credentials {
         Ok(tls)
     }
 
+    /// A namespace is said.
+    pub(super) fn names_namespace(&self) -> bool {
+        self.namespace.is_some()
+    }
+
     /// The client with token and namespace.
     pub(super) fn of(&self, client: Client) -> rallypoint_client::Result<Client> {
         let token = std::env::var(TOKEN).ok().map(SecretString::from);

@@ -56,13 +56,7 @@ pub(super) struct Doctor {
 impl Doctor {
     /// Exits 0 unless something is bad.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        postgres_url::check("--database", &self.database)?;
-        let malformed = |error| {
-            CliError::new("--database is malformed")
-                .why(error)
-                .next("write it like postgres://user@host/database")
-        };
-        let coordination = options_of(&self.database).map_err(malformed)?;
+        let coordination = postgres_url::read("--database", &self.database, options_of)?;
         let mut findings = examine(&coordination).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);
@@ -121,7 +115,7 @@ impl Doctor {
                 Ok(target) => targets.push(target),
                 Err(error) => {
                     let check = format!("target {} of --target", index + 1);
-                    let remedy = "write it as NAME=URL or NAME:SLOTS=URL";
+                    let remedy = error.next_step().unwrap_or("correct it");
                     let found = error.in_words();
                     faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
                 }

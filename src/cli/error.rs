@@ -112,6 +112,12 @@ impl CliError {
         self.call.as_ref().is_some_and(|call| call.reason == reason)
     }
 
+    /// Whether it may pass by itself: no server answered, or none that could do so by now.
+    pub(super) fn may_pass(&self) -> bool {
+        let is_late = self.is("Unavailable") || self.is("DeadlineExceeded");
+        is_late || self.call.as_ref().is_some_and(|call| call.is_unanswered)
+    }
+
     /// The reason of the service, and the name of what is not there.
     pub(super) fn unknown_name(&self) -> Option<(&str, &str)> {
         let call = self.call.as_ref()?;
@@ -137,6 +143,11 @@ impl CliError {
     pub(super) fn next(mut self, next: impl Into<String>) -> CliError {
         self.next = Some(next.into());
         self
+    }
+
+    /// What the person can do about it, where that is said.
+    pub(super) fn next_step(&self) -> Option<&str> {
+        self.next.as_deref()
     }
 
     /// A question that comes before the next step.
@@ -335,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_answered_by_one_advice() {
-        let message = "no job \"a\" in this namespace: ListJobs shows those there are";
+        let message = "no job \"a\" in this namespace: the list of jobs has those there are";
         let mut error = Error::from(tonic::Status::not_found(message));
         error.reason = Some("JOB_NOT_FOUND".to_owned());
         let said = CliError::call("cannot run job a", &error);

@@ -1,12 +1,13 @@
 //! `health`: asks the `grpc.health.v1` service of a server whether it is ready; for health checks
 //! and scripts. It takes the addresses that every command takes and always answers in time.
 
-use super::{connect::Server, error::CliError, output};
+use super::{connect::Server, error::CliError, output, time_text};
+use crate::core::model::limits::length_text;
 use clap::Args;
 use rallypoint_client::Error;
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -14,6 +15,8 @@ use tonic_health::pb::{
 
 /// How long the server may take to answer, unless the command line says otherwise.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two questions of `--wait`.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Arguments of `health`.
 #[derive(Args, Debug)]
@@ -21,17 +24,51 @@ pub(super) struct Health {
     /// The service to ask about [default: the whole server]
     #[arg(long, default_value = "", hide_default_value = true)]
     service: String,
+    /// Wait until it is ready, and how long at most [default: not at all]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    wait: Option<Duration>,
 }
 
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        if serving(server, self.service).await? {
-            output::document(json!({ "status": "SERVING" }), "serving");
-            return Ok(ExitCode::SUCCESS);
+        match self.wait {
+            Some(limit) => ready_within(limit, server, &self.service).await?,
+            None if serving(server, self.service).await? => {}
+            None => return Err(not_serving()),
         }
-        Err(CliError::new("the server is up but not serving")
-            .why("it is starting, stopping, or has lost its database"))
+        output::document(json!({ "status": "SERVING" }), "serving");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn not_serving() -> CliError {
+    CliError::new("the server is up but not serving")
+        .why("it is starting, stopping, or has lost its database")
+}
+
+/// Asks until the server serves. Fails at the limit with what was the matter last, and at once with
+/// what does not pass by itself.
+async fn ready_within(limit: Duration, server: &Server, service: &str) -> Result<(), CliError> {
+    let mut last = None;
+    let asked = timeout(limit, async {
+        loop {
+            last = match serving(server, service.to_owned()).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => Some(not_serving()),
+                Err(error) if error.may_pass() => Some(error),
+                Err(error) => return Err(error),
+            };
+            sleep(POLL_INTERVAL).await;
+        }
+    });
+    match asked.await {
+        Ok(ended) => ended,
+        Err(_) => {
+            let never = || CliError::new(format!("the server at {} is silent", server.address));
+            let waited = format!("waited for {}", length_text(limit));
+            Err(last.unwrap_or_else(never).why(waited))
+        }
     }
 }
 

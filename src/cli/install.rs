@@ -3,7 +3,8 @@
 
 use super::{check_config, error::CliError, output, postgres_url};
 use crate::server::{
-    ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target, target_setup::Installed,
+    ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target,
+    target_setup::{Installed, is_of_missing_role},
 };
 use clap::Args;
 use serde_json::json;
@@ -50,17 +51,12 @@ impl Install {
             return Ok(ExitCode::SUCCESS);
         }
         let administrator = match (self.url, target) {
-            (Some(url), _) => administrator(&url)?,
+            (Some(url), _) => postgres_url::read("--url", &url, str::parse::<Login>)?,
             (None, Some(target)) => target.login,
             (None, None) => return Err(CliError::usage("name the database: --url or --target")),
         };
         let installed = what.install(&administrator, &logins).await;
-        installed.map_err(|error| {
-            CliError::from(error).next(
-                "use --url with the login of a superuser, or of a role with CREATEROLE that owns \
-                 the database; or have an administrator run what --print prints",
-            )
-        })?;
+        installed.map_err(failed)?;
         let text = format!("{} is installed, for {}", what.name(), logins.join(", "));
         output::document(json!({ "installed": true, "logins": logins }), text);
         Ok(ExitCode::SUCCESS)
@@ -100,18 +96,21 @@ impl Install {
     }
 }
 
+/// What keeps something from being installed, and what to do.
+pub(super) fn failed(error: anyhow::Error) -> CliError {
+    let next = match is_of_missing_role(&error) {
+        true => "correct --login, or create that role first (`create role NAME login`)",
+        false => {
+            "use --url with the login of a superuser, or of a role with CREATEROLE that owns the \
+             database; or have an administrator run what --print prints"
+        }
+    };
+    CliError::from(error).next(next)
+}
+
 /// As whom tasks of the target write.
 fn writers(target: &Target) -> BTreeSet<String> {
     let logins = target.logins.values().chain([&target.login]);
     let logins = logins.map(|login| login.user().to_owned());
     logins.chain(target.roles.iter().cloned()).collect()
-}
-
-fn administrator(url: &str) -> Result<Login, CliError> {
-    postgres_url::check("--url", url)?;
-    url.parse().map_err(|error: anyhow::Error| {
-        CliError::usage("--url cannot be used")
-            .why(format!("{error:#}"))
-            .next("write it like postgres://administrator:password@host/database")
-    })
 }

@@ -57,7 +57,11 @@ impl List {
     /// Reads the schedulers and prints them, newest first.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let list = self.read(server).await?;
-        output::answer(&list, |list| print(&list.schedulers));
+        let nothing = match list.schedulers.is_empty() && !output::is_json() {
+            true => nothing(server).await,
+            false => String::new(),
+        };
+        output::answer(&list, |list| print(&list.schedulers, &nothing));
         if !list.next_page_token.is_empty() {
             output::note("older schedulers are not shown: see --limit");
         }
@@ -111,9 +115,31 @@ impl List {
     }
 }
 
-fn print(schedulers: &[Scheduler]) {
+/// That there are none: where, if the caller has other namespaces besides.
+async fn nothing(server: &Server) -> String {
+    let elsewhere = match server.names_namespace() {
+        true => None,
+        false => namespace_of_several(server).await,
+    };
+    match elsewhere {
+        Some(here) => format!("no schedulers in namespace {here} (--namespace NAME)"),
+        None => "no schedulers".to_owned(),
+    }
+}
+
+/// The namespace of calls that name none, of a caller that has a role in all; `None`: it has not,
+/// or that cannot be asked.
+async fn namespace_of_several(server: &Server) -> Option<String> {
+    let client = server.quiet_client().await.ok()?;
+    let identity = client.identity().await.ok()??;
+    let has_several = identity.knows_callers && !identity.everywhere.is_empty();
+    (has_several && !identity.namespace.is_empty()).then_some(identity.namespace)
+}
+
+/// `nothing`: what is said where there are none.
+fn print(schedulers: &[Scheduler], nothing: &str) {
     if schedulers.is_empty() {
-        return output::line("no schedulers");
+        return output::line(nothing);
     }
     let mut table = Table::new(&[
         "scheduler",

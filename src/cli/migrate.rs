@@ -26,14 +26,8 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        postgres_url::check("--database", &self.database)?;
-        let malformed = |error| {
-            CliError::new("--database is malformed")
-                .why(error)
-                .next("write it like postgres://user@host/database")
-        };
         let config = JournalConfig {
-            options: options_of(&self.database).map_err(malformed)?,
+            options: postgres_url::read("--database", &self.database, options_of)?,
             shard: ShardId(0),
             allow_unsafe: false,
             readers: 1,

@@ -7,8 +7,22 @@ use url::ParseError;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
+/// The URL that `option` names as `read` takes it: a login, or how the driver connects.
+pub(super) fn read<T>(
+    option: &str,
+    url: &str,
+    read: impl FnOnce(&str) -> anyhow::Result<T>,
+) -> Result<T, CliError> {
+    check(option, url)?;
+    read(url).map_err(|error| {
+        CliError::usage(format!("{option} cannot be used"))
+            .why(format!("{error:#}"))
+            .next("correct the URL: it is written like postgres://user@host/database?NAME=VALUE")
+    })
+}
+
 /// Checks that `option` names a database that can be one; the driver reads the rest.
-pub(super) fn check(option: &str, url: &str) -> Result<(), CliError> {
+fn check(option: &str, url: &str) -> Result<(), CliError> {
     let what = format!("{option} is not the URL of a Postgres database");
     if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
         return Err(CliError::usage(what)
@@ -29,6 +43,15 @@ pub(super) fn check(option: &str, url: &str) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database_url::options_of;
+
+    #[test]
+    fn a_fault_of_a_parameter_is_told() {
+        let url = "postgres://u:secret@h/d?sslmod=disable";
+        let error = read("--url", url, options_of).expect_err("refused");
+        let expected = "--url cannot be used: `sslmod` is not known: did you mean `sslmode`?";
+        assert_eq!(error.in_words(), expected);
+    }
 
     #[test]
     fn only_postgres_is_taken_and_no_password_is_shown() {

@@ -1,7 +1,7 @@
 //! `prepare-target`: makes the database of a target ready for EXACTLY_ONCE tasks. Does nothing when
 //! it already is.
 
-use super::{error::CliError, output, postgres_url};
+use super::{error::CliError, install, output, postgres_url};
 use crate::{database_url::options_of, server::target_setup};
 use clap::Args;
 use serde_json::json;
@@ -38,24 +38,9 @@ impl PrepareTarget {
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        postgres_url::check("--url", &url)?;
-        let malformed = |error| {
-            CliError::new("--url is malformed")
-                .why(error)
-                .next("write it like postgres://administrator@host/database")
-        };
-        let options = options_of(&url).map_err(malformed)?;
+        let options = postgres_url::read("--url", &url, options_of)?;
         let prepared = target_setup::prepare(&options, &self.logins).await;
-        prepared.map_err(|error| {
-            let next = match target_setup::is_of_missing_role(&error) {
-                true => "correct --login, or create that role first (`create role NAME login`)",
-                false => {
-                    "use the login of a superuser, or of a role with CREATEROLE that owns the \
-                     database; or have an administrator run what --print prints"
-                }
-            };
-            CliError::from(error).next(next)
-        })?;
+        prepared.map_err(install::failed)?;
         let text = "the target is ready for EXACTLY_ONCE tasks";
         output::document(json!({ "prepared": true }), text);
         Ok(ExitCode::SUCCESS)

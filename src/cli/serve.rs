@@ -18,6 +18,7 @@ use super::{
     signals::{self, Signals},
 };
 use crate::{
+    database_url::options_of,
     identity::Authenticator,
     journal::JournalError,
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
@@ -213,7 +214,7 @@ impl Serve {
 
     fn config(self, listen: SocketAddr) -> Result<Config, CliError> {
         if let Some(database) = &self.database {
-            postgres_url::check("--database", database)?;
+            postgres_url::read("--database", database, options_of)?;
         }
         let session_idle = Duration::from_secs(self.session_idle);
         let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;

@@ -3,8 +3,9 @@
 
 use super::exec;
 use clap::{
+    Command,
     builder::StyledStr,
-    error::{ContextKind, ContextValue, Error},
+    error::{ContextKind, ContextValue, Error, ErrorKind},
 };
 use strsim::jaro_winkler;
 
@@ -13,6 +14,34 @@ const DELIVERIES: [&str; 3] = ["at-least-once", "at-most-once", "exactly-once"];
 
 /// How alike the names of two options are when one may be meant by the other.
 const ALIKE: f64 = 0.8;
+
+/// The error with the environment variables that may hold what is missing.
+pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
+    let missing = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => missing,
+        _ => return error,
+    };
+    let tips = missing.iter().filter_map(|usage| {
+        let option = usage.split_whitespace().next()?;
+        let variable = variable(line, option.strip_prefix("--")?)?;
+        let tip = format!("{option} may also be in {variable}");
+        Some(StyledStr::from(tip))
+    });
+    let tips: Vec<StyledStr> = tips.collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+/// The environment variable of an option, which is the same in all verbs.
+fn variable(command: &Command, option: &str) -> Option<String> {
+    let mut own = command.get_arguments();
+    let own = own.find_map(|one| one.get_env().filter(|_| one.get_long() == Some(option)));
+    let own = own.map(|variable| variable.to_string_lossy().into_owned());
+    let mut below = command.get_subcommands();
+    own.or_else(|| below.find_map(|verb| variable(verb, option)))
+}
 
 /// The error with tips that help.
 pub(super) fn sensible(error: Error) -> Error {

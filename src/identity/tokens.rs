@@ -30,7 +30,12 @@ impl Tokens {
 
     /// Somebody has this name.
     pub fn has(&self, name: &str) -> bool {
-        self.0.values().any(|owner| &**owner == name)
+        self.names().any(|owner| owner == name)
+    }
+
+    /// The names of their owners; of one with several tokens more than once.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(|owner| &**owner)
     }
 
     /// There are none.

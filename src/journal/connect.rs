@@ -51,7 +51,7 @@ impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let first = BoundedConnection::open(&config.options, Duty::Maintenance).await;
-        let mut link = first.map_err(of_first_connection)?;
+        let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
         let mut other = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
         refuse_shared_sessions(&mut link, &mut other).await?;
         other.close().await?;

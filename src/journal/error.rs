@@ -119,6 +119,12 @@ pub(super) fn is_of_tls(error: &sqlx::Error) -> bool {
     }
 }
 
+/// The server has no TLS, as the driver says it.
+pub(super) fn is_without_tls(error: &sqlx::Error) -> bool {
+    let text = |cause: &dyn std::error::Error| cause.to_string();
+    matches!(error, sqlx::Error::Tls(cause) if text(&**cause).contains("not support TLS"))
+}
+
 fn is_certificate_error(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     matches!(

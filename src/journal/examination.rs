@@ -101,6 +101,15 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'stat
         }
         Some("28000") => Some("correct the user, or let it in: pg_hba.conf of the server"),
         _ if error.contains("failed to lookup address") => Some("correct the host"),
+        _ if error.contains("sslmode") => {
+            Some("set TLS up on the server, or correct sslmode and sslrootcert in the URL")
+        }
+        _ if error.contains("Connection refused") => {
+            Some("start it, or correct the host and the port: nothing listens there")
+        }
+        _ if error.contains(".s.PGSQL.") && error.contains("No such file") => {
+            Some("start it, or correct the folder of the socket and the port: it is not there")
+        }
         _ => None,
     }
 }
@@ -166,7 +175,7 @@ async fn connect(
     options: &PgConnectOptions,
 ) -> Result<(BoundedConnection, BoundedConnection), JournalError> {
     let first = BoundedConnection::open(options, Duty::Reader).await;
-    let first = first.map_err(of_first_connection)?;
+    let first = first.map_err(|error| of_first_connection(error, options))?;
     let second = BoundedConnection::open(options, Duty::Reader).await?;
     Ok((first, second))
 }

@@ -107,6 +107,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         include_str!("../../migrations/0029_job_claims.sql"),
     ),
     (31, "audit", include_str!("../../migrations/0031_audit.sql")),
+    (
+        32,
+        "whose_and_which",
+        include_str!("../../migrations/0032_whose_and_which.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -292,7 +297,8 @@ mod tests {
                 "fe36490d2de1310d",
                 "27589923d2263d18",
                 "c2955d2900967f88",
-                "42fc54bfba578dfc"
+                "42fc54bfba578dfc",
+                "4e87849267d036e6"
             ]
         );
     }

@@ -2,9 +2,17 @@
 //! or is too old.
 
 use super::{
-    JournalError, bounded_connection::BoundedConnection, error::is_of_tls, rows::from_row,
+    JournalError,
+    bounded_connection::BoundedConnection,
+    error::{is_of_tls, is_without_tls},
+    rows::from_row,
 };
-use sqlx::Row;
+use crate::database_url::{NO_TLS, UNTRUSTED, by_default, place};
+use sqlx::{
+    Row,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use std::io;
 
 /// The oldest version that will do: 14 has lz4, multiranges, and bodies of functions that are bound
 /// to their tables.
@@ -16,17 +24,27 @@ const LOCKS_PER_DAY: u64 = 8;
 
 /// What the error of the first connection says. A server that is too old does not know a setting
 /// with which sessions begin, and refuses them before it could be asked for its version.
-pub(super) fn of_first_connection(error: sqlx::Error) -> JournalError {
+pub(super) fn of_first_connection(error: sqlx::Error, options: &PgConnectOptions) -> JournalError {
+    let default = by_default(matches!(options.get_ssl_mode(), PgSslMode::VerifyFull));
     match error.as_database_error() {
         Some(said) if said.code().as_deref() == Some("42704") => JournalError::Unsafe(format!(
             "it says {:?}: use PostgreSQL 14 or later",
             said.message()
         )),
-        _ if is_of_tls(&error) => JournalError::Unsafe(format!(
-            "{error}: name its authority with sslrootcert=FILE in the URL, or say another sslmode \
-             there, which off this machine is verify-full"
-        )),
-        _ => error.into(),
+        _ if is_without_tls(&error) => JournalError::Unsafe(format!("{NO_TLS}{default}")),
+        _ if is_of_tls(&error) => JournalError::Unsafe(format!("{error}: {UNTRUSTED}{default}")),
+        _ => at_its_place(error, options).into(),
+    }
+}
+
+/// The error with the place that does not answer, which the driver does not say.
+fn at_its_place(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
+    match error {
+        sqlx::Error::Io(broken) => {
+            let text = format!("{}: {broken}", place(options));
+            sqlx::Error::Io(io::Error::new(broken.kind(), text))
+        }
+        other => other,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::{
     renewed::{Files, Renewed, certificates, private_key},
-    tls::{ALPN, authorities, forget_sessions},
+    tls::{ALPN, authorities, forget_sessions, of_pair},
 };
 use anyhow::Context;
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -133,7 +133,7 @@ fn server_config(pems: &[Vec<u8>]) -> anyhow::Result<Latest> {
         }
     };
     let config = builder.with_single_cert(chain, private_key(key)?);
-    let mut config = config.context("the certificate and its key")?;
+    let mut config = config.map_err(of_pair)?;
     // curl and browsers may prefer the older one.
     config.alpn_protocols = vec![ALPN.to_vec(), b"http/1.1".to_vec()];
     forget_sessions(&mut config);

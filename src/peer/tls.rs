@@ -8,12 +8,15 @@ use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor, TlsConnector, client,
     rustls::{
-        ClientConfig, RootCertStore, ServerConfig,
+        self, ClientConfig, RootCertStore, ServerConfig,
         pki_types::{CertificateDer, ServerName},
         server::{NoServerSessionStorage, WebPkiClientVerifier},
     },
     server,
 };
+
+/// What is said of a key and a certificate that do not belong together.
+pub(crate) const ANOTHER_KEY: &str = "the key is of another certificate";
 
 /// What both sides speak.
 pub(super) const ALPN: &[u8] = b"h2";
@@ -108,11 +111,11 @@ impl Identity {
         let mut server = ServerConfig::builder()
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain.clone(), private_key(key)?)
-            .context("the certificate and its key")?;
+            .map_err(of_pair)?;
         let mut client = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, private_key(key)?)
-            .context("the certificate and its key")?;
+            .map_err(of_pair)?;
         server.alpn_protocols = vec![ALPN.to_vec()];
         client.alpn_protocols = vec![ALPN.to_vec()];
         forget_sessions(&mut server);
@@ -120,6 +123,14 @@ impl Identity {
             server: Arc::new(server),
             client: Arc::new(client),
         })
+    }
+}
+
+/// Why a certificate and a key cannot be used together.
+pub(super) fn of_pair(error: rustls::Error) -> anyhow::Error {
+    match error {
+        rustls::Error::InconsistentKeys(_) => anyhow::anyhow!(ANOTHER_KEY),
+        other => anyhow::Error::from(other).context("the certificate and its key"),
     }
 }
 

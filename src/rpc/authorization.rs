@@ -203,7 +203,7 @@ fn namespace(identity: &Identity, headers: &HeaderMap<HeaderValue>) -> Result<Na
     let Some(named) = single(headers, NAMESPACE)? else {
         let usual = identity.usual_namespace();
         return usual.ok_or_else(|| match identity.may_nothing() {
-            true => errors::access::namespace_not_allowed(),
+            true => errors::access::namespace_not_allowed(&identity.name, None),
             false => errors::access::namespace_missing(NAMESPACE),
         });
     };
@@ -211,7 +211,10 @@ fn namespace(identity: &Identity, headers: &HeaderMap<HeaderValue>) -> Result<Na
     let namespace = Namespace::named(named).ok_or_else(wrong)?;
     match identity.role_in(&namespace) {
         Some(_) => Ok(namespace),
-        None => Err(errors::access::namespace_not_allowed()),
+        None => {
+            let refused = errors::access::namespace_not_allowed(&identity.name, Some(&namespace));
+            Err(refused)
+        }
     }
 }
 

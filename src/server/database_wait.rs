@@ -22,6 +22,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two lines of the log about the wait.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What somebody can do who has named a database that never comes.
+const ADVICE: &str = "`rallypoint doctor --database URL` tells more";
+
 /// Opens the journal and enrols the executor of this replica, so that an owner can fence it.
 pub(super) async fn open(
     database: &JournalConfig,
@@ -106,6 +109,7 @@ where
     F: Future<Output = Result<T, JournalError>>,
 {
     let (begun, mut logged) = (Instant::now(), Instant::now());
+    let mut advice = Some(ADVICE);
     loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         match attempt().await {
@@ -113,7 +117,12 @@ where
                 if logged.elapsed() >= LOG_INTERVAL {
                     logged = Instant::now();
                     let waited_s = begun.elapsed().as_secs();
-                    tracing::warn!(%error, waited_s, "still waiting for the coordination database");
+                    tracing::warn!(
+                        %error,
+                        waited_s,
+                        next = advice.take(),
+                        "still waiting for the coordination database"
+                    );
                 }
             }
             other => return other,

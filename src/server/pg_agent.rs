@@ -9,6 +9,8 @@ use sqlx::{Connection, PgConnection, Row};
 pub(crate) struct AgentTables {
     /// By which its schedules go: that of the login.
     pub time_zone: String,
+    /// The database that has the tables.
+    pub here: String,
     pub jobs: Vec<AgentJob>,
 }
 
@@ -32,8 +34,9 @@ pub(crate) struct AgentStep {
     /// Otherwise it is a program.
     pub is_sql: bool,
     pub code: String,
-    /// The database, or how to connect to it.
-    pub database: String,
+    /// `None`: it has a connection string of its own, which is not read, since it may have a
+    /// password.
+    pub database: Option<String>,
     /// What a failure does: `f` fails the job, `s` counts as success, `i` is ignored.
     pub on_error: String,
 }
@@ -60,15 +63,18 @@ pub(crate) async fn read(url: &str) -> Result<AgentTables> {
         .context("cannot connect to the database")?;
     let rows = sqlx::query(
         "-- pgagent_jobs
-         select j.jobid::int8 as id, j.jobname, j.jobenabled, j.jobhostagent
+         select j.jobid::int8 as id, j.jobname, j.jobenabled, j.jobhostagent,
+             current_database()::text as here
          from pgagent.pga_job j
          order by j.jobid",
     )
     .fetch_all(&mut connection)
     .await
     .context("is pgAgent there, and may the login read its tables?")?;
+    let here = rows.first().map(|row| row.try_get("here"));
     let mut tables = AgentTables {
         time_zone: login_zone::of(&mut connection).await?,
+        here: here.transpose()?.unwrap_or_default(),
         jobs: Vec::new(),
     };
     for row in rows {
@@ -90,7 +96,7 @@ async fn steps(connection: &mut PgConnection, job: i64) -> Result<Vec<AgentStep>
     let rows = sqlx::query(
         "-- pgagent_steps
          select s.jstid::int8 as id, s.jstname, s.jstenabled, s.jstkind = 's' as is_sql, s.jstcode,
-             coalesce(nullif(s.jstdbname::text, ''), s.jstconnstr) as database,
+             nullif(s.jstdbname::text, '') as database,
              s.jstonerror::text as on_error
          from pgagent.pga_jobstep s
          where s.jstjobid = $1

@@ -8,6 +8,8 @@ use sqlx::{Connection, PgConnection, Row};
 pub(crate) struct CronTable {
     /// By which its schedules go.
     pub time_zone: String,
+    /// The database that has the table.
+    pub here: String,
     pub jobs: Vec<CronJob>,
 }
 
@@ -30,7 +32,8 @@ pub(crate) async fn read(url: &str) -> Result<CronTable> {
     let rows = sqlx::query(
         "-- pg_cron_jobs
          select j.jobid, to_jsonb(j) ->> 'jobname' as jobname, j.schedule, j.command, j.database,
-             j.username, j.active, coalesce(current_setting('cron.timezone', true), 'GMT') as zone
+             j.username, j.active, coalesce(current_setting('cron.timezone', true), 'GMT') as zone,
+             current_database()::text as here
          from cron.job j
          order by j.jobid",
     );
@@ -38,8 +41,9 @@ pub(crate) async fn read(url: &str) -> Result<CronTable> {
         .fetch_all(&mut connection)
         .await
         .context("is pg_cron there, and may the login read its table?")?;
-    let zone = rows.first().map(|row| row.try_get::<String, _>("zone"));
-    let zone = zone.transpose()?.unwrap_or_default();
+    let first = |column| rows.first().map(|row| row.try_get::<String, _>(column));
+    let zone = first("zone").transpose()?.unwrap_or_default();
+    let here = first("here").transpose()?.unwrap_or_default();
     let jobs = rows.iter().map(|row| {
         Ok(CronJob {
             id: row.try_get("jobid")?,
@@ -58,6 +62,7 @@ pub(crate) async fn read(url: &str) -> Result<CronTable> {
             "" | "GMT" => "UTC".to_owned(),
             zone => zone.to_owned(),
         },
+        here,
         jobs: jobs?,
     })
 }

@@ -43,7 +43,8 @@ pub(crate) struct ChainTask {
     pub kind: String,
     pub command: String,
     pub run_as: Option<String>,
-    pub database_connection: Option<String>,
+    /// It has a connection string of its own, which is not read, since it may have a password.
+    pub connects: bool,
     pub ignore_error: bool,
     /// It runs once for each, or once if there are none.
     pub parameters: Vec<Value>,
@@ -68,7 +69,7 @@ pub(crate) async fn read(url: &str) -> Result<Timetable> {
              to_jsonb(c) ->> 'on_error' as on_error,
              (select coalesce(jsonb_agg(jsonb_build_object(
                      'id', t.task_id, 'kind', t.kind::text, 'command', t.command,
-                     'run_as', t.run_as, 'database_connection', t.database_connection,
+                     'run_as', t.run_as, 'connects', coalesce(t.database_connection, '') <> '',
                      'ignore_error', coalesce(t.ignore_error, false),
                      'parameters', (
                          select coalesce(jsonb_agg(p.value order by p.order_id), '[]')

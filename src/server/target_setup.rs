@@ -5,7 +5,7 @@
 //! All live in the schema `rallypoint`, each with a role of its own, and know nothing of each
 //! other: whoever may use one is not let into the others.
 
-use crate::executor::{Connection, Login, MARKERS_SETUP};
+use crate::executor::{Connection, Login, MARKERS_SETUP, TargetError};
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
 
@@ -33,6 +33,9 @@ const RUN_ROUTINES: [&str; 3] = [
     "rallypoint.close_run(text, timestamptz, int8, text)",
     "rallypoint.require_finished(text, timestamptz, text)",
 ];
+
+/// The SQLSTATE of a role that is not there.
+const NO_SUCH_ROLE: &str = "42704";
 
 /// What can be installed into a target by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +113,16 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
     Ok(connection.close().await?)
 }
 
-/// Whether a login is none of the server, which an error of [`prepare`] says.
+/// Whether a login is none of the server, which an error of [`prepare`] or
+/// [`install`](Installed::install) says.
 pub(crate) fn is_of_missing_role(error: &anyhow::Error) -> bool {
-    let code = |error: &sqlx::Error| Some(error.as_database_error()?.code()?.into_owned());
-    let reported = error.chain().find_map(|cause| code(cause.downcast_ref()?));
-    reported.as_deref() == Some("42704")
+    let is_of_driver = |error: &sqlx::Error| {
+        let code = error.as_database_error().and_then(|error| error.code());
+        code.as_deref() == Some(NO_SUCH_ROLE)
+    };
+    let is_of_target = |error: &TargetError| error.sqlstate() == Some(NO_SUCH_ROLE);
+    error.chain().any(|cause| {
+        cause.downcast_ref().is_some_and(is_of_driver)
+            || cause.downcast_ref().is_some_and(is_of_target)
+    })
 }

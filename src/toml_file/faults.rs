@@ -7,6 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// By how much a word may be longer than the one that was meant. What is longer may be a secret
+/// that begins with it.
+const MORE_BYTES: usize = 2;
+
 /// What is wrong with a file: a line of text for each fault.
 #[derive(Debug)]
 pub struct Faults {
@@ -137,6 +141,9 @@ fn explained(message: &str) -> String {
     if let (true, [wrong, known @ ..]) = (message.starts_with("unknown field"), &*quoted) {
         return unknown_key(wrong, known);
     }
+    if let Some(said) = wrong_word(message) {
+        return said;
+    }
     let found = [
         "invalid type",
         "invalid value",
@@ -152,6 +159,24 @@ fn explained(message: &str) -> String {
         }
         _ => message.to_owned(),
     }
+}
+
+/// What is said of a value that is almost one of a few words: that is no secret.
+fn wrong_word(message: &str) -> Option<String> {
+    let (wrong, known) = none_of(message)?;
+    let meant = closest(wrong, &known).filter(|meant| wrong.len() <= meant.len() + MORE_BYTES)?;
+    let known: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
+    let known = known.join(", ");
+    Some(format!(
+        "`{wrong}` is none of {known}: did you mean `{meant}`?"
+    ))
+}
+
+/// A word that is none of a few, and those, where the reader of TOML says that.
+pub(super) fn none_of(message: &str) -> Option<(&str, Vec<&str>)> {
+    let said = message.strip_prefix("unknown variant `")?;
+    let (wrong, known) = said.rsplit_once("`, expected ")?;
+    Some((wrong, known.split('`').skip(1).step_by(2).collect()))
 }
 
 /// What a reader of files calls a type of this program.

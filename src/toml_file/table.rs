@@ -3,7 +3,7 @@
 
 use super::{
     Faults,
-    faults::{DUPLICATE, Fault, below_header, line, unknown_key},
+    faults::{DUPLICATE, Fault, below_header, line, none_of, unknown_key},
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -39,6 +39,13 @@ impl Lines {
         let first = key.split('.').next().unwrap_or_default();
         self.keys.get(first).copied().unwrap_or(self.first)
     }
+}
+
+/// The word of a few as which the value would do if its letters were large, or small.
+fn in_another_case(error: &toml::de::Error) -> Option<String> {
+    let (wrong, known) = none_of(error.message())?;
+    let word = known.iter().find(|word| word.eq_ignore_ascii_case(wrong));
+    word.map(|word| (*word).to_owned())
 }
 
 impl<'t, 'f> Table<'t, 'f> {
@@ -138,7 +145,12 @@ impl<'t, 'f> Table<'t, 'f> {
     /// The value of a key that a table of free names has.
     pub(crate) fn take_any<T: DeserializeOwned>(&mut self, key: &str) -> Option<T> {
         let value = self.entries.remove(key)?;
-        let value = T::deserialize(ValueDeserializer::from(value));
+        let span = value.span();
+        let read = |value| T::deserialize(ValueDeserializer::from(value));
+        let value = read(value).or_else(|error| match in_another_case(&error) {
+            Some(word) => read(Spanned::new(span, DeValue::String(word.into()))),
+            None => Err(error),
+        });
         let wrong = |error| self.fault(key, Fault::of_toml(self.text, &error).what);
         value.map_err(wrong).ok()
     }

@@ -32,6 +32,34 @@ fn every_fault_of_a_file_is_said_with_its_line() {
     assert_eq!(said.lines().collect::<Vec<_>>(), lines);
 }
 
+#[derive(Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Speed {
+    Slow,
+    Fast,
+}
+
+/// What a value of an enumeration is, or what is said of it.
+fn speed(value: &str) -> Result<Option<Speed>, String> {
+    let text = format!("speed = \"{value}\"\n");
+    let mut faults = Faults::of(Path::new("f.toml"));
+    let speed = Table::of_file(&text, &mut faults).take("speed");
+    faults.into_result(speed).map_err(|said| said.to_string())
+}
+
+#[test]
+fn a_word_of_a_few_is_read_in_any_case_and_a_slip_of_it_is_quoted() {
+    assert_eq!(speed("FAST"), Ok(Some(Speed::Fast)));
+    let said = speed("fasst").expect_err("a slip");
+    let expected = "f.toml line 1: speed: `fasst` is none of `slow`, `fast`: did you mean `fast`?";
+    assert_eq!(said, expected);
+    for secret in ["hunter2", "fast-hunter2"] {
+        let said = speed(secret).expect_err(secret);
+        let expected = "f.toml line 1: speed: expected `slow` or `fast`, and found something else";
+        assert_eq!(said, expected);
+    }
+}
+
 #[test]
 fn what_is_no_toml_does_not_hide_the_rest() {
     let text = "a = 1\nb = = 2\nc = \"x\"\n";

@@ -111,6 +111,8 @@ async fn a_server_started_during_an_outage_waits_and_serves_once_the_database_is
     assert_eq!(refused.code, Code::Unavailable, "{refused}");
     assert!(!server.is_ready());
     assert!(!server.log().contains("listening on"), "{}", server.log());
+    assert!(server.log().contains(".s.PGSQL."), "{}", server.log());
+    server.says("`rallypoint doctor --database URL`").await;
     postgres.restart().expect("started");
     server.says("listening on").await;
     let wait = async {

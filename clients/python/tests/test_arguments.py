@@ -1,5 +1,6 @@
 """What is wrong is said before anything is sent, with the name of the argument and the remedy."""
 
+import asyncio
 import datetime
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,22 @@ def test_a_scheduler_that_is_not_open_says_so() -> None:
     for use in (lambda: s.submit("select 1"), lambda: s.map("select 1", []), s.synchronize):
         with pytest.raises(RallypointError, match="use it in a `with` block"):
             use()
+
+
+async def _awaited(call: Any) -> None:
+    await call
+
+
+@pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
+def test_an_option_of_a_task_is_sent_to_the_task(make: Any) -> None:
+    s = make(NOWHERE)
+    with pytest.raises(TypeError, match=r"write submit\(sql\('…', target='x'\)\)"):
+        s.submit("select 1", target="x")
+    with pytest.raises(TypeError, match=r"trget: submit has no such argument; .*target"):
+        s.submit("select 1", trget="x")
+    with pytest.raises(TypeError, match=r"write map\(sql\('…', timeout=5\)\)"):
+        called = s.map("select $1", [1], timeout=5)
+        asyncio.run(_awaited(called))
 
 
 def test_items_of_a_map_are_checked(rallypoint: Any) -> None:

@@ -22,6 +22,18 @@ pub(crate) fn broken_off(error: &Error) -> Option<&'static str> {
     )
 }
 
+/// Advice for callers that lack a role.
+fn of_roles(error: &Error) -> &'static str {
+    match error.message.ends_with("in all namespaces") {
+        true => {
+            "the caller needs an [[access]] with namespaces = [\"*\"] and that role, in the configuration of the server"
+        }
+        false => {
+            "check --namespace (RALLYPOINT_NAMESPACE); roles are given by [[access]] in the configuration of the server"
+        }
+    }
+}
+
 /// Advice for users of the command line, else that for any caller.
 pub(super) fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
@@ -64,9 +76,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "compare the token with the token_file of the server, where its hash stands: `rallypoint check-config FILE` reads that; with RUST_LOG=debug the server logs what is wrong with this one",
         ),
         Some("NAMESPACE_MISSING") => Some("say which with --namespace NAME (RALLYPOINT_NAMESPACE)"),
-        Some("NAMESPACE_NOT_ALLOWED" | "ROLE_MISSING") => Some(
-            "check --namespace (RALLYPOINT_NAMESPACE); roles are given by [[access]] in the configuration of the server",
-        ),
+        Some("NAMESPACE_NOT_ALLOWED" | "ROLE_MISSING") => Some(of_roles(error)),
         Some("JOB_NOT_FOUND") => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }

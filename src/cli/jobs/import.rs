@@ -76,11 +76,30 @@ struct FromDatabase {
     /// IANA name of the time zone of its schedules [default: that of the login, or of pg_cron]
     #[arg(long, value_name = "ZONE", value_parser = time_zone)]
     time_zone: Option<String>,
-    /// The target that the jobs are to run on
-    #[arg(long, default_value = "app", value_name = "NAME")]
-    target: String,
+    /// The target that the jobs are to run on, also those of other databases, which are left out
+    /// without it [default: app]
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
     #[command(flatten)]
     to: To,
+}
+
+impl FromDatabase {
+    /// The target that the jobs are to run on.
+    fn target(&self) -> &str {
+        self.target.as_deref().unwrap_or("app")
+    }
+
+    /// Why a job is left out whose target nobody has named: it runs elsewhere than in the database
+    /// that has the tables. `place`: where.
+    fn refuse_elsewhere(&self, is_elsewhere: bool, place: &str) -> Result<(), String> {
+        match is_elsewhere && self.target.is_none() {
+            true => Err(format!(
+                "it runs in {place}: name the target for that with --target"
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Where the jobs go.
@@ -264,7 +283,7 @@ fn readable(
 }
 
 fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(String, String)]) {
-    let mut table = Table::new(&["job", "from", ">30 days", ">before", "~note"]);
+    let mut table = Table::new(&["job", "from", ">here", ">there", "~note"]);
     for (job, compared) in compared {
         let count = |of: fn(&Comparison) -> usize| {
             let count = compared.as_ref().map(|compared| of(compared).to_string());
@@ -291,6 +310,7 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
         lines.into_iter().for_each(output::line);
     }
     let file = to.written.display();
+    output::note("HERE and THERE: due times of the next 30 days");
     output::note(format!(
         "{file} is written: `rallypoint jobs check -f {file}`"
     ));

@@ -136,14 +136,16 @@ impl Rerun {
     }
 }
 
-/// One of some names.
+/// One of some names, in large or small letters.
 pub(super) fn choice<T: Copy>(
     table: &mut Table<'_, '_>,
     key: &'static str,
     known: &[(&str, T)],
 ) -> Option<T> {
     let text: String = table.take(key)?;
-    let found = known.iter().find(|(name, _)| *name == text);
+    let found = known
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(&text));
     if found.is_none() {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         let meant = closest(&text, &names);

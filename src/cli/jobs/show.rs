@@ -144,9 +144,14 @@ fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> Stri
     }
 }
 
+/// With all six digits of a fraction: without zeros at its end, times would differ in length.
 fn timestamp(time: &prost_types::Timestamp) -> String {
     let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
-    time.map(|time| time.to_string()).unwrap_or_default()
+    let text = |time: Timestamp| match time.subsec_nanosecond() {
+        0 => time.to_string(),
+        _ => format!("{time:.6}"),
+    };
+    time.map(text).unwrap_or_default()
 }
 
 /// Who has a claim.
@@ -323,6 +328,13 @@ fn time(time: Option<&prost_types::Timestamp>) -> String {
 mod tests {
     use super::*;
     use rallypoint_client::api::{Interval, JobSettings, Schedule};
+
+    #[test]
+    fn due_times_with_fractions_are_equally_long() {
+        let at = |nanos| timestamp(&prost_types::Timestamp { seconds: 1, nanos });
+        assert_eq!(at(0), "1970-01-01T00:00:01Z");
+        assert_eq!(at(734_910_000), "1970-01-01T00:00:01.734910Z");
+    }
 
     #[test]
     fn a_job_shows_by_how_much_it_is_put_off() {

@@ -206,13 +206,15 @@ fn jobs_that_wait_for_each_other_and_files_without_jobs_are_errors() {
         "schedule.cron = \"@daily\"\nrerun.within_window = true",
     ));
     assert!(window.contains("jobs.a.rerun.within_window: the schedule has no window"));
-    let plain = said("[jobs.a]\nschedule = \"0 3 * * *\"\noverlap = \"skip\"\n");
+    let plain = said("[jobs.a]\nschedule = \"0 3 * * *\"\noverlap = \"skipp\"\n");
     assert!(
         plain.contains("line 2: jobs.a.schedule: a schedule is a table: write `schedule.cron ="),
         "{plain}"
     );
     assert!(plain.contains("ALLOW: did you mean \"SKIP\"?"), "{plain}");
     assert_eq!(plain.matches("jobs.a.schedule").count(), 1, "{plain}");
+    let small = "schedule.cron = \"@daily\"\noverlap = \"queue_one\"";
+    assert_eq!(jobs(&job("a", small))[0].overlap, Overlap::QueueOne);
     let broken = said("[jobs.a\nschedule = 1\n");
     assert!(broken.contains("line 1"), "{broken}");
 }

@@ -6,7 +6,7 @@
 use crate::{
     cli::error::CliError,
     identity::Sources,
-    peer::{CallerTls, CallerTlsFiles, PeerConfig},
+    peer::{ANOTHER_KEY, CallerTls, CallerTlsFiles, PeerConfig},
     server::AdminPort,
 };
 use clap::Args;
@@ -113,12 +113,9 @@ impl Listen {
             key: key.clone(),
             client_ca: self.listen_client_ca.clone(),
         };
-        let read = CallerTls::read(&files).map_err(|error| {
-            CliError::new("the certificates of the port for callers cannot be used")
-                .why(format!("{error:#}"))
-                .next("name files of PEM that the account of the server may read")
-        });
+        let read = CallerTls::read(&files);
         read.map(Some)
+            .map_err(|error| unusable("the port for callers", &error))
     }
 
     /// Refuses to be reached from elsewhere without TLS and without knowing callers.
@@ -213,9 +210,21 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Certificates cannot be used; `whose`: of what.
+pub(super) fn unusable(whose: &str, error: &anyhow::Error) -> CliError {
+    let why = format!("{error:#}");
+    let next = match why.contains(ANOTHER_KEY) {
+        true => "name the key of that certificate, or the certificate of that key",
+        false => "name files of PEM that the account of the server may read",
+    };
+    CliError::new(format!("the certificates of {whose} cannot be used"))
+        .why(why)
+        .next(next)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::{ANOTHER_KEY, address, unusable};
 
     #[test]
     fn a_port_alone_is_answered_by_an_address_with_it() {
@@ -224,6 +233,14 @@ mod tests {
             assert!(said.contains("127.0.0.1:50951") && said.contains("0.0.0.0:50951"));
         }
         assert!(address("[::1]:1").is_ok());
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_answered_by_what_belongs_together() {
+        let error = anyhow::anyhow!(ANOTHER_KEY).context("certificate a, key b");
+        let error = unusable("the replicas", &error);
+        let next = error.next_step().expect("a next step");
+        assert!(next.contains("the key of that certificate"), "{next}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Options of `serve` about other replicas.
 
-use super::listen;
+use super::listen::{self, unusable};
 use crate::{
     cli::{error::CliError, peer_files::PeerFiles},
     peer::{PeerConfig, Tls},
@@ -76,7 +76,8 @@ impl Peers {
             .next(next));
         }
         let files = self.files.files();
-        let tls = files.map(|files| Tls::read(&files).map_err(unreadable));
+        let read = |files| Tls::read(&files).map_err(|error| unusable("the replicas", &error));
+        let tls = files.map(read);
         Ok(Some(PeerConfig {
             listen,
             advertise: self.peer_advertise,
@@ -92,12 +93,6 @@ fn lease(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|seconds| (0.5..=60.0).contains(seconds));
     seconds.ok_or_else(|| "must be 0.5 to 60 seconds".to_owned())
-}
-
-fn unreadable(error: anyhow::Error) -> CliError {
-    CliError::new("the certificates of the replicas cannot be used")
-        .why(format!("{error:#}"))
-        .next("name files of PEM that the account of the server may read")
 }
 
 #[cfg(test)]

@@ -57,10 +57,7 @@ pub(in crate::cli) fn one_target(
         return Err(wrong("it has no name"));
     }
     let option = format!("the URL of target {name} (target {number} of --target)");
-    postgres_url::check(&option, url)?;
-    let login: Login = url.parse().map_err(|error: anyhow::Error| {
-        CliError::usage(format!("{option} cannot be used")).why(format!("{error:#}"))
-    })?;
+    let login = postgres_url::read(&option, url, str::parse::<Login>)?;
     Ok(Target::new(name, login, slots))
 }
 

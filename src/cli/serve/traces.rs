@@ -51,7 +51,9 @@ impl Traces {
             .any(|scheme| endpoint.starts_with(scheme))
         {
             let what = "--otlp-endpoint is no address of a collector";
-            return Err(CliError::usage(what).next("write it like http://collector:4317"));
+            return Err(CliError::usage(what)
+                .why("it begins neither with http:// nor with https://")
+                .next("write http:// before it, as in http://collector:4317"));
         }
         Ok(Some(TraceConfig {
             endpoint,
@@ -67,4 +69,21 @@ fn share(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "write a number from 0 to 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_answered_by_one() {
+        let traces = Traces {
+            otlp_endpoint: Some("collector:4317".to_owned()),
+            otlp_ca: None,
+            trace_ratio: 1.0,
+        };
+        let error = traces.config().map(drop).expect_err("refused");
+        let next = error.next_step().expect("a next step");
+        assert!(next.starts_with("write http:// before it"), "{next}");
+    }
 }

@@ -45,7 +45,8 @@ pub(super) fn parse(line: &str) -> Result<Command, String> {
     match view(&starts) {
         Some(command) => Ok(command),
         None => Err(format!(
-            "there is no command {word}: try schedulers, jobs, resources, system"
+            "there is no command {word}: try overview, schedulers, jobs, resources, system, \
+             scheduler NAME, task HANDLE SEQ, job NAME, resource NAME"
         )),
     }
 }
@@ -115,6 +116,10 @@ mod tests {
         assert_eq!(parse("task h/7"), Ok(Command::Go(task.clone())));
         assert_eq!(parse("task h 7"), Ok(Command::Go(task)));
         assert_eq!(parse("q"), Ok(Command::Quit));
+        let said = parse("nothing").expect_err("no command");
+        for word in VIEWS.iter().map(|(names, _)| names[0]).chain(WITH_ARGUMENT) {
+            assert!(said.contains(word), "{word}: {said}");
+        }
         for wrong in ["nothing", "job", "task h", "task h x", "task /1"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -4,7 +4,7 @@
 //! password files add nothing, since they would reach every target; and what cannot be obeyed is an
 //! error, never ignored. Neither an error nor a log shows a password.
 
-use crate::database_url::{is_here, parsed};
+use crate::database_url::{SSL_MODES, is_here, obeyed};
 use anyhow::{Context, anyhow, bail, ensure};
 use percent_encoding::percent_decode_str;
 use std::{
@@ -119,20 +119,12 @@ impl Login {
             "application_name" | "options" => self.set(key, value),
             // Of sqlx, and without a meaning here.
             "statement-cache-capacity" => {}
-            _ => match key
-                .strip_prefix("options[")
-                .and_then(|key| key.strip_suffix(']'))
-            {
-                Some(setting) => self.set(setting, value),
-                // What does not look like a name may be the rest of a password with a `?` in it.
-                None if key
-                    .bytes()
-                    .all(|b| b.is_ascii_alphabetic() || b"_-".contains(&b)) =>
-                {
-                    bail!("`{key}` is not known: take it out of the URL")
-                }
-                None => bail!("a parameter is not known; a `?` in a password is written %3F"),
-            },
+            _ => {
+                let setting = key.strip_prefix("options[");
+                let setting = setting.and_then(|key| key.strip_suffix(']'));
+                let setting = setting.with_context(|| format!("`{key}` is not known"))?;
+                self.set(setting, value);
+            }
         }
         Ok(())
     }
@@ -142,11 +134,7 @@ impl FromStr for Login {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let url = parsed(text).map_err(|error| anyhow!("not a URL: {error}"))?;
-        ensure!(
-            url.fragment().is_none(),
-            "a `#` ends a URL; in a password it is written %23"
-        );
+        let url = obeyed(text)?;
         let host = decoded(url.host_str().unwrap_or_default())?;
         let mut login = Login {
             host: match host.starts_with('/') {
@@ -227,7 +215,7 @@ impl FromStr for SslMode {
             "require" => SslMode::Require,
             "verify-ca" => SslMode::VerifyCa,
             "verify-full" => SslMode::VerifyFull,
-            _ => bail!("`sslmode` is disable, prefer, require, verify-ca or verify-full"),
+            _ => bail!(SSL_MODES),
         })
     }
 }
@@ -318,6 +306,7 @@ mod tests {
         for (wrong, remedy) in [
             ("postgres://u:12?secret@h/d", "%3F"),
             ("postgres://u:12#secret@h/d", "%23"),
+            ("postgres://u@h/d?sslrotcert=/ca", "mean `sslrootcert`?"),
             ("postgres://u@h/d?host=/run&sslmode=require", "Unix socket"),
             (
                 "postgres://u@h/d?host=/run&sslmode=verify-full",

@@ -5,9 +5,13 @@ use super::{
     login::{Host, Login, SslMode},
     tls,
 };
-use crate::socket;
+use crate::{
+    database_url::{NO_TLS, by_default},
+    socket,
+};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
+use std::io;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -20,10 +24,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 pub(super) type Stream = Box<dyn Duplex>;
 
 pub(super) async fn dial(login: &Login) -> Result<Stream, Error> {
+    tls::check_files(&login.ssl).await?;
     let host = match &login.host {
         Host::Socket(directory) => {
             let path = directory.join(format!(".s.PGSQL.{}", login.port));
-            return Ok(Box::new(UnixStream::connect(path).await?));
+            let stream = UnixStream::connect(&path).await;
+            let stream = stream.map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+            return Ok(Box::new(stream));
         }
         Host::Name(host) => host,
     };
@@ -34,11 +43,10 @@ pub(super) async fn dial(login: &Login) -> Result<Stream, Error> {
     }
     match login.ssl.mode {
         SslMode::Disable | SslMode::Prefer => Ok(Box::new(stream)),
-        _ => Err(Error::Login(
-            "the server takes no TLS, and sslmode asks for it, which off this machine is \
-             verify-full: set it up there, or say another one in the URL of the target"
-                .into(),
-        )),
+        mode => Err(Error::Login(format!(
+            "{NO_TLS}{}",
+            by_default(mode == SslMode::VerifyFull)
+        ))),
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     error::Error,
     login::{Ssl, SslMode},
 };
+use crate::database_url::{UNTRUSTED, by_default};
 use std::{io, path::Path, sync::Arc};
 use tokio::net::TcpStream;
 use tokio_rustls::{
@@ -34,17 +35,28 @@ pub(super) async fn connect(
     Ok(connector
         .connect(name, stream)
         .await
-        .map_err(of_handshake)?)
+        .map_err(|error| of_handshake(error, ssl.mode))?)
+}
+
+/// Fails when a file that the URL names cannot be read, also where the server takes no TLS: what
+/// was given is not ignored.
+pub(super) async fn check_files(ssl: &Ssl) -> Result<(), Error> {
+    let client = ssl.client.iter();
+    let client = client.flat_map(|(cert, key)| [("sslcert", cert), ("sslkey", key)]);
+    let root = ssl.root_cert.iter().map(|file| ("sslrootcert", file));
+    for (option, file) in root.chain(client) {
+        read(option, file).await?;
+    }
+    Ok(())
 }
 
 /// What is wrong with a certificate, and what to do about it.
-fn of_handshake(error: io::Error) -> io::Error {
+fn of_handshake(error: io::Error, mode: SslMode) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         Some(rustls::Error::InvalidCertificate(_)) => {
-            let remedy = "name its authority with sslrootcert=FILE in the URL of the target, or \
-                          say another sslmode there, which off this machine is verify-full";
-            io::Error::new(error.kind(), format!("{error}: {remedy}"))
+            let default = by_default(mode == SslMode::VerifyFull);
+            io::Error::new(error.kind(), format!("{error}: {UNTRUSTED}{default}"))
         }
         _ => error,
     }

@@ -47,9 +47,18 @@ pub(in crate::rpc) fn identity_lost() -> Status {
     plain(Code::Unauthenticated, Reason::IdentityLost, message)
 }
 
-pub(in crate::rpc) fn namespace_not_allowed() -> Status {
-    let message = "the caller has no role in this namespace";
-    plain(Code::PermissionDenied, Reason::NamespaceNotAllowed, message)
+/// Says of the caller what it has said itself. `namespace`: the one that it names; `None`: none.
+pub(in crate::rpc) fn namespace_not_allowed(caller: &str, namespace: Option<&Namespace>) -> Status {
+    let where_ = match namespace {
+        Some(namespace) => format!("namespace {}", namespace.0),
+        None => "any namespace".to_owned(),
+    };
+    let message = format!("`{caller}` has no role in {where_}");
+    plain(
+        Code::PermissionDenied,
+        Reason::NamespaceNotAllowed,
+        &message,
+    )
 }
 
 pub(in crate::rpc) fn namespace_missing(key: &'static str) -> Status {

@@ -20,9 +20,17 @@ pub(in crate::rpc) fn http_invalid(message: &str) -> Status {
     plain(Code::InvalidArgument, Reason::HttpRequestInvalid, message)
 }
 
+/// What the port of the administrator has.
+const ADMIN_PATHS: [&str; 3] = ["/metrics", "/livez", "/readyz"];
+
 /// There is nothing at a path; `meant`: the one that was probably meant.
-pub(in crate::rpc) fn no_such_path(meant: Option<&str>) -> Status {
+pub(in crate::rpc) fn no_such_path(path: &str, meant: Option<&str>) -> Status {
     let remedy = match meant {
+        _ if ADMIN_PATHS.contains(&path) => {
+            "metrics and probes have an address of their own, which the server is given with \
+             --admin-listen ADDRESS"
+                .to_owned()
+        }
         Some(path) => format!("did you mean POST {path}?"),
         None => "calls are POST /rallypoint.v1.SchedulerService/GetScheduler and the like, see \
                  /openapi.json"

@@ -29,14 +29,15 @@ pub(crate) fn call(error: CallError) -> Status {
 
 /// There is no job of this name.
 pub(crate) fn unknown(name: &str) -> Status {
-    let message = format!("no job {name:?} in this namespace: ListJobs shows those there are");
+    let message =
+        format!("no job {name:?} in this namespace: the list of jobs has those there are");
     let details = info(Reason::JobNotFound, &[("job", name.to_owned())]);
     Status::with_error_details(Code::NotFound, message, details)
 }
 
 /// The job has no such run.
 pub(crate) fn unknown_run(what: &str) -> Status {
-    let message = format!("{what}: ListRuns shows those there are");
+    let message = format!("{what}: the list of its runs has those there are");
     Status::with_error_details(Code::NotFound, message, info(Reason::RunNotFound, &[]))
 }
 

@@ -68,7 +68,8 @@ pub(super) fn of(
     let path = parts.uri.path();
     let Some(method) = messages::method(path).filter(|method| !method.is_client_streaming()) else {
         let meant = messages::meant(path);
-        return Err(refused(errors::gateway::no_such_path(meant.as_deref())));
+        let status = errors::gateway::no_such_path(path, meant.as_deref());
+        return Err(refused(status));
     };
     let body = match parts.method {
         Method::POST => {

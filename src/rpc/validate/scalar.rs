@@ -40,15 +40,13 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
     if text.is_empty() {
         return None;
     }
-    let id = Uuid::try_parse(text).ok().filter(|id| !id.is_nil());
-    if id.is_none() {
-        v.add(
-            path,
-            Reason::RequestIdMalformed,
-            "expected a UUID of your choice, not nil",
-        );
-    }
-    id
+    let message = match Uuid::try_parse(text) {
+        Ok(id) if !id.is_nil() => return Some(id),
+        Ok(_) => "expected a UUID of your choice, and this is the nil UUID",
+        Err(_) => "expected a UUID of your choice, like 018f9c5e-7b1a-7c43-9a51-3d6f0e2b8c17",
+    };
+    v.add(path, Reason::RequestIdMalformed, message);
+    None
 }
 
 /// A name of a scheduler; empty: none. Names are printable ASCII, so that names that look the same

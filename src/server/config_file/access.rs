@@ -5,6 +5,7 @@ use super::contents::{self, Place};
 use crate::{
     core::Namespace,
     identity::{Algorithm, JwkSet, JwtSettings, KeySource, Namespaces, Rule, Sources, Tokens},
+    likeness::closest,
     toml_file::{Faults, Length, Lines, Table, read},
 };
 use std::{
@@ -17,6 +18,8 @@ const DEFAULT_LEEWAY: Duration = Duration::from_secs(30);
 const MAX_LEEWAY: Duration = Duration::from_secs(60);
 /// Stands for all namespaces.
 const ALL: &str = "*";
+/// Bytes of a name that is shown. A longer one may be a token in the wrong place.
+const SHOWN_NAME: usize = 32;
 const KINDS: [&str; 3] = ["token:", "jwt:", "cert:"];
 
 /// Reads what a file says of callers; `None`: nothing, so nobody is known.
@@ -267,34 +270,43 @@ fn namespaces(named: &[String], at: &mut Place<'_>) -> Option<Namespaces> {
     named.map(Namespaces::These)
 }
 
+/// Why nobody has a token of this name, with the name that was probably meant.
+fn nobody(name: &str, tokens: &Tokens) -> String {
+    let known: Vec<&str> = tokens.names().collect();
+    let what = "the file of tokens has nobody of this name";
+    let what = match closest(name, &known) {
+        Some(meant) => format!("{what}: did you mean `token:{meant}`?"),
+        None => what.to_owned(),
+    };
+    match name.len() <= SHOWN_NAME {
+        true => format!("`token:{name}`: {what}"),
+        false => what,
+    }
+}
+
 /// Why nobody can ever be this.
-fn wrong_identity(
-    identity: &str,
-    sources: Option<&Sources>,
-    certificates: bool,
-) -> Option<&'static str> {
+fn wrong_identity(identity: &str, sources: Option<&Sources>, certificates: bool) -> Option<String> {
+    let what = |what: &str| Some(what.to_owned());
     let kind = KINDS.iter().find(|kind| identity.starts_with(**kind));
     let Some(kind) = kind else {
-        return Some("an identity begins with `token:`, `jwt:` or `cert:`");
+        return what("an identity begins with `token:`, `jwt:` or `cert:`");
     };
     let name = &identity[kind.len()..];
     let inner = name.strip_suffix('*').unwrap_or(name);
     if name.is_empty() || inner.contains('*') {
-        return Some("a name follows, and `*` stands at its end only");
+        return what("a name follows, and `*` stands at its end only");
     }
     let is_pattern = name.ends_with('*');
     if *kind == "cert:" && !certificates {
-        return Some("callers present no certificates: start the server with --listen-client-ca");
+        return what("callers present no certificates: start the server with --listen-client-ca");
     }
     let sources = sources?;
     match *kind {
         "token:" if sources.tokens.is_empty() => {
-            Some("there are no tokens: name a `token_file` in [identity]")
+            what("there are no tokens: name a `token_file` in [identity]")
         }
-        "token:" if !is_pattern && !sources.tokens.has(name) => {
-            Some("the file of tokens has nobody of this name")
-        }
-        "jwt:" if sources.jwt.is_none() => Some("no issuer is named: add [identity.jwt]"),
+        "token:" if !is_pattern && !sources.tokens.has(name) => Some(nobody(name, &sources.tokens)),
+        "jwt:" if sources.jwt.is_none() => what("no issuer is named: add [identity.jwt]"),
         _ => None,
     }
 }

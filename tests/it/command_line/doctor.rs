@@ -4,7 +4,7 @@
 use super::{code, run, text};
 use crate::harness::{
     authority::Authority,
-    postgres::{connect, durable},
+    postgres::{connect, durable, on_port},
 };
 use rallypoint::{
     peer::{PeerConfig, Port},
@@ -125,13 +125,44 @@ fn what_is_wrong_is_found() {
     assert!(away["journal"].starts_with("bad: "), "{away:?}");
 }
 
+#[test]
+fn what_keeps_a_login_out_is_answered_by_what_mends_that() {
+    let scene = Scene::new();
+    let said = |url: &str| {
+        let target = format!("app={url}");
+        let output = run(&["doctor", "--database", url, "--target", &target]);
+        let said = text(&output.stdout);
+        assert_eq!(code(&output), 1, "{said}");
+        said
+    };
+    let twice = |said: &str, part: &str| assert_eq!(said.matches(part).count(), 2, "{said}");
+    let refused = said("postgres://x@127.0.0.1:1/x");
+    twice(&refused, "nothing listens there");
+    let socket = said("postgres://x@/x?host=/nowhere&port=7");
+    twice(&socket, "/nowhere/.s.PGSQL.7");
+    let (_postgres, port) = on_port();
+    let host = format!("postgres://app@127.0.0.1:{port}/app");
+    let plain = said(&format!("{host}?sslmode=require"));
+    twice(&plain, "the server takes no TLS");
+    twice(&plain, "set TLS up on the server");
+    assert!(!plain.contains("verify-full"), "{plain}");
+    let missing = format!("app={host}?sslrootcert=/nowhere/ca.crt");
+    let wrong = "b=postgres://u@h/d?sslmode=disabled";
+    let targets = ["--target", &missing, "--target", wrong];
+    let output = run(&[&["doctor", "--database", &scene.url], &targets[..]].concat());
+    let said = text(&output.stdout);
+    assert!(said.contains("cannot read /nowhere/ca.crt"), "{said}");
+    let modes = "`sslmode` is disable, prefer, require";
+    assert!(
+        said.contains(modes) && !said.contains("NAME:SLOTS"),
+        "{said}"
+    );
+}
+
 #[tokio::test]
 async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let scene = Scene::new();
     let admin = scene.postgres.url_for(TARGET, SUPERUSER);
-    let unknown = run(&["prepare-target", "--url", &admin, "--login", "nobody"]);
-    let said = text(&unknown.stderr);
-    assert!(said.contains("next: correct --login"), "{said}");
     let prepared = run(&["prepare-target", "--url", &admin, "--login", TARGET]);
     assert_eq!(code(&prepared), 0, "{prepared:?}");
     let mut session = connect(&scene.postgres.options_for(TARGET, SUPERUSER)).await;
@@ -183,6 +214,23 @@ async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
     let guard = "good: guard can log in; it may end the sessions of tasks";
     assert_eq!(found["target app, watchdog"], guard);
     assert!(!found.contains_key("target app, roles"), "{found:?}");
+}
+
+#[test]
+fn who_installs_for_nobody_is_told_what_to_do() {
+    let scene = Scene::new();
+    let admin = scene.postgres.url_for(TARGET, SUPERUSER);
+    for verb in [
+        &["prepare-target"][..],
+        &["jobs", "install"],
+        &["guard", "install"],
+    ] {
+        let install = run(&[verb, &["--url", &admin, "--login", "nobody"]].concat());
+        let said = text(&install.stderr);
+        assert!(said.contains("next: correct --login"), "{said}");
+        let said = text(&run(&[verb, &["--login", TARGET]].concat()).stderr);
+        assert!(said.contains("also be in RALLYPOINT_ADMIN_URL"), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -202,6 +202,30 @@ fn health_does_not_wait_for_ever() {
 }
 
 #[test]
+fn health_waits_for_a_server_and_says_at_the_limit_what_was_the_matter() {
+    let (folder, address) = (folder(), free_address().to_string());
+    let wait = |time: &str| run(&["--server", &address, "health", "--wait", time]);
+    let output = wait("500ms");
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1);
+    let expected = ["cannot reach the server", "waited for 500ms"];
+    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    let options = ["--listen", &address, "--data-dir"];
+    let mut server = Process::serve(options.map(Path::new).into_iter().chain([&*folder]));
+    server.start();
+    let output = wait("60s");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    // It is there, and waiting does not give it a service.
+    let begun = Instant::now();
+    let nothing = ["health", "--wait", "60s", "--service", "nothing"];
+    let output = run(&[&["--server", &address][..], &nothing].concat());
+    assert_eq!(code(&output), 1);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    drop(server);
+    fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
 fn a_signal_ends_wait_and_the_tasks_go_on() {
     let server = Standalone::start();
     let detached = ["exec", "--detach", "select pg_sleep(600)"];

@@ -75,10 +75,12 @@ async fn somewhere() -> (String, PgConnection) {
 }
 
 /// What `import` says, and the file that it writes.
-fn imported(verb: &str, url: &str) -> (Value, String) {
+fn imported(arguments: &[&str], url: &str) -> (Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new(PROGRAM)
-        .args(["-o", "json", "import", verb, "--url", url])
+        .args(["-o", "json", "import"])
+        .args(arguments)
+        .args(["--url", url])
         .current_dir(folder.path())
         .output()
         .expect("it runs");
@@ -145,7 +147,8 @@ async fn schedules_of_pgagent_become_jobs_and_what_does_not_map_is_named() {
     let (url, mut session) = somewhere().await;
     run(&mut session, PGAGENT).await;
     fill(&mut session).await;
-    let (said, file) = imported("pgagent", &url);
+    // Its steps run in another database than the one of its tables.
+    let (said, file) = imported(&["pgagent", "--target", "app"], &url);
     let of = |id: i32| format!("schedule {id} of job 1");
     assert_eq!(
         sources(&said, "jobs"),
@@ -199,7 +202,7 @@ async fn pgagent_itself_runs_its_schedules_when_it_is_said_to() {
     }
     run(&mut session, "create extension pgagent").await;
     fill(&mut session).await;
-    let (said, _) = imported("pgagent", &url);
+    let (said, _) = imported(&["pgagent", "--target", "app"], &url);
     let fires = "
         with recursive firing (id, at) as (
             select jscid, pgagent.pga_next_schedule(jscid, jscstart, jscend, jscminutes, jschours,
@@ -231,10 +234,53 @@ async fn pgagent_itself_runs_its_schedules_when_it_is_said_to() {
 }
 
 #[tokio::test]
+async fn jobs_of_other_databases_are_left_out_until_a_target_is_named() {
+    let (url, mut session) = somewhere().await;
+    let table = "
+        create schema cron;
+        create table cron.job (jobid int8, schedule text, command text, database text,
+            username text, active bool default true, jobname text);
+        insert into cron.job (jobid, schedule, command, database, username) values
+            (1, '0 1 * * *', 'select 1', current_database(), 'app'),
+            (2, '0 2 * * *', 'select 2', 'other', 'bob');";
+    run(&mut session, table).await;
+    let (said, file) = imported(&["pg-cron"], &url);
+    assert_eq!(sources(&said, "jobs"), ["job 1"], "{said}");
+    assert_eq!(sources(&said, "left_out"), ["job 2"], "{said}");
+    let why = said["left_out"].to_string();
+    assert!(
+        why.contains("database other") && why.contains("--target"),
+        "{why}"
+    );
+    assert!(!file.contains("bob"), "{file}");
+    let (said, file) = imported(&["pg-cron", "--target", "there"], &url);
+    assert_eq!(sources(&said, "jobs"), ["job 1", "job 2"], "{said}");
+    let note = "target `there` must be database other with login bob (`--target`)";
+    assert!(file.contains(&format!("\n# {note}\n")), "{file}");
+    assert!(said["jobs"].to_string().contains(note), "{said}");
+}
+
+#[tokio::test]
+async fn a_connection_string_of_a_step_is_shown_nowhere() {
+    let (url, mut session) = somewhere().await;
+    run(&mut session, TIMETABLE).await;
+    let secret =
+        "update timetable.task set database_connection = 'password=secret' where chain_id = 2";
+    run(&mut session, secret).await;
+    let (said, _) = imported(&["pg-timetable"], &url);
+    assert_eq!(sources(&said, "jobs"), ["chain 1"], "{said}");
+    let (named, file) = imported(&["pg-timetable", "--target", "app"], &url);
+    assert_eq!(sources(&named, "jobs"), ["chain 1", "chain 2"], "{named}");
+    let note = "# task 20: target `app` must be what its connection string names";
+    assert!(file.contains(note), "{file}");
+    assert!(!format!("{said}{named}{file}").contains("secret"));
+}
+
+#[tokio::test]
 async fn chains_of_pg_timetable_become_jobs_and_what_does_not_map_is_named() {
     let (url, mut session) = somewhere().await;
     run(&mut session, TIMETABLE).await;
-    let (said, file) = imported("pg-timetable", &url);
+    let (said, file) = imported(&["pg-timetable"], &url);
     assert_eq!(sources(&said, "jobs"), ["chain 1", "chain 2"], "{said}");
     let left_out = [3, 4, 5, 6, 7].map(|id| format!("chain {id}"));
     assert_eq!(sources(&said, "left_out"), left_out);

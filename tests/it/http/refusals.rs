@@ -43,6 +43,16 @@ fn pages_of_others_get_nothing() {
 }
 
 #[test]
+fn metrics_are_looked_for_at_the_address_that_has_them() {
+    let server = Standalone::start();
+    for path in ["metrics", "livez", "readyz"] {
+        let answer = curl(&[&format!("{}/{path}", server.url)]);
+        assert_eq!(answer.code, 404);
+        assert!(answer.text.contains("--admin-listen"), "{}", answer.text);
+    }
+}
+
+#[test]
 fn forms_of_others_and_grpc_by_a_browser_are_refused() {
     let server = Standalone::start();
     let url = format!(

@@ -40,6 +40,10 @@ async fn everything_in_the_database_says_what_it_is() {
     let owned = Owned::new().await;
     let mut psql = owned.psql().await;
     assert_eq!(texts(&mut psql, SILENT).await, [""; 0]);
+    let caller = "select col_description(attrelid, attnum) from pg_attribute
+        where attrelid = 'rallypoint_log.execution_log'::regclass and attname = 'caller'";
+    let said = texts(&mut psql, caller).await.join("");
+    assert!(said.ends_with("see submitted_by."), "{said}");
     let silence = "comment on column batch.at is null;
         comment on function rallypoint_log.task(uuid, int8) is null;
         comment on view rallypoint_log.failures is null";

@@ -1,11 +1,12 @@
 //! What callers do once they are known: in their own namespaces, under their own names.
 
 use super::{Grant, Secured, token};
-use crate::harness::conversation::WAIT_TIMEOUT;
+use crate::harness::{conversation::WAIT_TIMEOUT, process::PROGRAM};
 use rallypoint_client::{
     Client,
     api::{self, scheduler_service_client::SchedulerServiceClient},
 };
+use std::process::Command;
 use tokio::time::timeout;
 use tonic::{Code, Request};
 
@@ -25,7 +26,41 @@ const GRANTS: &[Grant] = &[
         namespaces: &["sales"],
         role: "submitter",
     },
+    Grant {
+        name: "all",
+        namespaces: &["*"],
+        role: "reader",
+    },
 ];
+
+/// What the command line says to a caller, on both streams.
+fn said(server: &Secured, name: &str, verb: &[&str]) -> String {
+    let output = Command::new(PROGRAM)
+        .args(["--server", &server.server.url()])
+        .args(verb)
+        .env("RALLYPOINT_AUTH_TOKEN", token(name))
+        .output()
+        .expect("the program runs");
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_reads_who_it_is_and_where() {
+    let server = Secured::start(GRANTS, "", None);
+    let nothing = |name: &str, more: &[&str]| said(&server, name, &[&["list"], more].concat());
+    let here = "no schedulers in namespace default (--namespace NAME)\n";
+    assert_eq!(nothing("all", &[]), here);
+    assert_eq!(nothing("all", &["--namespace", "etl"]), "no schedulers\n");
+    assert_eq!(nothing("etl", &[]), "no schedulers\n");
+    let refused = nothing("etl", &["--namespace", "hr"]);
+    let expected = "`token:etl` has no role in namespace hr (NAMESPACE_NOT_ALLOWED)";
+    assert!(refused.contains(expected), "{refused}");
+    let pause = ["pause-target", "app", "--reason", "a test"];
+    let refused = said(&server, "etl", &pause);
+    let expected = "[[access]] with namespaces = [\"*\"]";
+    assert!(refused.contains(expected), "{refused}");
+}
 
 fn sql() -> api::Task {
     let sql = api::SqlTask {

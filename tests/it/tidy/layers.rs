@@ -7,10 +7,13 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ("clock", &["core"]),
     ("metrics", &["core"]),
     ("socket", &[]),
-    ("database_url", &[]),
+    ("database_url", &["likeness"]),
     ("likeness", &[]),
     ("executor_protocol", &["core"]),
-    ("journal", &["executor_protocol", "backoff", "core"]),
+    (
+        "journal",
+        &["executor_protocol", "backoff", "core", "database_url"],
+    ),
     (
         "executor",
         &[
@@ -73,7 +76,14 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ("traces", &["clock", "core", "metrics"]),
     (
         "server",
-        &["core", "database_url", "executor", "identity", "toml_file"],
+        &[
+            "core",
+            "database_url",
+            "executor",
+            "identity",
+            "likeness",
+            "toml_file",
+        ],
     ),
     (
         "cli",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO, Unpack
+from typing import TYPE_CHECKING, Any, Never, TextIO, Unpack
 
 from rallypoint import _background, _checks, _times
 from rallypoint._client import BaseClient, client_of
@@ -18,7 +18,7 @@ from rallypoint._orders import order_block, present_order
 from rallypoint._scheduler import EXITS, Exit, SchedulerCore
 from rallypoint._settings import Settings
 from rallypoint._submission import MAX_UNSENT, Entry
-from rallypoint._tasks import Task, as_task, check_order
+from rallypoint._tasks import Task, as_task, check_order, refuse_options
 from rallypoint._times import Seconds
 from rallypoint.errors import RallypointError
 from rallypoint.v1 import scheduler_pb2
@@ -194,24 +194,26 @@ class Scheduler(_SchedulerFace):
         elif not self._core.is_of_parent():
             _background.finish(self._abort())
 
-    def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
+    def submit(self, task: Task | str, *, order: int | None = None, **strange: Never) -> TaskFuture:
         """Submits a task, and returns its future at once. Many of them travel in one call.
 
         It waits only when 50 000 tasks are not sent yet.
         """
+        refuse_options("submit", strange)
         future, is_full = self._put(task, order)
         if is_full and not _background.is_here():
             _background.run(self._core.submission.room())
         return future
 
     def map(
-        self, task: Task | str, params: Iterable[Any], *, order: int | None = None
+        self, task: Task | str, params: Iterable[Any], *, order: int | None = None, **strange: Never
     ) -> list[TaskFuture]:
         """Submits a task for each item: a tuple or list of its parameters, or the only one.
 
         Returns the futures, in the order of the items. They are submitted as the items come; when
         an item is wrong, those before it are cancelled.
         """
+        refuse_options("map", strange)
         futures: list[TaskFuture] = []
         with _all_or_none(futures):
             for chunk in self._chunks(task, params, order):
@@ -295,11 +297,12 @@ class AsyncScheduler(_SchedulerFace):
         elif not self._core.is_of_parent():
             await _background.afinish(self._abort())
 
-    def submit(self, task: Task | str, *, order: int | None = None) -> TaskFuture:
+    def submit(self, task: Task | str, *, order: int | None = None, **strange: Never) -> TaskFuture:
         """Submits a task; awaiting the future waits for its result.
 
         It never waits, so it submits at most 50 000 tasks ahead; `map` waits.
         """
+        refuse_options("submit", strange)
         if self._core.submission.unsent >= MAX_UNSENT:
             raise RallypointError(
                 f"{MAX_UNSENT} tasks are not sent yet; await some of the futures, or use map()"
@@ -307,9 +310,10 @@ class AsyncScheduler(_SchedulerFace):
         return self._put(task, order)[0]
 
     async def map(
-        self, task: Task | str, params: Iterable[Any], *, order: int | None = None
+        self, task: Task | str, params: Iterable[Any], *, order: int | None = None, **strange: Never
     ) -> list[TaskFuture]:
         """As `Scheduler.map`: it waits until the tasks are handed over, not for their results."""
+        refuse_options("map", strange)
         futures: list[TaskFuture] = []
         with _all_or_none(futures):
             for chunk in self._chunks(task, params, order):

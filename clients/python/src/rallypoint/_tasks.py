@@ -213,6 +213,16 @@ def as_task(task: Task | str, argument: str = "task") -> Task:
     raise TypeError(f"{argument}: give sql('…') or noop(), not {task!r}")
 
 
+def refuse_options(call: str, options: Mapping[str, object]) -> None:
+    """Says where arguments belong that `call` does not have. Raises TypeError."""
+    known = TaskSpec.__optional_keys__
+    for name, value in options.items():
+        if name in known:
+            task = f"sql('…', {name}={value!r})"
+            raise TypeError(f"{name}: an option of the task; write {call}({task})")
+        raise TypeError(f"{name}: {call} has no such argument; {_meant(name, known)}")
+
+
 def check_order(order: int | None) -> int | None:
     """Raises TypeError or ValueError."""
     if order is None:

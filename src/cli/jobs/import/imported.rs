@@ -20,6 +20,7 @@ pub(super) struct Imported {
     /// When the other cron runs it, if that can be told.
     pub theirs: Option<Theirs>,
     pub time_zone: String,
+    /// What is to be said of it, also in the file.
     pub notes: Vec<String>,
     /// The line for a crontab that does its runs.
     pub crontab_line: Option<String>,
@@ -35,7 +36,10 @@ pub(super) struct Comparison {
 impl Imported {
     pub(super) fn text(&self) -> String {
         let mut text = format!("[jobs.{}]\n", quoted(&self.name));
-        let _ = writeln!(text, "# from {}", self.source);
+        let comments = [format!("from {}", self.source)];
+        for comment in comments.iter().chain(&self.notes) {
+            let _ = writeln!(text, "# {}", printable(comment));
+        }
         text + &self.keys + "\n"
     }
 

@@ -8,20 +8,26 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_cron,
 };
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_cron::read(&from.url).await;
     let mut table = read.map_err(|error| error.context("cannot read cron.job"))?;
-    table.time_zone = zone_of(from.time_zone, table.time_zone)?;
+    table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;
     let (mut names, mut left_out) = (Names::default(), Vec::new());
     let mut jobs = Vec::new();
     for row in table.jobs {
         let source = format!("job {}", row.id);
         if !row.active {
             left_out.push((source, "it is not active".to_owned()));
+            continue;
+        }
+        let place = format!("database {}", row.database);
+        if let Err(why) = from.refuse_elsewhere(row.database != table.here, &place) {
+            left_out.push((source, why));
             continue;
         }
         let known = row.name.unwrap_or_else(|| format!("pg_cron-{}", row.id));
@@ -48,14 +54,15 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
             keys: format!(
                 "schedule = {schedule}\noverlap = \"QUEUE_ONE\"\nmisfire = \"SKIP\"\nsteps = [{{ statement = {}, target = {} }}]\n",
                 quoted(&row.command),
-                quoted(&from.target)
+                quoted(from.target())
             ),
             source,
             theirs: fields.as_deref().and_then(Theirs::parse),
             time_zone: table.time_zone.clone(),
             notes: vec![format!(
-                "runs in {} as {}: {} must be that database and login",
-                row.database, row.user, from.target
+                "target `{}` must be {place} with login {} (`--target`)",
+                from.target(),
+                row.user
             )],
             crontab_line: None,
         });

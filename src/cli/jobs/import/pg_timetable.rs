@@ -9,21 +9,22 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_timetable::{self, Chain, ChainTask},
 };
 use serde_json::Value;
 use std::fmt::Write;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_timetable::read(&from.url).await;
     let mut table =
         read.map_err(|error| error.context("cannot read the tables of pg_timetable"))?;
-    table.time_zone = zone_of(from.time_zone, table.time_zone)?;
+    table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for chain in &table.chains {
         let source = format!("chain {}", chain.id);
-        match imported(chain, &table.time_zone, &from.target) {
+        match imported(chain, &table.time_zone, &from) {
             Ok(imported) => jobs.push(Imported {
                 name: names.of(&chain.name),
                 source,
@@ -36,7 +37,8 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
 }
 
 /// A chain as a job, but for its name. The error: why there is none.
-fn imported(chain: &Chain, time_zone: &str, target: &str) -> Result<Imported, String> {
+fn imported(chain: &Chain, time_zone: &str, from: &FromDatabase) -> Result<Imported, String> {
+    let target = from.target();
     if !chain.live {
         return Err("it is not live".to_owned());
     }
@@ -67,7 +69,7 @@ fn imported(chain: &Chain, time_zone: &str, target: &str) -> Result<Imported, St
         let seconds = (chain.timeout + 999) / 1000;
         let _ = writeln!(keys, "max_runtime = \"{seconds}s\"");
     }
-    keys += &steps(chain, target, &mut notes)?;
+    keys += &steps(chain, from, &mut notes)?;
     if let Some(statement) = chain.on_error.as_ref().filter(|text| !text.is_empty()) {
         let (statement, target) = (quoted(statement), quoted(target));
         let _ = writeln!(
@@ -118,7 +120,7 @@ fn schedule(chain: &Chain, time_zone: &str) -> Result<(String, Option<Theirs>), 
     Ok((schedule, fields.map(Theirs::of)))
 }
 
-fn steps(chain: &Chain, target: &str, notes: &mut Vec<String>) -> Result<String, String> {
+fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<String, String> {
     if chain.tasks.is_empty() {
         return Err("it has no task".to_owned());
     }
@@ -131,10 +133,13 @@ fn steps(chain: &Chain, target: &str, notes: &mut Vec<String>) -> Result<String,
                 task.id, task.kind
             ));
         }
+        let target = from.target();
         keys += &step(task, order, target)?;
-        if let Some(other) = &task.database_connection {
+        let place = "what its connection string names";
+        from.refuse_elsewhere(task.connects, place)?;
+        if task.connects {
             notes.push(format!(
-                "task {} runs in {other}: give it that target",
+                "task {}: target `{target}` must be {place} (`--target`)",
                 task.id
             ));
         }

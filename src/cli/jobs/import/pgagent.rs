@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     cli::{error::CliError, postgres_url},
+    database_url::options_of,
     server::pg_agent::{self, AgentJob, AgentSchedule, AgentStep},
 };
 use jiff::Timestamp;
@@ -18,14 +19,14 @@ use std::fmt::Write;
 const LAST_DAY: usize = 31;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::check("--url", &from.url)?;
+    postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_agent::read(&from.url).await;
     let mut tables = read.map_err(|error| error.context("cannot read the tables of pgAgent"))?;
-    tables.time_zone = zone_of(from.time_zone, tables.time_zone)?;
+    tables.time_zone = zone_of(from.time_zone.clone(), tables.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for job in &tables.jobs {
         let source = format!("job {}", job.id);
-        let steps = match steps(job, &from.target) {
+        let steps = match steps(job, &tables.here, &from) {
             Ok(steps) => steps,
             Err(why) => {
                 left_out.push((source, why));
@@ -48,7 +49,8 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
 }
 
 /// The steps of a job as keys, and what is to be said of them. The error: why there are none.
-fn steps(job: &AgentJob, target: &str) -> Result<(String, Vec<String>), String> {
+fn steps(job: &AgentJob, here: &str, from: &FromDatabase) -> Result<(String, Vec<String>), String> {
+    let target = from.target();
     let enabled: Vec<&AgentStep> = job.steps.iter().filter(|step| step.enabled).collect();
     if !job.enabled {
         return Err("it is not enabled".to_owned());
@@ -79,10 +81,12 @@ fn steps(job: &AgentJob, target: &str) -> Result<(String, Vec<String>), String> 
             quoted(&step.code),
             quoted(target)
         );
-        notes.push(format!(
-            "step {} runs in {}: {target} must be that database and login",
-            step.id, step.database
-        ));
+        let place = place(step, here, from)?;
+        let note = format!(
+            "step {}: target `{target}` must be {place} (`--target`)",
+            step.id
+        );
+        notes.push(note);
         if step.on_error == "s" {
             notes.push(format!(
                 "a failure of step {} counts as success there, here the run has failed",
@@ -91,15 +95,7 @@ fn steps(job: &AgentJob, target: &str) -> Result<(String, Vec<String>), String> 
         }
     }
     keys += "]\n";
-    let goes_on = enabled.iter().filter(|step| step.on_error != "f").count();
-    if goes_on == enabled.len() {
-        keys += "on_step_failure = \"CONTINUE\"\n";
-    } else {
-        keys += "on_step_failure = \"CANCEL_REST\"\n";
-        if goes_on > 0 {
-            notes.push("a failed step ends the run here, also those that do not there".to_owned());
-        }
-    }
+    keys += on_step_failure(&enabled, &mut notes);
     if !job.host.is_empty() {
         notes.push(format!(
             "runs on {} alone, which means nothing here",
@@ -107,6 +103,28 @@ fn steps(job: &AgentJob, target: &str) -> Result<(String, Vec<String>), String> 
         ));
     }
     Ok((keys, notes))
+}
+
+/// Where a step runs. The error: that is elsewhere, and nobody has named the target for it.
+fn place(step: &AgentStep, here: &str, from: &FromDatabase) -> Result<String, String> {
+    let (is_elsewhere, place) = match &step.database {
+        Some(database) => (database != here, format!("database {database}")),
+        None => (true, "what its connection string names".to_owned()),
+    };
+    from.refuse_elsewhere(is_elsewhere, &place)?;
+    Ok(place)
+}
+
+/// What a failed step does to those behind it, as a key.
+fn on_step_failure(steps: &[&AgentStep], notes: &mut Vec<String>) -> &'static str {
+    let goes_on = steps.iter().filter(|step| step.on_error != "f").count();
+    if goes_on == steps.len() {
+        return "on_step_failure = \"CONTINUE\"\n";
+    }
+    if goes_on > 0 {
+        notes.push("a failed step ends the run here, also those that do not there".to_owned());
+    }
+    "on_step_failure = \"CANCEL_REST\"\n"
 }
 
 /// A schedule as a job, but for its name. The error: why there is none.

@@ -65,6 +65,25 @@ fn a_malformed_handle_is_refused_everywhere() {
 }
 
 #[test]
+fn only_a_nil_request_id_is_called_nil() {
+    for (text, expected) in [
+        ("1", "expected a UUID of your choice, like 018f"),
+        (
+            "00000000-0000-0000-0000-000000000000",
+            "expected a UUID of your choice, and this is the nil UUID",
+        ),
+    ] {
+        let request = api::GetSchedulerRequest {
+            request_id: text.into(),
+            ..Default::default()
+        };
+        let refused = get_scheduler(&request, &targets()).map(drop);
+        let said = refused.expect_err(text).in_words();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn malformed_request_ids_are_refused() {
     for text in [
         "x",

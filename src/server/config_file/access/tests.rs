@@ -184,6 +184,25 @@ fn whatever_is_wrong_is_said_with_its_key_and_shows_no_value() {
 }
 
 #[test]
+fn a_slip_of_a_name_or_a_role_is_quoted_with_what_was_meant() {
+    let said = |access: String| {
+        let read = read(&(IDENTITY.to_owned() + &access), false);
+        read.map(drop).expect_err("a slip").to_string()
+    };
+    let name = said(ACCESS.replace("token:etl", "token:etll"));
+    let expected = "`token:etll`: the file of tokens has nobody of this name: did you mean \
+                    `token:etl`?";
+    assert!(name.contains(expected), "{name}");
+    let role = said(ACCESS.replace("reader", "readr"));
+    assert!(role.contains("`readr` is none of `reader`"), "{role}");
+    let token = "5".repeat(64);
+    let long = said(ACCESS.replace("token:etl", &format!("token:{token}")));
+    assert!(!long.contains(&token), "{long}");
+    let large = ACCESS.replace("reader", "READER");
+    assert!(read(&(IDENTITY.to_owned() + &large), false).is_ok());
+}
+
+#[test]
 fn what_is_asked_of_a_jwt_must_be_safe() {
     let cases = [
         (JWT.to_owned() + ACCESS, "give `keys_file` or `keys_url`"),
