@@ -43,9 +43,6 @@ enum Verb {
     /// Show when the jobs of a file are due, and what changes of the clocks do to them
     Preview(preview::Preview),
     /// Say what is wrong with a file of jobs, and what may surprise
-    ///
-    /// It reads the file alone: whether the server has the targets and resources that are named
-    /// there, `jobs apply --dry-run` says.
     Check(check::Check),
     /// Make the jobs of the service those of a file: create and change what differs
     Apply(apply::Apply),

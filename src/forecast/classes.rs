@@ -88,8 +88,8 @@ impl<'a> Classes<'a> {
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
-    /// A task of a class has run for so many seconds. One that has outlasted all of those it is taken
-    /// to be like is not like them, so nobody knows how long the class lasts.
+    /// A task of a class has run for so many seconds. One that has outlasted all of those it is
+    /// taken to be like is not like them, so nobody knows how long the class lasts.
     pub(super) fn learn(&mut self, class: ClassId, elapsed: f64) {
         if let Source::Seen {
             group,

@@ -26,7 +26,6 @@ use crate::{
     journal::Reader,
     metrics::Metrics,
 };
-use claims_stream::ManagedClaims;
 use convert::Messages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
 use std::sync::Arc;
@@ -105,8 +104,7 @@ impl ResourceService for Resources {
         request: Request<Streaming<api::ManageClaimsRequest>>,
     ) -> Answer<Messages<api::ManageClaimsResponse>> {
         let caller = self.auth.caller(&request)?;
-        let managed = ManagedClaims::new(self.clone(), caller, request.into_inner());
-        Ok(Response::new(Box::pin(managed)))
+        Ok(Response::new(self.manage(caller, request.into_inner())))
     }
 
     async fn watch_resource(

@@ -24,7 +24,7 @@ pub(super) enum Caller {
 
 /// What gives a lock back.
 enum Held {
-    Service(Hold),
+    Service(Box<Hold>),
     Etcd(Vec<u8>),
     Postgres,
 }
@@ -60,7 +60,9 @@ pub(super) fn request(name: &str, lease_s: i64) -> AcquireRequest {
 impl Caller {
     async fn lock(&mut self, name: &str) -> Result<Held> {
         Ok(match self {
-            Caller::Service(client) => Held::Service(client.acquire_as(request(name, 600)).await?),
+            Caller::Service(client) => {
+                Held::Service(Box::new(client.acquire_as(request(name, 600)).await?))
+            }
             Caller::Etcd(etcd) => Held::Etcd(etcd.lock(name).await?),
             Caller::Postgres(connection) => {
                 connection.execute("begin").await?;

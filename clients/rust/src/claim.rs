@@ -179,7 +179,7 @@ impl ClaimStream {
         let Some((pick, answers)) = &mut self.stream else {
             return Err(Status::unavailable("not connected").into());
         };
-        self.client.claim_told(*pick, answers).await
+        self.client.claim_update(*pick, answers).await
     }
 
     /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.

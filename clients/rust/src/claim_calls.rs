@@ -1,53 +1,63 @@
-//! The stream on which a client makes its calls about claims: one for all of them, since a stream for
-//! each claim, and a call for each release, would cost several times what they do.
+//! The stream on which a client makes its calls about claims: one for all of them, since a stream
+//! for each claim, and a call for each release, would cost several times what they do.
 //!
 //! It is opened by the first call, and closed when nothing was said on it for a while. When it
 //! breaks, every call on it fails; who made a call makes it again.
 
 use crate::{
-    Client, api,
     api::{
-        manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
+        self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
         resource_service_client::ResourceServiceClient,
     },
     servers::Pick,
 };
-use bytes::Bytes;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{mpsc, watch},
     time::timeout,
 };
 use tonic::{
-    Code, Status, Streaming,
-    codegen::tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream},
+    Code, Request, Status, Streaming,
+    codegen::tokio_stream::{StreamExt, wrappers::ReceiverStream},
     transport::Channel,
 };
 
+/// Calls that are about to be sent at most: the next ones wait.
+const MOST_ABOUT_TO_BE_SENT: usize = 1_000;
 /// The stream is closed when nothing was said on it for so long, and nothing is awaited.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What a call is told, until its claim has ended.
-pub(crate) type Answers = UnboundedReceiver<Told>;
+/// What a call is told, until its claim has ended: always the newest, since only that counts.
+#[derive(Debug)]
+pub(crate) struct Answers(watch::Receiver<Option<Reply>>);
 
 /// One of the things it is told.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
+pub(crate) enum Reply {
     Answer(Box<Answer>),
     /// The service has refused it.
     Refused(Box<Status>),
-    /// The stream has ended. `was_open`: the call may have had its effect, whatever the status says.
+    /// The stream has ended. `was_open`: the call may have had its effect, whatever the status
+    /// says.
     Ended {
         status: Box<Status>,
         was_open: bool,
     },
 }
 
-type Listener = UnboundedSender<Told>;
+type Listener = watch::Sender<Option<Reply>>;
+
+impl Answers {
+    /// The next one; `None`: that was the last.
+    pub(crate) async fn next(&mut self) -> Option<Reply> {
+        self.0.changed().await.ok()?;
+        self.0.borrow_and_update().clone()
+    }
+}
 
 /// The stream of a client and its clones.
 #[derive(Clone, Debug, Default)]
@@ -55,9 +65,19 @@ pub(crate) struct ClaimCalls(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many streams there have been.
+    /// How many streams and calls there have been.
     streams: u64,
+    calls: u64,
     open: Option<Open>,
+}
+
+/// How a stream is opened.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub pick: Pick,
+    pub channel: Channel,
+    /// Has the metadata of the client.
+    pub request: Request<()>,
 }
 
 /// A stream that is open, or about to be.
@@ -66,14 +86,12 @@ struct Open {
     /// Which of them it is.
     stream: u64,
     pick: Pick,
-    calls: UnboundedSender<api::ManageClaimsRequest>,
-    /// Number of the last call.
-    last: u64,
+    calls: mpsc::Sender<api::ManageClaimsRequest>,
     /// Who awaits the answers to each call.
     awaited: HashMap<u64, Listener>,
     /// The calls that have made the claims that are told, by the numbers of these: several under
     /// one request id.
-    told: HashMap<i64, Vec<u64>>,
+    claims: HashMap<i64, Vec<u64>>,
 }
 
 impl ClaimCalls {
@@ -83,38 +101,57 @@ impl ClaimCalls {
     }
 
     /// Makes a call, on the stream that is open or another one.
-    pub(crate) fn make(&self, client: &Client, call: Call) -> (Pick, Answers) {
-        let (listener, answers) = unbounded_channel();
-        let mut state = self.lock();
-        let State { streams, open } = &mut *state;
-        let mut opening = None;
-        let open = open.get_or_insert_with(|| {
-            *streams += 1;
-            let (pick, channel) = client.servers.pick();
-            let (calls, made) = unbounded_channel();
-            opening = Some((*streams, channel, made));
-            Open::new(*streams, pick, calls)
-        });
-        open.last += 1;
+    pub(crate) async fn make(
+        &self,
+        opening: impl FnOnce() -> Opening,
+        call: Call,
+    ) -> (Pick, Answers) {
+        let (listener, answers) = watch::channel(None);
+        let (number, pick, calls) = self.await_answers(opening, listener);
         let request = api::ManageClaimsRequest {
-            call: open.last,
+            call: number,
             kind: Some(call),
         };
-        open.awaited.insert(open.last, listener);
         // If the stream has just ended, all that is awaited is told so.
-        let _ = open.calls.send(request);
-        let pick = open.pick;
+        let _ = calls.send(request).await;
+        (pick, Answers(answers))
+    }
+
+    /// The number of a call that `listener` hears of, and where it is to be sent.
+    fn await_answers(
+        &self,
+        opening: impl FnOnce() -> Opening,
+        listener: Listener,
+    ) -> (u64, Pick, mpsc::Sender<api::ManageClaimsRequest>) {
+        let mut state = self.lock();
+        let State {
+            streams,
+            calls: number,
+            open,
+        } = &mut *state;
+        let mut begun = None;
+        let open = open.get_or_insert_with(|| {
+            *streams += 1;
+            let opening = opening();
+            let pick = opening.pick;
+            let (calls, made) = mpsc::channel(MOST_ABOUT_TO_BE_SENT);
+            begun = Some((*streams, opening, made));
+            Open::new(*streams, pick, calls)
+        });
+        *number += 1;
+        open.awaited.insert(*number, listener);
+        let call = (*number, open.pick, open.calls.clone());
         drop(state);
         // Where the runtime shuts down this ends the stream at once, which locks the state.
-        if let Some((stream, channel, made)) = opening {
+        if let Some((stream, opening, made)) = begun {
             let ending = Ending {
                 calls: self.clone(),
                 stream,
                 was_open: false,
             };
-            tokio::spawn(ending.follow(client.clone(), channel, made));
+            tokio::spawn(ending.follow(opening, made));
         }
-        (pick, answers)
+        call
     }
 
     /// Whether a call is still to be made: nobody would know of the claim of one that was given up
@@ -131,9 +168,9 @@ impl ClaimCalls {
         is_awaited
     }
 
-    async fn pass_on(&self, mut told: Streaming<api::ManageClaimsResponse>) -> Status {
+    async fn pass_on(&self, mut answers: Streaming<api::ManageClaimsResponse>) -> Status {
         loop {
-            let message = match timeout(IDLE, told.message()).await {
+            let message = match timeout(IDLE, answers.message()).await {
                 Ok(message) => message,
                 Err(_) => match self.close_if_idle() {
                     true => return Status::ok("idle"),
@@ -177,7 +214,7 @@ impl ClaimCalls {
         };
         for listener in open.awaited.into_values() {
             let status = Box::new(status.clone());
-            let _ = listener.send(Told::Ended { status, was_open });
+            let _ = listener.send(Some(Reply::Ended { status, was_open }));
         }
     }
 
@@ -187,65 +224,64 @@ impl ClaimCalls {
 }
 
 impl Open {
-    fn new(stream: u64, pick: Pick, calls: UnboundedSender<api::ManageClaimsRequest>) -> Self {
+    fn new(stream: u64, pick: Pick, calls: mpsc::Sender<api::ManageClaimsRequest>) -> Self {
         Open {
             stream,
             pick,
             calls,
-            last: 0,
             awaited: HashMap::new(),
-            told: HashMap::new(),
+            claims: HashMap::new(),
         }
     }
 
     fn tell(&mut self, call: u64, answer: Answer) {
         match answer {
-            Answer::Acquire(told) => self.tell_of_claim(call, told),
+            Answer::Acquire(update) => self.tell_of_claim(call, update),
             Answer::Error(error) => {
-                self.told.retain(|_, calls| !calls.contains(&call));
-                self.tell_last(call, Told::Refused(Box::new(status_of(error))));
+                self.claims.retain(|_, calls| !calls.contains(&call));
+                self.tell_last(call, Reply::Refused(Box::new(status_of(error))));
             }
             answer => {
                 // The claim is told no more: this is how it has ended.
                 if let Answer::Release(released) = &answer
                     && let Some(claim) = &released.claim
-                    && self.told.contains_key(&claim.claim)
+                    && self.claims.contains_key(&claim.claim)
                 {
                     let claim = Some(claim.clone());
                     self.tell_of_claim(0, api::AcquireResponse { claim });
                 }
-                self.tell_last(call, Told::Answer(Box::new(answer)));
+                self.tell_last(call, Reply::Answer(Box::new(answer)));
             }
         }
     }
 
     /// The service tells it to one of the calls that have made the claim; they all know it then.
-    fn tell_of_claim(&mut self, call: u64, told: api::AcquireResponse) {
-        let claim = told.claim.as_ref();
+    fn tell_of_claim(&mut self, call: u64, update: api::AcquireResponse) {
+        let claim = update.claim.as_ref();
         let has_ended = claim.is_none_or(|one| one.state() == api::ClaimState::Ended);
         let number = claim.map_or(0, |claim| claim.claim);
-        let mut calls = self.told.remove(&number).unwrap_or_default();
+        let mut calls = self.claims.remove(&number).unwrap_or_default();
         if call != 0 && !calls.contains(&call) {
             calls.push(call);
         }
-        let answer = Told::Answer(Box::new(Answer::Acquire(told)));
+        let answer = Reply::Answer(Box::new(Answer::Acquire(update)));
         calls.retain(|call| {
             let listener = self.awaited.get(call).filter(|one| !one.is_closed());
-            let is_told = listener.is_some_and(|one| one.send(answer.clone()).is_ok());
-            if has_ended || !is_told {
+            let is_sent = listener.is_some_and(|one| one.send(Some(answer.clone())).is_ok());
+            if has_ended || !is_sent {
                 self.awaited.remove(call);
             }
-            is_told
+            is_sent
         });
         if !has_ended && !calls.is_empty() {
-            self.told.insert(number, calls);
+            self.claims.insert(number, calls);
         }
     }
 
-    fn tell_last(&mut self, call: u64, told: Told) {
+    fn tell_last(&mut self, call: u64, reply: Reply) {
         // Nobody listens who has dropped the call.
         if let Some(listener) = self.awaited.remove(&call) {
-            let _ = listener.send(told);
+            let _ = listener.send(Some(reply));
         }
     }
 }
@@ -259,19 +295,14 @@ struct Ending {
 
 impl Ending {
     /// Passes answers on until the stream has ended.
-    async fn follow(
-        mut self,
-        client: Client,
-        channel: Channel,
-        made: UnboundedReceiver<api::ManageClaimsRequest>,
-    ) {
+    async fn follow(mut self, opening: Opening, made: mpsc::Receiver<api::ManageClaimsRequest>) {
         let calls = self.calls.clone();
-        let made = UnboundedReceiverStream::new(made);
+        let made = ReceiverStream::new(made);
         let made = made.filter(move |request| calls.is_awaited(request.call));
-        let made = client.request(made);
-        let opened = ResourceServiceClient::new(channel)
-            .manage_claims(made)
-            .await;
+        let (metadata, extensions, ()) = opening.request.into_parts();
+        let made = Request::from_parts(metadata, extensions, made);
+        let mut service = ResourceServiceClient::new(opening.channel);
+        let opened = service.manage_claims(made).await;
         let status = match opened {
             Ok(opened) => {
                 self.was_open = true;
@@ -291,9 +322,5 @@ impl Drop for Ending {
 }
 
 fn status_of(error: api::CallError) -> Status {
-    Status::with_details(
-        Code::from_i32(error.code),
-        error.message,
-        Bytes::from(error.details),
-    )
+    Status::with_details(Code::from_i32(error.code), error.message, error.details)
 }

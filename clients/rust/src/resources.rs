@@ -4,7 +4,7 @@ use crate::{
     Client, Hold, ResourceStream,
     api::{self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer},
     claim::ClaimStream,
-    claim_calls::{Answers, Told},
+    claim_calls::{Answers, Opening, Reply},
     error::{Effect, Error, Result},
     servers::Pick,
 };
@@ -171,29 +171,42 @@ impl Client {
             let message = format!("a claim is at most {} KiB", LARGEST >> 10);
             return Err(Status::invalid_argument(message).into());
         }
-        let (pick, mut answers) = self.claims.make(self, Call::Acquire(request));
-        let first = self.claim_told(pick, &mut answers);
+        let (pick, mut answers) = self
+            .claims
+            .make(|| self.opening(), Call::Acquire(request))
+            .await;
+        let first = self.claim_update(pick, &mut answers);
         let first = self.in_time(first).await?;
         Ok((pick, answers, first))
     }
 
+    fn opening(&self) -> Opening {
+        let (pick, channel) = self.servers.pick();
+        let request = self.request(());
+        Opening {
+            pick,
+            channel,
+            request,
+        }
+    }
+
     /// What a claim is told next.
-    pub(crate) async fn claim_told(
+    pub(crate) async fn claim_update(
         &self,
         pick: Pick,
         answers: &mut Answers,
     ) -> Result<api::AcquireResponse> {
         match self.claim_answer(pick, answers).await? {
-            Answer::Acquire(told) => Ok(told),
+            Answer::Acquire(update) => Ok(update),
             _ => Err(Status::internal("the answer to another call").into()),
         }
     }
 
     async fn claim_answer(&self, pick: Pick, answers: &mut Answers) -> Result<Answer> {
-        match answers.recv().await {
-            Some(Told::Answer(answer)) => Ok(*answer),
-            Some(Told::Refused(status)) => Err(Error::from(*status)),
-            Some(Told::Ended { status, was_open }) => {
+        match answers.next().await {
+            Some(Reply::Answer(answer)) => Ok(*answer),
+            Some(Reply::Refused(status)) => Err(Error::from(*status)),
+            Some(Reply::Ended { status, was_open }) => {
                 let mut failed = self.failed(pick, *status);
                 if was_open {
                     failed.effect = Some(Effect::Unknown);
@@ -221,7 +234,10 @@ impl Client {
             if !self.claims.is_open() || request.encoded_len() > LARGEST {
                 return self.attempt(path(rpc)?, Arc::new(request.clone())).await;
             }
-            let (pick, mut answers) = self.claims.make(self, call(request.clone()));
+            let (pick, mut answers) = self
+                .claims
+                .make(|| self.opening(), call(request.clone()))
+                .await;
             let answered = answer(self.claim_answer(pick, &mut answers).await?);
             answered.ok_or_else(|| Status::internal("the answer to another call").into())
         };

@@ -15,8 +15,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
+/// What it does not look at.
+const AFTER_HELP: &str = "It reads the file alone: whether the server has the targets and \
+resources that are named there, `jobs apply --dry-run` says.";
+
 /// Arguments of `jobs check`.
 #[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Check {
     #[command(flatten)]
     file: AnyJobsFile,

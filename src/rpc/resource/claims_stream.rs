@@ -1,6 +1,6 @@
-//! ManageClaims: many calls about claims on one stream, each answered when it is through. What a call
-//! does is what the call of its own name does, also on a replica that does not own the shard: so a
-//! caller who reads no answers stops nobody but itself.
+//! ManageClaims: many calls about claims on one stream, each answered when it is through. What a
+//! call does is what the call of its own name does, also on a replica that does not own the shard:
+//! so a caller who reads no answers stops nobody but itself.
 
 use super::{Messages, Resources, errors, validate};
 use crate::{core::Caller, rpc::observed};
@@ -24,7 +24,7 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::{Status, Streaming};
 
-/// Calls of a stream that are under way at most, and their bytes: the next ones are not read before.
+/// Calls of a stream that are under way at most, and their bytes: the next ones are read later.
 const MOST_UNDER_WAY: usize = 128;
 const MOST_BYTES: usize = 128 << 10;
 /// Bytes of a call. A valid one has a fraction of that.
@@ -36,7 +36,7 @@ const UNWATCHED: Duration = Duration::from_millis(50);
 type Claims = Messages<api::AcquireResponse>;
 
 /// The calls of one caller.
-pub(super) struct ManagedClaims {
+struct ManagedClaims {
     resources: Arc<Resources>,
     caller: Caller,
     /// `None`: the caller has closed its side.
@@ -45,8 +45,8 @@ pub(super) struct ManagedClaims {
     unanswered: (usize, usize),
     /// Those, and claims that are watched.
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
-    /// The call under which each claim is told.
-    told: HashMap<i64, u64>,
+    /// The call under which the caller hears of each claim.
+    followed: HashMap<i64, u64>,
     /// Claims that were granted just now.
     granted: HashMap<i64, Claims>,
     /// When each of them is to be watched.
@@ -73,8 +73,19 @@ enum Step {
     Changed(i64, Claims, Option<Result<api::AcquireResponse, Status>>),
 }
 
+impl Resources {
+    /// Makes the calls of a stream.
+    pub(super) fn manage(
+        &self,
+        caller: Caller,
+        calls: Streaming<api::ManageClaimsRequest>,
+    ) -> Messages<api::ManageClaimsResponse> {
+        Box::pin(ManagedClaims::new(self.clone(), caller, calls))
+    }
+}
+
 impl ManagedClaims {
-    pub(super) fn new(
+    fn new(
         resources: Resources,
         caller: Caller,
         calls: Streaming<api::ManageClaimsRequest>,
@@ -86,7 +97,7 @@ impl ManagedClaims {
             calls: Some(calls),
             unanswered: (0, 0),
             steps: FuturesUnordered::new(),
-            told: HashMap::new(),
+            followed: HashMap::new(),
             granted: HashMap::new(),
             due: VecDeque::new(),
             timer: Box::pin(sleep_until(Instant::now())),
@@ -127,31 +138,31 @@ impl ManagedClaims {
                 self.note_answer(call);
                 if let Ok(Answer::Release(released)) = &answer {
                     let claim = released.claim.as_ref().map_or(0, |claim| claim.claim);
-                    self.told.remove(&claim);
+                    self.followed.remove(&claim);
                     self.granted.remove(&claim);
                 }
                 Some((call.number, answer))
             }
             Step::Claimed(call, claims, message) => {
                 self.note_answer(call);
-                if let Ok(told) = &message {
-                    let (claim, state) = claim_of(told);
+                if let Ok(first) = &message {
+                    let (claim, state) = claim_of(first);
                     let is_open = state != api::ClaimState::Ended;
                     // Of calls for the same claim the newest one is told, by one watcher.
-                    if is_open && self.told.insert(claim, call.number).is_none() {
+                    if is_open && self.followed.insert(claim, call.number).is_none() {
                         self.follow(claim, state, claims);
                     }
                 }
                 Some((call.number, message.map(Answer::Acquire)))
             }
             Step::Changed(claim, claims, message) => {
-                let number = *self.told.get(&claim)?;
+                let number = *self.followed.get(&claim)?;
                 let message = message?;
                 match message.as_ref().map(claim_of) {
                     Ok((_, state)) if state != api::ClaimState::Ended => {
                         self.follow(claim, state, claims);
                     }
-                    _ => drop(self.told.remove(&claim)),
+                    _ => drop(self.followed.remove(&claim)),
                 }
                 Some((number, message.map(Answer::Acquire)))
             }
@@ -288,8 +299,8 @@ async fn answer_to(resources: &Resources, caller: Caller, call: Call) -> Result<
     })
 }
 
-fn claim_of(told: &api::AcquireResponse) -> (i64, api::ClaimState) {
-    let claim = told.claim.as_ref();
+fn claim_of(message: &api::AcquireResponse) -> (i64, api::ClaimState) {
+    let claim = message.claim.as_ref();
     let ended = (0, api::ClaimState::Ended);
     claim.map_or(ended, |claim| (claim.claim, claim.state()))
 }

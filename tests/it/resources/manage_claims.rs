@@ -15,23 +15,23 @@ use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,
 };
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tonic::{Code, Streaming, codegen::tokio_stream::wrappers::UnboundedReceiverStream};
+use tonic::{Code, Streaming, codegen::tokio_stream::wrappers::ReceiverStream};
 use uuid::Uuid;
 
 /// A stream, and the number of its last call.
 struct Calls {
-    calls: Option<UnboundedSender<ManageClaimsRequest>>,
+    calls: Option<mpsc::Sender<ManageClaimsRequest>>,
     answers: Streaming<ManageClaimsResponse>,
     last: u64,
 }
 
 impl Calls {
     async fn open(client: &Client) -> Calls {
-        let (calls, made) = unbounded_channel();
+        let (calls, made) = mpsc::channel(1_000);
         let mut service = ResourceServiceClient::new(client.channel());
-        let opened = service.manage_claims(UnboundedReceiverStream::new(made));
+        let opened = service.manage_claims(ReceiverStream::new(made));
         Calls {
             calls: Some(calls),
             answers: in_time(opened).await.expect("opened").into_inner(),
@@ -45,13 +45,13 @@ impl Calls {
         let call = self.last;
         let request = ManageClaimsRequest { call, kind };
         let calls = self.calls.as_ref().expect("not closed");
-        calls.send(request).expect("the stream is open");
+        calls.try_send(request).expect("the stream is open");
         call
     }
 
     async fn next(&mut self) -> Option<(u64, Answer)> {
-        let told = in_time(self.answers.message()).await.expect("it goes on")?;
-        Some((told.call, told.kind.expect("an answer")))
+        let answer = in_time(self.answers.message()).await.expect("it goes on")?;
+        Some((answer.call, answer.kind.expect("an answer")))
     }
 
     /// The next answer, which is to this call.
@@ -106,8 +106,8 @@ async fn many_names_are_taken_and_given_back_and_each_call_is_answered_under_its
     let mut tokens = Vec::new();
     while released.len() < asked.len() || released.values().any(|done| !done) {
         match calls.next().await.expect("it goes on") {
-            (call, Answer::Acquire(told)) => {
-                let held = told.claim.expect("a claim");
+            (call, Answer::Acquire(first)) => {
+                let held = first.claim.expect("a claim");
                 assert_eq!(held.state(), ClaimState::Held);
                 assert_eq!(held.resources[0].name, asked[&call]);
                 tokens.push(held.token);
@@ -138,9 +138,9 @@ async fn a_claim_in_line_is_told_when_it_is_granted_and_how_it_ends() {
     let waits = calls.claim_of(second).await;
     assert_eq!((waits.state(), waits.position), (ClaimState::Waiting, 1));
     let given_back = calls.make(release(&held));
-    let mut told = [calls.next().await, calls.next().await].map(|one| one.expect("it goes on"));
-    told.sort_by_key(|(call, _)| *call);
-    let [(to, granted), (of, _)] = told;
+    let mut answers = [calls.next().await, calls.next().await].map(|one| one.expect("it goes on"));
+    answers.sort_by_key(|(call, _)| *call);
+    let [(to, granted), (of, _)] = answers;
     assert_eq!((to, of), (second, given_back));
     let granted = claim(granted);
     assert_eq!(granted.state(), ClaimState::Held);
@@ -279,9 +279,9 @@ async fn a_claim_that_is_made_again_under_its_request_id_is_told_once() {
     let mut call = 0;
     for _ in 0..20 {
         call = calls.make(Some(Call::Acquire(again.clone())));
-        let told = calls.claim_of(call).await;
-        assert!(last.claim == 0 || last.claim == told.claim);
-        last = told;
+        let same = calls.claim_of(call).await;
+        assert!(last.claim == 0 || last.claim == same.claim);
+        last = same;
     }
     let forced = server.client.force_release(last.claim, "a test").await;
     forced.expect("ended");

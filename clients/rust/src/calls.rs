@@ -1,0 +1,127 @@
+//! How calls are made: again while their outcome is unknown, within their time limit.
+
+use crate::{
+    Client,
+    backoff::Backoff,
+    codec::SharedCodec,
+    error::{Error, Result},
+    servers::Pick,
+    token::Token,
+};
+use prost::Message;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuery};
+
+impl Client {
+    /// The error of a failed call. When another server may answer, the next one is asked at once,
+    /// and so is this one when another token is there meanwhile.
+    pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
+        let mut error = Error::from(status);
+        let is_refused = error.code == Code::Unauthenticated;
+        if is_refused && self.token.as_ref().is_some_and(Token::was_renewed) {
+            error.retry_after = Some(Duration::ZERO);
+        }
+        if error.is_of_the_server() && self.servers.switch_from(pick) {
+            error.retry_after = Some(Duration::ZERO);
+        }
+        error
+    }
+
+    /// For how long a call is repeated, so that it still ends with the error that it met.
+    pub(crate) fn retry_timeout(&self) -> Duration {
+        self.retry_timeout
+            .min(self.time_limit.unwrap_or(Duration::MAX))
+    }
+
+    pub(crate) async fn call<T, R>(&self, path: String, request: T) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let path = PathAndQuery::try_from(path)
+            .map_err(|error| Error::from(Status::internal(error.to_string())))?;
+        let request = Arc::new(request);
+        self.repeated(|| self.attempt(path.clone(), request.clone()))
+            .await
+    }
+
+    /// Calls until the outcome is known.
+    pub(crate) async fn repeated<R, F>(&self, attempt: impl Fn() -> F) -> Result<R>
+    where
+        F: Future<Output = Result<R>>,
+    {
+        let answered = async {
+            let mut backoff = Backoff::new(self.retry_timeout());
+            let mut unknown = false;
+            loop {
+                let begun = Instant::now();
+                let attempt = attempt().await;
+                self.outage.met(&attempt);
+                let failed = match attempt {
+                    Ok(response) => return Ok(response),
+                    Err(error) => error,
+                };
+                // An answer that is final is not asked for again, whatever became of the call.
+                let is_final = !failed.is_retryable();
+                let failed = failed.after(unknown);
+                if is_final {
+                    return Err(failed);
+                }
+                unknown = failed.is_unknown();
+                if begun.elapsed() > self.servers.longest_silence() {
+                    // A server was there all the while: this is a new failure.
+                    backoff = Backoff::new(self.retry_timeout());
+                }
+                backoff.wait(failed).await?;
+            }
+        };
+        self.in_time(answered).await
+    }
+
+    /// What is called, unless the time limit passes: then its outcome is unknown.
+    pub(crate) async fn in_time<T>(&self, called: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(limit) = self.time_limit else {
+            return called.await;
+        };
+        let late = |_| Status::deadline_exceeded(format!("no answer within {limit:?}"));
+        tokio::time::timeout(limit, called).await.map_err(late)?
+    }
+
+    pub(crate) async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let (pick, channel) = self.servers.pick();
+        let mut grpc = Grpc::new(channel);
+        let called = async {
+            grpc.ready()
+                .await
+                .map_err(|error| Status::from_error(Box::new(error)))?;
+            grpc.unary(self.request(request), path, SharedCodec::<T, R>::new())
+                .await
+        };
+        Ok(called
+            .await
+            .map_err(|status| self.failed(pick, status))?
+            .into_inner())
+    }
+
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        for (key, value) in [
+            ("rallypoint-caller", &self.caller),
+            ("rallypoint-namespace", &self.namespace),
+        ] {
+            if let Some(value) = value {
+                request.metadata_mut().insert(key, value.clone());
+            }
+        }
+        if let Some(token) = &self.token {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", token.metadata());
+        }
+        request
+    }
+}
