@@ -185,3 +185,52 @@ def test_a_relay_says_who_calls_as_the_command_line_does(
     monkeypatch.setenv("RALLYPOINT_NAMESPACE", "etl")
     said = {"authorization": "Bearer secret", "rallypoint-namespace": "etl"}
     assert relay.who_calls() == said
+
+
+def test_once_says_how_many_rows_wait_for_people(
+    relay: Any,
+    connection: psycopg.Connection[Any],
+    rallypoint_server: RallypointServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = rallypoint_server.target_url
+    connect = psycopg.connect
+    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
+    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
+    put(connection, "")
+    assert relay.main() == 1
+    assert "1 refused: see `error` in task_outbox" in capsys.readouterr().err
+    connection.execute("update task_outbox set statement = 'select 1', error = null")
+    assert relay.main() == 0
+
+
+def test_the_next_replica_is_asked_when_one_is_away(
+    relay: Any,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = relay.SERVER.removeprefix("http://")
+    monkeypatch.setattr(relay, "SERVER", f"127.0.0.1:1, {here}")
+    put(connection, "insert into made values (1)")
+    assert relay.relay(connection) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("AUTH_TOKEN_FILE", "/nowhere"), ("TLS_CA", "/nowhere"), ("SERVER", "ftp://a")],
+)
+def test_a_variable_that_cannot_be_used_ends_the_relay(
+    variable: str,
+    value: str,
+    relay: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if variable == "SERVER":
+        monkeypatch.setattr(relay, "SERVER", value)
+    else:
+        monkeypatch.setenv(f"RALLYPOINT_{variable}", value)
+    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
+    assert relay.main() == 2
+    assert f"RALLYPOINT_{variable}: " in capsys.readouterr().err
