@@ -262,6 +262,10 @@ mod tests {
         for service in pool.services().filter(|one| one.package_name() == PACKAGE) {
             for method in service.methods() {
                 let path = format!("/{}/{}", service.full_name(), method.name());
+                if method.is_client_streaming() {
+                    assert!(document["paths"].get(&path).is_none(), "{path}");
+                    continue;
+                }
                 let operation = &document["paths"][&path]["post"];
                 assert!(
                     !operation["summary"].as_str().expect(&path).is_empty(),
