@@ -13,7 +13,7 @@ use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
     rustls::{
-        ClientConfig, RootCertStore,
+        self, ClientConfig, RootCertStore,
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     },
 };
@@ -92,7 +92,16 @@ impl Tls {
                 let read = PrivateKeyDer::from_pem_slice(&read(key)?);
                 let read = read.map_err(|_| unusable(key, "it is no PEM of a key"))?;
                 let built = builder.with_client_auth_cert(certificates(cert)?, read);
-                built.map_err(|error| unusable(cert, error))?
+                built.map_err(|error| match error {
+                    rustls::Error::InconsistentKeys(_) => unusable(
+                        key,
+                        format!(
+                            "it is the key of another certificate than {}",
+                            cert.display()
+                        ),
+                    ),
+                    error => unusable(cert, error),
+                })?
             }
         };
         config.alpn_protocols = vec![ALPN.to_vec()];

@@ -198,6 +198,26 @@ async fn calls(tls: Tls, url: String) {
 }
 
 #[tokio::test]
+async fn a_caller_with_the_key_of_another_certificate_is_told_so() {
+    let mounted = Mounted::new(&[&Authority::new()]);
+    let (cert, key) = (
+        mounted.path().join("caller.crt"),
+        mounted.path().join("tls.key"),
+    );
+    let tls = mounted.trusting().with_identity(&cert, &key);
+    let refused = Client::connect_by(&tls, "https://localhost:1", CONNECT_TIMEOUT).await;
+    let said = refused
+        .expect_err("they do not belong together")
+        .to_string();
+    let expected = format!(
+        "{} cannot be used: it is the key of another certificate than {}",
+        key.display(),
+        cert.display()
+    );
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[tokio::test]
 async fn files_that_cannot_be_used_leave_those_before_in_use() {
     let ours = Authority::new();
     let mounted = Mounted::new(&[&ours]);
