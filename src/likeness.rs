@@ -9,5 +9,7 @@ pub(crate) fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |word: &&str| strsim::jaro_winkler(&wrong, &word.to_lowercase());
     let words = known.iter().copied();
     let best = words.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    best.filter(|word| likeness(word) >= ALIKE)
+    // Some letters out of a long word are in it by chance.
+    let is_as_long = |word: &&str| 3 * wrong.len() >= word.len();
+    best.filter(|word| likeness(word) >= ALIKE && is_as_long(word))
 }

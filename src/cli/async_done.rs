@@ -81,3 +81,23 @@ fn tip(code: &str) -> &'static str {
 pub(super) fn rows(result: &TaskResult) -> Value {
     serde_json::from_str(&result.rows_json).unwrap_or(Value::Null)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rallypoint_client::api::TaskError;
+
+    #[test]
+    fn a_parameter_without_a_value_is_answered_by_the_option() {
+        let failed = |code: &str| AsyncDone {
+            error: Some(TaskError {
+                code: code.to_owned(),
+                message: "there is no parameter $1".to_owned(),
+                ..TaskError::default()
+            }),
+            ..AsyncDone::default()
+        };
+        assert!(remark(&failed(UNDEFINED_PARAMETER), "select $1").contains("--param"));
+        assert!(!remark(&failed("22012"), "select $1").contains("--param"));
+    }
+}

@@ -33,6 +33,16 @@ def relay(rallypoint_server: RallypointServer, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
+def once(relay: Any, rallypoint_server: RallypointServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The relay, whose `main` reads the table once."""
+    url = rallypoint_server.target_url
+    connect = psycopg.connect
+    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
+    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
+    return relay
+
+
+@pytest.fixture
 def connection(rallypoint_server: RallypointServer) -> Iterator[psycopg.Connection[Any]]:
     url = rallypoint_server.target_url
     with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
@@ -157,22 +167,17 @@ def test_a_service_that_is_away_is_called_again(
 
 
 def test_once_fails_when_the_service_is_away(
-    relay: Any,
+    once: Any,
     connection: psycopg.Connection[Any],
-    rallypoint_server: RallypointServer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    url = rallypoint_server.target_url
-    connect = psycopg.connect
-    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
-    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
     put(connection, "insert into made values (1)")
     with monkeypatch.context() as away:
-        away.setattr(relay, "SERVER", "http://127.0.0.1:1")
-        assert relay.main() == 1
+        away.setattr(once, "SERVER", "http://127.0.0.1:1")
+        assert once.main() == 1
     assert "later: http://127.0.0.1:1: " in capsys.readouterr().err
-    assert relay.main() == 0
+    assert once.main() == 0
     assert "1 given to outbox" in capsys.readouterr().out
 
 
@@ -188,21 +193,15 @@ def test_a_relay_says_who_calls_as_the_command_line_does(
 
 
 def test_once_says_how_many_rows_wait_for_people(
-    relay: Any,
+    once: Any,
     connection: psycopg.Connection[Any],
-    rallypoint_server: RallypointServer,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    url = rallypoint_server.target_url
-    connect = psycopg.connect
-    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
-    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
     put(connection, "")
-    assert relay.main() == 1
+    assert once.main() == 1
     assert "1 refused: see `error` in task_outbox" in capsys.readouterr().err
     connection.execute("update task_outbox set statement = 'select 1', error = null")
-    assert relay.main() == 0
+    assert once.main() == 0
 
 
 def test_the_next_replica_is_asked_when_one_is_away(

@@ -39,8 +39,7 @@ impl Client {
         T: Message + 'static,
         R: Message + Default + 'static,
     {
-        let path = PathAndQuery::try_from(path)
-            .map_err(|error| Error::from(Status::internal(error.to_string())))?;
+        let path = method_at(path)?;
         let request = Arc::new(request);
         self.repeated(|| self.attempt(path.clone(), request.clone()))
             .await
@@ -124,4 +123,9 @@ impl Client {
         }
         request
     }
+}
+
+/// The method that is called.
+pub(crate) fn method_at(path: String) -> Result<PathAndQuery> {
+    PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()).into())
 }

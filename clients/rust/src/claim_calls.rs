@@ -238,8 +238,13 @@ impl Open {
         match answer {
             Answer::Acquire(update) => self.tell_of_claim(call, update),
             Answer::Error(error) => {
-                self.claims.retain(|_, calls| !calls.contains(&call));
-                self.tell_last(call, Reply::Refused(Box::new(status_of(error))));
+                let refused = Reply::Refused(Box::new(status_of(error)));
+                let of_claim = self.claims.iter().find(|(_, calls)| calls.contains(&call));
+                let claim = of_claim.map(|(claim, _)| *claim);
+                let calls = claim.and_then(|claim| self.claims.remove(&claim));
+                for call in calls.unwrap_or_else(|| vec![call]) {
+                    self.tell_last(call, refused.clone());
+                }
             }
             answer => {
                 // The claim is told no more: this is how it has ended.

@@ -3,6 +3,7 @@
 use crate::{
     Client, Hold, ResourceStream,
     api::{self, manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer},
+    calls::method_at,
     claim::ClaimStream,
     claim_calls::{Answers, Opening, Reply},
     error::{Effect, Error, Result},
@@ -10,7 +11,7 @@ use crate::{
 };
 use prost::Message;
 use std::sync::Arc;
-use tonic::{Status, codegen::http::uri::PathAndQuery};
+use tonic::Status;
 
 /// Bytes of a call about claims. A larger one would be refused on the stream.
 const LARGEST: usize = 60 << 10;
@@ -232,7 +233,8 @@ impl Client {
         let request = &request;
         let once = move || async move {
             if !self.claims.is_open() || request.encoded_len() > LARGEST {
-                return self.attempt(path(rpc)?, Arc::new(request.clone())).await;
+                let method = method_at(path(rpc))?;
+                return self.attempt(method, Arc::new(request.clone())).await;
             }
             let (pick, mut answers) = self
                 .claims
@@ -249,12 +251,10 @@ impl Client {
         T: Message + 'static,
         R: Message + Default + 'static,
     {
-        self.call(format!("/rallypoint.v1.ResourceService/{rpc}"), request)
-            .await
+        self.call(path(rpc), request).await
     }
 }
 
-fn path(rpc: &str) -> Result<PathAndQuery> {
-    let path = format!("/rallypoint.v1.ResourceService/{rpc}");
-    PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()).into())
+fn path(rpc: &str) -> String {
+    format!("/rallypoint.v1.ResourceService/{rpc}")
 }

@@ -55,3 +55,27 @@ pub(super) fn json(message: &DynamicMessage) -> Option<String> {
     message.serialize_with_options(&mut json, &options).ok()?;
     String::from_utf8(json.into_inner()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn a_mistyped_method_is_answered_by_its_path() {
+        for (wrong, path) in [
+            (
+                "/rallypoint.v1.SchedulerService/GetSchedulr",
+                "/rallypoint.v1.SchedulerService/GetScheduler",
+            ),
+            ("/getstatus", "/rallypoint.v1.StatusService/GetStatus"),
+        ] {
+            assert_eq!(meant(wrong).as_deref(), Some(path));
+        }
+        assert_eq!(meant("/x"), None);
+        // It takes a stream of messages, which HTTP has not.
+        assert_ne!(
+            meant("/ManageClaims").as_deref(),
+            Some("/rallypoint.v1.ResourceService/ManageClaims")
+        );
+    }
+}

@@ -199,3 +199,20 @@ fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
 pub(super) fn shortened(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_number_is_asked_for_by_its_range() {
+        for (kind, range) in [
+            (Kind::Int32, "-2147483648 to 2147483647"),
+            (Kind::Uint32, "0 to 4294967295"),
+            (Kind::Int64, "-9223372036854775808 to 9223372036854775807"),
+            (Kind::Uint64, "0 to 18446744073709551615"),
+        ] {
+            assert_eq!(needed_by(&kind), format!("a whole number from {range}"));
+        }
+    }
+}

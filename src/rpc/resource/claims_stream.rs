@@ -120,10 +120,7 @@ impl ManagedClaims {
                 refused(errors::resource::call_too_large(LARGEST_CALL))
             }
             None => refused(validate::no_call().into()),
-            Some(Call::Acquire(request)) => match validate::acquire(&caller, &request) {
-                Err(violations) => refused(violations.into()),
-                Ok(_) => claimed(call, resources, caller, request).boxed(),
-            },
+            Some(Call::Acquire(request)) => claimed(call, resources, caller, request).boxed(),
             Some(other) => {
                 async move { Step::Answered(call, answer_to(&resources, caller, other).await) }
                     .boxed()

@@ -209,9 +209,12 @@ async fn a_claim_outlives_its_stream_by_its_lease_and_is_kept_while_that_is_open
     let look = || async { server.client.get_claim(held.claim).await.expect("known") };
     let begun = renewed(look().await);
     // The service renews it twice a lease and more.
-    while renewed(look().await) < begun + 3 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    in_time(async {
+        while renewed(look().await) < begun + 3 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
     assert_eq!(look().await.state(), ClaimState::Held);
     drop(calls);
     let mut service = ResourceServiceClient::new(server.client.channel());
@@ -358,4 +361,29 @@ async fn calls_of_a_client_have_the_same_errors_on_its_stream_and_beside_it() {
         client.renew(claim, hold.token()).await.expect("renewed");
     }
     hold.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn two_who_claim_under_one_request_id_both_hear_how_it_ends() {
+    let server = Server::start().await;
+    create(&server.client, "orders", 1).await;
+    let request = AcquireRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..exclusive(&["orders"])
+    };
+    let mut one = server.client.claim(request.clone()).await.expect("free");
+    let mut other = server.client.claim(request).await.expect("the same");
+    let claim = one.claim().claim;
+    assert_eq!(other.claim().claim, claim);
+    let forced = server.client.force_release(claim, "a test").await;
+    forced.expect("ended");
+    for stream in [&mut one, &mut other] {
+        let ended = async {
+            while !stream.has_ended() {
+                stream.next().await.expect("it goes on");
+            }
+        };
+        in_time(ended).await;
+        assert_eq!(stream.claim().end(), ClaimEnd::Forced);
+    }
 }
