@@ -169,6 +169,8 @@ pub struct ClaimView {
     pub state: ClaimState,
     /// Until when it is kept unless it is renewed; `None`: it has ended.
     pub lease_until: Option<Time>,
+    /// Held: for how long it may be held yet, however often it is renewed; `None`: any time.
+    pub hold_left: Option<Duration>,
     /// Waiting: its place in line, from 1, where that is longest. Else 0.
     pub position: u64,
     /// Waiting: when its turn may come, by how long holds last.

@@ -12,6 +12,7 @@ use crate::harness::{
     conversation::WAIT_TIMEOUT,
     postgres::{connect, value},
     server::Server,
+    standalone::Standalone,
 };
 use rallypoint_client::{
     Client, Error,
@@ -152,6 +153,33 @@ async fn a_claim_that_nobody_renews_ends_and_one_that_is_renewed_goes_on() {
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert_eq!(next.is_lost(), None);
     next.release().await.expect("it was held all the time");
+}
+
+#[tokio::test]
+async fn a_hold_is_known_to_be_over_when_its_resource_allows_no_more() {
+    let server = Standalone::start();
+    let client = Client::connect_lazy(&server.url).expect("an address");
+    let settings = ResourceSettings {
+        capacity: 1,
+        max_hold: seconds(Duration::from_secs(2)),
+        ..ResourceSettings::default()
+    };
+    let request = CreateResourceRequest {
+        name: "orders".into(),
+        settings: Some(settings),
+    };
+    client.create_resource(request).await.expect("created");
+    let of_an_hour = AcquireRequest {
+        lease: seconds(Duration::from_secs(3600)),
+        ..exclusive(&["orders"])
+    };
+    let hold = client.acquire_as(of_an_hour).await.expect("it is free");
+    let left = hold.claim().hold_left.expect("it is limited");
+    assert!((0..=2).contains(&left.seconds), "{left:?}");
+    // Nobody says so: this process knows it by its own clock.
+    server.freeze();
+    let why = in_time(hold.lost()).await;
+    assert_eq!(why, "it was held for as long as the resource allows");
 }
 
 #[tokio::test]

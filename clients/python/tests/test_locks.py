@@ -16,6 +16,7 @@ from rallypoint import (
     HoldLost,
     LockTimeout,
     RallypointError,
+    _claims,
     _methods,
     lock,
     shared,
@@ -150,6 +151,22 @@ async def test_a_lock_outlives_its_lease(face: Face, rallypoint: Client) -> None
     async with face.block(lock("orders", lease=1, client=rallypoint)) as hold:
         await asyncio.sleep(1.7)
         hold.check()
+
+
+async def test_a_hold_is_no_longer_than_its_resource_allows(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rallypoint.create_resource("brief", max_hold=1)
+
+    async def told_nothing(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(_claims.HeldClaim, "_follow", told_nothing)
+    with pytest.raises(HoldLost, match="as long as the resource allows"):
+        async with face.block(lock("brief", lease=3600, client=rallypoint)) as hold:
+            while hold.lost is None:
+                await asyncio.sleep(0.05)
+            hold.check()
 
 
 async def test_a_circle_is_refused(face: Face, rallypoint: Client) -> None:

@@ -37,7 +37,7 @@ def once(relay: Any, rallypoint_server: RallypointServer, monkeypatch: pytest.Mo
     """The relay, whose `main` reads the table once."""
     url = rallypoint_server.target_url
     connect = psycopg.connect
-    monkeypatch.setattr(relay.psycopg, "connect", lambda **options: connect(url, **options))
+    monkeypatch.setattr(relay.psycopg, "connect", lambda *_, **options: connect(url, **options))
     monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
     return relay
 

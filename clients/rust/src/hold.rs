@@ -1,8 +1,9 @@
 //! A hold that keeps itself: it is renewed in the background until it is released, dropped or lost.
 //!
-//! It counts as lost, too, when no renewal was answered for nearly a lease: by the clock of this
-//! process, from when the last answered one was sent. So it is known to be lost here before others
-//! get it, unless this process is suspended: against that, show the token to what is protected.
+//! It counts as lost, too, when no renewal was answered for nearly a lease, and when it was held
+//! for nearly as long as its resources allow: by the clock of this process, from when the last
+//! answered renewal was sent. So it is known to be lost here before others get it, unless this
+//! process is suspended: against that, show the token to what is protected.
 
 use crate::{
     Client, api,
@@ -21,6 +22,8 @@ use tonic::Status;
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 /// How much earlier than the service this process takes a hold for lost, at least.
 const MARGIN: Duration = Duration::from_millis(200);
+/// How a hold ends that its resources limit.
+const HELD_TOO_LONG: &str = "it was held for as long as the resource allows";
 /// Pause before a renewal is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -140,30 +143,40 @@ impl Keeper {
 
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
-        let mut next = stream.first_renewal();
+        let mut limited_until = limit(stream.claim(), Instant::now());
+        let mut next = match limited_until {
+            // When the grant was told is not known: the answer to a call says how much is left.
+            Some(_) => Instant::now(),
+            None => stream.first_renewal(),
+        };
         let mut stream = Some(stream);
         // What it protects is left alone a little before others may have it.
         let kept = self.lease - (self.lease / 10).max(MARGIN);
         let mut kept_until = kept_since + kept;
         // No renewal takes longer than until the next one is due.
-        let limit = Some(self.lease / 3);
-        let client = self.client.clone().with_time_limit(limit);
+        let client = self.client.clone().with_time_limit(Some(self.lease / 3));
         loop {
+            let (until, why) = match limited_until {
+                Some(limited) if limited < kept_until => (limited, HELD_TOO_LONG),
+                _ => (kept_until, "it could not be renewed within its lease"),
+            };
             tokio::select! {
                 end = end_of(&mut stream) => if let Some(why) = end {
                     return why;
                 },
-                () = sleep_until(next.min(kept_until)) => {
+                () = sleep_until(until) => return why.to_owned(),
+                () = sleep_until(next) => {
                     let sent = Instant::now();
                     let renewed = client.renew(self.claim, self.token);
-                    match timeout_at(kept_until, renewed).await {
-                        Ok(Ok(_)) => {
+                    match timeout_at(until, renewed).await {
+                        Ok(Ok(claim)) => {
                             kept_until = sent + kept;
+                            limited_until = limit(&claim, sent);
                             next = sent + self.lease / 3;
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,
-                        Err(_) => return "it could not be renewed within its lease".to_owned(),
+                        Err(_) => return why.to_owned(),
                     }
                 }
             }
@@ -187,6 +200,12 @@ async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
     }
 }
 
+/// Until when a claim may be held at most, by what the service said at this time or later.
+fn limit(claim: &api::Claim, said: Instant) -> Option<Instant> {
+    let left = Duration::try_from(claim.hold_left?).ok()?;
+    Some(said + left.saturating_sub(MARGIN))
+}
+
 fn is_final(error: &Error) -> bool {
     ["CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH"]
         .iter()
@@ -201,7 +220,7 @@ fn how(claim: &api::Claim) -> String {
         api::ClaimEnd::TimedOut => "it waited for as long as it was to wait".to_owned(),
         api::ClaimEnd::Abandoned => "it was not renewed while it waited".to_owned(),
         api::ClaimEnd::Expired => "it was not renewed within its lease".to_owned(),
-        api::ClaimEnd::HeldTooLong => "it was held for as long as the resource allows".to_owned(),
+        api::ClaimEnd::HeldTooLong => HELD_TOO_LONG.to_owned(),
         api::ClaimEnd::Forced => {
             format!("{} has ended it: {}", claim.ended_by, claim.end_reason)
         }

@@ -119,6 +119,7 @@ impl Resources {
                 .then(|| claim.ends_at((&self.pace, self.leases_since), self.max_hold(no)))
                 .flatten()
                 .map(|(until, _)| until),
+            hold_left: self.hold_left(no),
             position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),
             expected_wait,
             in_the_way: match waits {
@@ -126,6 +127,16 @@ impl Resources {
                 false => Vec::new(),
             },
         }
+    }
+
+    /// How long its resources let a caller hold it from now on.
+    fn hold_left(&self, no: ClaimNo) -> Option<Duration> {
+        let claim = &self.claims[&no];
+        let ClaimState::Held { since, .. } = &claim.state else {
+            return None;
+        };
+        let longest = self.max_hold(no).filter(|_| claim.has_lease())?;
+        Some((*since + longest).since(self.now))
     }
 
     /// Tasks that wait for a resource.

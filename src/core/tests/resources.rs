@@ -290,8 +290,10 @@ fn no_hold_is_longer_than_the_resource_allows() {
         },
     );
     let no = w.claim("", &[("orders", WRITER)]);
+    assert_eq!(w.look(no).hold_left, longest);
     w.seconds(8.0);
-    w.renew(no).expect("in time");
+    let renewed = w.renew(no).expect("in time");
+    assert_eq!(renewed.hold_left, Some(Duration::from_secs(4)));
     w.seconds(4.0);
     assert_eq!(w.end(no), Some(ClaimEnd::HeldTooLong));
 }

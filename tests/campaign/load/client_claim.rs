@@ -7,7 +7,7 @@ use super::{
     resources,
 };
 use crate::{
-    claims::{Call, ClaimEntry, Phase},
+    claims::{Call, ClaimEntry, Phase, Use},
     history::{Answer, Entry, now},
     rng::Rng,
 };
@@ -22,6 +22,7 @@ pub(super) struct ClientClaim {
     load: Arc<Load>,
     witness: Arc<Witness>,
     id: u64,
+    uses: Vec<Use>,
     request: api::AcquireRequest,
     length: Duration,
     /// It is dropped instead of released.
@@ -38,7 +39,7 @@ impl ClientClaim {
         };
         let asked = ClaimEntry::Asked {
             at: now(),
-            uses,
+            uses: uses.clone(),
             lease: LEASE_US,
             renewed_by_caller: true,
         };
@@ -47,6 +48,7 @@ impl ClientClaim {
             load,
             witness,
             id,
+            uses,
             request,
             length: hold_length(rng),
             is_dropped: rng.percent(10),
@@ -70,10 +72,13 @@ impl ClientClaim {
         let claim = hold.claim().claim;
         self.note(claim, begun, Phase::Held(hold.token()));
         let until = now() + self.length.as_micros() as i64;
+        // The service counts it by a clock that may run at double speed.
+        let longest = resources::max_hold(&self.uses);
+        let limit = longest.map(|longest| now() + longest / 2);
         while hold.is_lost().is_none() {
             let mark = self.witness.mark(claim).await;
             let at = now();
-            if hold.is_lost().is_none() {
+            if hold.is_lost().is_none() && limit.is_none_or(|until| at < until) {
                 self.load.note(self.id, ClaimEntry::Held { at, mark });
             }
             if at >= until {

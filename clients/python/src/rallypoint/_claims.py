@@ -12,7 +12,7 @@ from typing import Any
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
-from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint._leases import DEFAULT_LEASE, HELD_TOO_LONG, Lease
 from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
 from rallypoint.v1 import resource_pb2
@@ -29,7 +29,7 @@ _ENDS = {
     resource_pb2.CLAIM_END_TIMED_OUT: "it waited for as long as it was to wait",
     resource_pb2.CLAIM_END_ABANDONED: "it was not renewed while it waited",
     resource_pb2.CLAIM_END_EXPIRED: "it was not renewed within its lease",
-    resource_pb2.CLAIM_END_HELD_TOO_LONG: "it was held for as long as the resource allows",
+    resource_pb2.CLAIM_END_HELD_TOO_LONG: HELD_TOO_LONG,
 }
 
 
@@ -37,6 +37,13 @@ def _how(claim: resource_pb2.Claim) -> str:
     if claim.end == resource_pb2.CLAIM_END_FORCED:
         return f"{claim.ended_by} has ended it: {claim.end_reason}"
     return _ENDS.get(claim.end, "it is over")
+
+
+def _left(claim: resource_pb2.Claim) -> float | None:
+    """For how many seconds it may be held from when this was said."""
+    if not claim.HasField("hold_left"):
+        return None
+    return claim.hold_left.ToTimedelta().total_seconds()
 
 
 class HeldClaim:
@@ -53,7 +60,7 @@ class HeldClaim:
         self._connection = connection
         seconds = claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
         what = f"the hold of {', '.join(use.name for use in claim.resources)}"
-        self.lease = Lease(what, seconds, since, self._renew, self._why)
+        self.lease = Lease(what, seconds, since, self._renew, self._why, _left(claim))
         self._watch = asyncio.create_task(self._follow(stream)) if stream is not None else None
 
     async def release(self, limit: float | None = None) -> None:
@@ -78,9 +85,10 @@ class HeldClaim:
             self._watch.cancel()
             await asyncio.wait([self._watch])
 
-    async def _renew(self, limit: float) -> None:
+    async def _renew(self, limit: float) -> float | None:
         request = resource_pb2.RenewRequest(claim=self.claim.claim, token=self.claim.token)
-        await self._connection.call(_methods.RENEW, request, limit=limit)
+        renewed = await self._connection.call(_methods.RENEW, request, limit=limit)
+        return _left(renewed.claim)
 
     async def _why(self, error: CallError) -> str | None:
         if error.reason not in _FINAL:

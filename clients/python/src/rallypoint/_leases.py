@@ -1,12 +1,14 @@
 """What this process holds for a lease, and renews on the background thread until it is given back.
 
-It counts as lost when no renewal was answered for nearly a lease, by the clock of this process and
-from when the last answered one was sent. So it is known to be lost here before others get it,
-unless the process is suspended: against that, show the token to what is protected.
+It counts as lost when no renewal was answered for nearly a lease, and when it was held for nearly
+as long as it may be, by the clock of this process and from when the last answered renewal was sent.
+So it is known to be lost here before others get it, unless the process is suspended: against that,
+show the token to what is protected.
 """
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -20,6 +22,7 @@ _MARGIN = 0.2
 # Before a renewal is tried again.
 _PAUSE = 0.1
 
+HELD_TOO_LONG = "it was held for as long as the resource allows"
 DEFAULT_LEASE = 15.0
 # Seconds that giving back takes at most after Ctrl-C or another error: the lease ends it, too.
 HURRY = 5.0
@@ -33,10 +36,14 @@ class Lease:
         what: str,
         seconds: float,
         since: float,
-        renew: Callable[[float], Awaitable[object]],
+        renew: Callable[[float], Awaitable[float | None]],
         why: Callable[[CallError], Awaitable[str | None]],
+        left: float | None = None,
     ) -> None:
         """`since`: by the monotonic clock, when it began. `renew` gets the seconds it may take.
+
+        `left`: for how many seconds it may be held from now on, however often it is renewed; None:
+        any time. `renew` returns the same.
 
         `why` says of an error of `renew` that the lease is lost, and how; None: try again.
         """
@@ -44,6 +51,7 @@ class Lease:
         # What it protects is left alone a little before others may have it.
         self._kept = seconds - max(seconds / 10, _MARGIN)
         self._since = since
+        self._limited = self._limit(time.monotonic(), left)
         self._lost: str | None = None
         self._pid = os.getpid()
         self._on_lost: list[Callable[[str], None]] = []
@@ -54,9 +62,21 @@ class Lease:
         """Why it was lost; None: as far as is known, it is kept. From any thread."""
         if not self.is_here():
             return f"process {self._pid} has it, from which this one was forked"
-        if self._lost is None and time.monotonic() >= self._since + self._kept:
-            return "it could not be renewed within its lease"
+        until, why = self._end()
+        if self._lost is None and time.monotonic() >= until:
+            return why
         return self._lost
+
+    def _end(self) -> tuple[float, str]:
+        """When it counts as lost, and why."""
+        kept = self._since + self._kept
+        if self._limited < kept:
+            return self._limited, HELD_TOO_LONG
+        return kept, "it could not be renewed within its lease"
+
+    @staticmethod
+    def _limit(said: float, left: float | None) -> float:
+        return math.inf if left is None else said + max(left - _MARGIN, 0)
 
     def is_here(self) -> bool:
         """Whether this process has it, and not the one from which it was forked."""
@@ -90,17 +110,21 @@ class Lease:
     async def _keep(self) -> None:
         interval = self._seconds / 3
         due = self._since + interval
+        if self._limited < math.inf:
+            # When the grant was told is not known: the answer to a call says how much is left.
+            due = self._since
         while self._lost is None:
-            end = self._since + self._kept
+            end, why_then = self._end()
             await asyncio.sleep(max(min(due, end) - time.monotonic(), 0))
             sent = time.monotonic()
             if sent >= end:
-                self.lose("it could not be renewed within its lease")
+                self.lose(why_then)
                 return
             try:
                 # No renewal takes longer than until the next one is due.
-                await self._renew(min(interval, end - sent))
+                left = await self._renew(min(interval, end - sent))
                 self._since, due = sent, sent + interval
+                self._limited = self._limit(sent, left)
             except CallError as error:
                 why = await self._why(error)
                 if why is not None:

@@ -1176,6 +1176,7 @@ class Claim(_message.Message):
     FREE_AT_FIELD_NUMBER: _builtins.int
     HANDLE_FIELD_NUMBER: _builtins.int
     SEQ_FIELD_NUMBER: _builtins.int
+    HOLD_LEFT_FIELD_NUMBER: _builtins.int
     claim: _builtins.int
     """Its number, which is its place in line among all claims."""
     state: Global___ClaimState.ValueType
@@ -1226,6 +1227,12 @@ class Claim(_message.Message):
     def free_at(self) -> _timestamp_pb2.Timestamp:
         """ENDED: when others may have what it held."""
 
+    @_builtins.property
+    def hold_left(self) -> _duration_pb2.Duration:
+        """HELD: for how long from this answer on it may be held, however often it is
+        renewed, by the `max_hold` of its resources. Absent: any time.
+        """
+
     def __init__(
         self,
         *,
@@ -1251,10 +1258,11 @@ class Claim(_message.Message):
         free_at: _timestamp_pb2.Timestamp | None = ...,
         handle: _builtins.str = ...,
         seq: _builtins.int = ...,
+        hold_left: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "expected_wait", b"expected_wait", "free_at", b"free_at", "granted_at", b"granted_at", "lease", b"lease", "lease_until", b"lease_until", "requested_at", b"requested_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended_at", b"ended_at", "expected_wait", b"expected_wait", "free_at", b"free_at", "granted_at", b"granted_at", "hold_left", b"hold_left", "lease", b"lease", "lease_until", b"lease_until", "requested_at", b"requested_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "claim", b"claim", "end", b"end", "end_reason", b"end_reason", "ended_at", b"ended_at", "ended_by", b"ended_by", "expected_wait", b"expected_wait", "free_at", b"free_at", "granted_at", b"granted_at", "handle", b"handle", "in_the_way", b"in_the_way", "labels", b"labels", "lease", b"lease", "lease_until", b"lease_until", "owner", b"owner", "position", b"position", "reason", b"reason", "requested_at", b"requested_at", "resources", b"resources", "seq", b"seq", "state", b"state", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "claim", b"claim", "end", b"end", "end_reason", b"end_reason", "ended_at", b"ended_at", "ended_by", b"ended_by", "expected_wait", b"expected_wait", "free_at", b"free_at", "granted_at", b"granted_at", "handle", b"handle", "hold_left", b"hold_left", "in_the_way", b"in_the_way", "labels", b"labels", "lease", b"lease", "lease_until", b"lease_until", "owner", b"owner", "position", b"position", "reason", b"reason", "requested_at", b"requested_at", "resources", b"resources", "seq", b"seq", "state", b"state", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
