@@ -100,6 +100,10 @@ impl Writer {
     }
 
     async fn prepare(&mut self, batch: &Batch) -> Result<(), Commit> {
+        let has_predecessor = self.connection.has_predecessor(batch).await;
+        if !has_predecessor.map_err(unknown)? {
+            return Err(Commit::Fenced);
+        }
         self.refresh_days(batch.day).await?;
         self.lower_first_days(batch).await
     }
@@ -170,7 +174,10 @@ impl Writer {
         };
         let query = sqlx::query_with(shape.statement(), arguments);
         match self.connection.execute(query).await {
-            Ok(1) => Commit::Durable,
+            Ok(1) => {
+                self.connection.note_written(batch.no);
+                Commit::Durable
+            }
             Ok(_) => Commit::Fenced,
             Err(error) => error_class::of(error, batch, &mut self.connection).await,
         }
@@ -255,7 +262,7 @@ impl Rowsets {
             labels: !self.submissions.labels.is_empty(),
             pauses: !records.pauses.is_empty(),
             definitions: !resources.definitions.is_empty() || resources.checkpoint.is_some(),
-            claims: !resources.claims.is_empty(),
+            claims: Rows::of(resources.claims.len()),
             jobs: !records.jobs.is_empty(),
             run_claims: !records.jobs.claims.is_empty(),
             retries: records
@@ -283,9 +290,9 @@ impl Rowsets {
             checkpoint.for_each(|one| self.claim_checkpoints.fill(one));
             self.claim_checkpoints.bind(Rows::Many, false, arguments)?;
         }
-        if shape.claims {
+        if shape.claims != Rows::None {
             self.claims.fill(&records.claims)?;
-            self.claims.bind(Rows::Many, false, arguments)?;
+            self.claims.bind(shape.claims, false, arguments)?;
         }
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! before it is on disk. The settings are asked for when the session starts, but a pooler in
 //! between may drop them without a word, and the server's own may be weaker.
 
+use super::batch::Batch;
+use crate::core::BatchNo;
 use crate::journal::{
     JournalError,
     bounded_connection::{BoundedConnection, is_lapse},
@@ -19,6 +21,8 @@ use sqlx::{
 pub(super) struct Connection {
     options: PgConnectOptions,
     link: Option<BoundedConnection>,
+    /// The batch that was written last on it.
+    written: Option<BatchNo>,
     timeout: AnswerTimeout,
 }
 
@@ -27,6 +31,7 @@ impl Connection {
         Connection {
             options: options.clone(),
             link: None,
+            written: None,
             timeout: Duty::Writer.answer_timeout(),
         }
     }
@@ -55,9 +60,35 @@ impl Connection {
         Ok(done?.rows_affected())
     }
 
+    /// Notes that a batch was written on it.
+    pub(super) fn note_written(&mut self, batch: BatchNo) {
+        self.written = Some(batch);
+    }
+
+    /// Whether the journal has the batch before this one. A database can lose what it has committed
+    /// only together with its connections, as a standby that takes over does: so what was written
+    /// on this connection is there, and anything else is asked for.
+    pub(super) async fn has_predecessor(&mut self, batch: &Batch) -> Result<bool, JournalError> {
+        let before = BatchNo(batch.no.0 - 1);
+        if self.written == Some(before) {
+            return Ok(true);
+        }
+        let query = sqlx::query_scalar(
+            "-- predecessor_of_batch
+             select exists (
+                 select 1
+                 from batch
+                 where shard = $1 and batch_no = $2
+             )",
+        );
+        let query = query.bind(batch.shard.0).bind(before.0);
+        Ok(query.fetch_one(self.link().await?).await?)
+    }
+
     /// The next statement is sent on a new connection.
     pub(super) fn drop(&mut self) {
         self.link = None;
+        self.written = None;
     }
 }
 

@@ -1,8 +1,8 @@
 //! The statements of the writer: one for each set of tables that a batch has rows for.
 //!
-//! Each consists of the fence, which yields a row only to the owner of the shard and for the next
-//! batch number, the batch row, and one insert per table. All inserts are joined to the fence, so
-//! that a batch is written as a whole or not at all.
+//! Each consists of the fence, which yields a row only to the owner of the shard, the batch row,
+//! and one insert per table. All inserts are joined to the fence, so that a batch is written as a
+//! whole or not at all.
 
 use super::{
     attempt::Attempts,
@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub retries: bool,
     /// Of resources; with them comes what a recovery needs of claims.
     pub definitions: bool,
-    pub claims: bool,
+    pub claims: Rows,
     /// Of jobs, of where they stand, of due times or of the agent.
     pub jobs: bool,
     /// Of runs of jobs.
@@ -47,7 +47,6 @@ with g as materialized (
     from shard
     where shard = $1
         and epoch = $2
-        and exists (select 1 from batch where shard = $1 and batch_no = $3 - 1)
     for no key update
 )";
 
@@ -56,7 +55,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 4_608;
+const SHAPES: usize = 6_912;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -81,7 +80,6 @@ impl Shape {
             self.pauses,
             self.retries,
             self.definitions,
-            self.claims,
             self.jobs,
             self.run_claims,
         ];
@@ -89,24 +87,29 @@ impl Shape {
             .zip(flags)
             .map(|(bit, flag)| usize::from(flag) << bit)
             .sum();
-        self.submissions as usize + 3 * (self.completions as usize + 3 * tables)
+        let rows = [self.submissions, self.completions, self.claims];
+        let rows = rows
+            .iter()
+            .rev()
+            .fold(0, |sum, rows| 3 * sum + *rows as usize);
+        rows + 27 * tables
     }
 
     fn from_number(number: usize) -> Self {
-        let (submissions, completions, tables) =
-            (Rows::ALL[number % 3], Rows::ALL[number / 3 % 3], number / 9);
+        let [submissions, completions, claims] = [1, 3, 9].map(|unit| Rows::ALL[number / unit % 3]);
+        let tables = number / 27;
         Shape {
             submissions,
             completions,
+            claims,
             attempts: tables & 1 != 0,
             schedulers: tables & 2 != 0,
             labels: tables & 4 != 0,
             pauses: tables & 8 != 0,
             retries: tables & 16 != 0,
             definitions: tables & 32 != 0,
-            claims: tables & 64 != 0,
-            jobs: tables & 128 != 0,
-            run_claims: tables & 256 != 0,
+            jobs: tables & 64 != 0,
+            run_claims: tables & 128 != 0,
         }
     }
 
@@ -143,7 +146,7 @@ impl Shape {
                 many(self.definitions),
                 ON_CHECKPOINT_CONFLICT,
             ),
-            ("claimed", Claims::TABLE, many(self.claims), ""),
+            ("claimed", Claims::TABLE, self.claims, ""),
             ("job_defined", Jobs::TABLE, many(self.jobs), ON_JOB_CONFLICT),
             (
                 "job_moved",

@@ -75,6 +75,24 @@ async fn what_counts_wrongly_is_refused_before_it_is_sent() {
 async fn a_lost_connection_leaves_a_batch_unknown_and_the_next_append_connects() {
     let mut owned = Owned::new().await;
     owned.write(Records::default()).await;
+    lose_connection(&mut owned).await;
+    owned.write(Records::default()).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_behind_a_batch_that_a_takeover_has_lost() {
+    let mut owned = Owned::new().await;
+    owned.write(Records::default()).await;
+    owned.write(Records::default()).await;
+    lose_connection(&mut owned).await;
+    // As on a standby that had not heard of it.
+    let lost = "with lost as (delete from batch where batch_no = 2 returning 1)
+        select count(*) from lost";
+    assert_eq!(owned.count(lost).await, 1);
+    assert_eq!(owned.append(Records::default()).await, Commit::Fenced);
+}
+
+async fn lose_connection(owned: &mut Owned) {
     let kill = "select count(pg_terminate_backend(pid))
         from pg_stat_activity
         where datname = current_database()
@@ -84,7 +102,6 @@ async fn a_lost_connection_leaves_a_batch_unknown_and_the_next_append_connects()
         owned.append(Records::default()).await,
         Commit::Unknown { .. }
     ));
-    owned.write(Records::default()).await;
 }
 
 fn started(handle: Handle, at: Time) -> AttemptRecord {
@@ -97,6 +114,9 @@ fn started(handle: Handle, at: Time) -> AttemptRecord {
         ran: None,
     }
 }
+
+/// The shape with rows for all tables.
+const EVERYTHING: u32 = 1_023;
 
 /// Rows for the tables that the bits of `shape` name; those for 32 and 64: of retries, of labels.
 fn records_of(shape: u32, now: Time) -> Records {
@@ -141,8 +161,14 @@ fn records_of(shape: u32, now: Time) -> Records {
         records.resources = definition(now);
     }
     if shape & 256 > 0 {
-        // Each shape has a claim of its own.
-        records.resources.claims = vec![requested(shape.into(), now)];
+        // Each shape has a claim of its own, and one has several.
+        let numbers = if shape == EVERYTHING {
+            1_023..1_025
+        } else {
+            shape..shape + 1
+        };
+        let claims = numbers.map(|number| requested(number.into(), now));
+        records.resources.claims = claims.collect();
     }
     if shape & 512 > 0 {
         records.jobs = of_job(shape.into(), now);
@@ -155,7 +181,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 4_608);
+    assert_eq!(statements().count(), 6_912);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
@@ -166,7 +192,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
         owned.write(records_of(shape, now)).await;
     }
     // With jobs alone, and with everything.
-    for shape in [512, 1_023] {
+    for shape in [512, EVERYTHING] {
         owned.write(records_of(shape, now)).await;
     }
     for (table, expected) in [
@@ -179,7 +205,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
         ("task_label", 129),
         ("resource", 1),
         ("claim_checkpoint", 1),
-        ("claim", 257),
+        ("claim", 258),
         ("job", 2),
         ("job_state", 2),
         ("job_run", 2),
