@@ -102,7 +102,7 @@ export function inVain(ends) {
 export function progress(one, ends) {
   const { failed = 0, cancelled = 0 } = ends ?? {};
   const parts = [{ part: one.done - failed - cancelled, tone: ends?.whole ? "good" : "ended" }, { part: failed, tone: "bad" }, { part: cancelled, tone: "idle" },
-    { part: one.running }, { part: one.retrying, tone: "wait" }];
+    { part: one.running, tone: "run" }, { part: one.retrying, tone: "wait" }];
   const label = [`${one.done} of ${one.submitted} tasks ended`, ...inVain(ends), `${one.running} running`, `${one.queued} queued`, `${one.blocked} blocked`, `${one.retrying} retrying`].join(", ");
   return bar(parts, one.submitted, label);
 }
