@@ -188,6 +188,27 @@ def test_a_night_that_failed_is_repaired_by_whoever_follows_its_page(
     assert "released" in printed["rallypoint release night"], everything
 
 
+def test_what_the_page_on_schedules_applies_is_removed_at_its_end(
+    folder: Path, rallypoint_program: str
+) -> None:
+    text = (TOP / "docs" / "schedules.md").read_text()
+    blocks = dict.fromkeys(("toml", "sh"), "")
+    for kind, block in re.findall(r"^```(toml|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        # Others have a crontab, or databases of other programs.
+        if kind == "toml" or "rallypoint jobs apply" in block or "rallypoint jobs delete" in block:
+            blocks[kind] += f"{block}\n"
+    (folder / "jobs.toml").write_text(blocks["toml"])
+    commands = blocks["sh"].replace("jobs log nightly DUE", "jobs get nightly")
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        found = [pages.Step(commands), last := pages.Step("rallypoint jobs list\n", "")]
+        pages.run(found, folder, _shell(folder, rallypoint_program) | _of(server))
+    finally:
+        server.remove()
+    assert last.printed.startswith("no jobs"), found[0].printed
+
+
 def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
     folder: Path, rallypoint_program: str
 ) -> None:
