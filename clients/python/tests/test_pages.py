@@ -188,6 +188,27 @@ def test_a_night_that_failed_is_repaired_by_whoever_follows_its_page(
     assert "released" in printed["rallypoint release night"], everything
 
 
+def test_what_the_page_on_schedules_applies_is_removed_at_its_end(
+    folder: Path, rallypoint_program: str
+) -> None:
+    text = (TOP / "docs" / "schedules.md").read_text()
+    blocks = dict.fromkeys(("toml", "sh"), "")
+    for kind, block in re.findall(r"^```(toml|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        # Others have a crontab, or databases of other programs.
+        if kind == "toml" or "rallypoint jobs apply" in block or "rallypoint jobs delete" in block:
+            blocks[kind] += f"{block}\n"
+    (folder / "jobs.toml").write_text(blocks["toml"])
+    commands = blocks["sh"].replace("jobs log nightly DUE", "jobs get nightly")
+    server = RallypointServer(rallypoint_program, [])
+    try:
+        server.start()
+        found = [pages.Step(commands), last := pages.Step("rallypoint jobs list\n", "")]
+        pages.run(found, folder, _shell(folder, rallypoint_program) | _of(server))
+    finally:
+        server.remove()
+    assert last.printed.startswith("no jobs"), found[0].printed
+
+
 def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
     folder: Path, rallypoint_program: str
 ) -> None:
@@ -203,10 +224,10 @@ def test_the_guard_is_installed_on_a_private_postgres_as_its_page_says(
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/operations.md"])
-def test_the_login_of_a_page_may_make_the_schema(file: str, rallypoint_program: str) -> None:
+def test_the_logins_of_a_page_are_all_that_is_needed(file: str, rallypoint_program: str) -> None:
     text = (TOP / file).read_text()
     found = re.findall(r"^    (create (?:role|database) .*;)$", text, re.MULTILINE)
-    assert len(found) == 2
+    assert len(found) == 4
     server = RallypointServer(rallypoint_program, [])
     try:
         server.start()
@@ -215,14 +236,19 @@ def test_the_login_of_a_page_may_make_the_schema(file: str, rallypoint_program: 
         with psycopg.connect(
             host=socket_folder, port=port, user="postgres", dbname="postgres", autocommit=True
         ) as connection:
-            # The private Postgres has a login and a database of this name.
+            # The private Postgres has logins and databases of these names.
             for statement in found:
-                connection.execute(statement.replace("rallypoint", "rallypoint_two"))
-        url = f"postgres:///rallypoint_two?host={socket_folder}&port={port}&user=rallypoint_two"
+                other = re.sub(r"\b(rallypoint|app)\b", r"\1_two", statement)
+                connection.execute(other)
+        place = f"host={socket_folder}&port={port}"
+        url = f"postgres:///rallypoint_two?{place}&user=rallypoint_two"
+        target = f"app=postgres:///app_two?{place}&user=app_two"
         said = server.run("migrate", "--database", url)
+        found_by_doctor = server.run("doctor", "--database", url, "--target", target)
     finally:
         server.remove()
     assert "up to date" in said, said
+    assert "target app: app_two can log in" in found_by_doctor, found_by_doctor
 
 
 @pytest.mark.parametrize(

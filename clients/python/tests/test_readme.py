@@ -1,6 +1,7 @@
 """Every snippet of README.md, run as it stands."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,9 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL
 PROGRAMS = [snippet for snippet in SNIPPETS if "def test_" not in snippet]
 TESTS = [snippet for snippet in SNIPPETS if "def test_" in snippet]
 (JOBS,) = re.findall(r"^```toml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-COMMANDS = re.findall(r"^rallypoint (jobs .*?)(?: +#.*)?$", README, re.MULTILINE)
+BEFORE, AFTER = README.split("## Clean up\n")
+COMMANDS = re.findall(r"^rallypoint (jobs .*?)(?: +#.*)?$", BEFORE, re.MULTILINE)
+CLEANING = re.findall(r"^rallypoint (.*)$", AFTER, re.MULTILINE)
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def prepared(
         rallypoint_server.run(*command.split())
 
 
-def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs(
+    prepared: None, rallypoint_server: RallypointServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     said: list[str] = []
     for snippet in PROGRAMS:
         exec(compile(snippet, "README.md", "exec"), {"__name__": "readme"})
@@ -50,6 +55,10 @@ def test_the_programs(prepared: None, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert expected in everything
     assert len(PROGRAMS) == 9
+    for command in CLEANING:
+        rallypoint_server.run(*shlex.split(command))
+    left = [rallypoint_server.run(noun, "list") for noun in ("jobs", "resource")]
+    assert not re.search(r"\b(closing|orders|scanners)\b", "".join(left)), left
 
 
 def test_the_tests(

@@ -39,7 +39,10 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The first rows, as JSON has them: as many as the option `rows` asked for."""
+        """The first rows, as JSON has them: as many as the option `rows` asked for.
+
+        Numbers but `numeric`, booleans, JSON and null come as such, the rest as Postgres writes it.
+        """
         import json
 
         text = self._done.result.rows_json if self._rows_json is None else self._rows_json
