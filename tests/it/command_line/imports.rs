@@ -255,7 +255,7 @@ async fn jobs_of_other_databases_are_left_out_until_a_target_is_named() {
     assert!(!file.contains("bob"), "{file}");
     let (said, file) = imported(&["pg-cron", "--target", "there"], &url);
     assert_eq!(sources(&said, "jobs"), ["job 1", "job 2"], "{said}");
-    let note = "target `there` must be database other with login bob (`--target`)";
+    let note = "target `there` must be database other with login bob (`serve --target`)";
     assert!(file.contains(&format!("\n# {note}\n")), "{file}");
     assert!(said["jobs"].to_string().contains(note), "{said}");
 }
