@@ -309,3 +309,20 @@ fn unknown(check: &str, error: &JournalError) -> Finding {
     let remedy = "see what the log of Postgres says";
     Finding::wrong(check, Verdict::Bad, error.to_string(), remedy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_for_a_password_learns_where_it_stands() {
+        let said = |code, error| login_remedy(code, error, "HERE").unwrap_or_default();
+        for (code, error) in [
+            (Some("28P01"), "password authentication failed"),
+            (None, "the server asks for a password"),
+        ] {
+            assert!(said(code, error).ends_with("HERE"), "{error}");
+        }
+        assert!(!said(Some("3D000"), "no such database").contains("HERE"));
+    }
+}
