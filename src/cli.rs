@@ -70,13 +70,12 @@ mod tips;
 mod top;
 mod unreadable;
 mod update;
+mod variables;
 mod wait;
 mod when;
 mod words;
 
-use clap::{
-    CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ContextKind,
-};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ContextKind};
 use connect::Server;
 use error::CliError;
 use output::Output;
@@ -195,7 +194,8 @@ pub fn main() -> ExitCode {
 
 fn parsed() -> Result<Cli, clap::Error> {
     let words = words::of(std::env::args_os());
-    let matches = command_line().try_get_matches_from(&words);
+    let command = variables::without_excluded(command_line(), &words);
+    let matches = command.try_get_matches_from(&words);
     let matches = matches.map_err(|error| {
         let error = tips::sensible(as_written(error, &words));
         tips::with_variables(error, &command_line())
@@ -206,18 +206,12 @@ fn parsed() -> Result<Cli, clap::Error> {
 /// The error with a usage that shows the options of the command line, and not those that the
 /// environment sets.
 fn as_written(mut error: clap::Error, words: &[OsString]) -> clap::Error {
-    let written = without_environment(command_line()).try_get_matches_from(words);
+    let written = variables::without_any(command_line()).try_get_matches_from(words);
     let usage = written.err();
     if let Some(usage) = usage.and_then(|it| it.get(ContextKind::Usage).cloned()) {
         error.insert(ContextKind::Usage, usage);
     }
     error
-}
-
-fn without_environment(command: clap::Command) -> clap::Command {
-    command
-        .mut_args(|argument| argument.env(Resettable::Reset))
-        .mut_subcommands(without_environment)
 }
 
 /// All verbs with their options.

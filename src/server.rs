@@ -20,6 +20,7 @@ pub(crate) mod shutdown;
 pub(crate) mod standby_warning;
 pub(crate) mod status_source;
 pub(crate) mod target_setup;
+pub(crate) mod unreached;
 
 pub use crate::executor::{
     Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,

@@ -15,6 +15,8 @@ const VERBS: &[(&str, &str)] = &[
     ("ExecAsync", "`exec`"),
     ("GetStatus", "`status`"),
     ("ListJobs", "`jobs list`"),
+    ("ListTasks", "`tasks`"),
+    ("ListSchedulers", "`list`"),
     ("UpdateJob", "`jobs apply`"),
     ("ResumeJob", "`jobs resume`"),
     ("GetJob", "`jobs get`"),

@@ -1,10 +1,17 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
 use super::{error::CliError, output, unreadable};
-use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Described};
+use crate::{
+    identity::Sources,
+    server::{ConfigFile, DEFAULT_SESSION_IDLE, Described},
+};
 use clap::Args;
 use serde_json::json;
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Arguments of `check-config`.
 #[derive(Args, Debug)]
@@ -12,21 +19,50 @@ pub(super) struct CheckConfig {
     /// The file, with those it names beside it
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// Options of `serve` on which it depends whether it takes a file.
+#[derive(Args, Debug)]
+pub(super) struct ServerOptions {
+    /// As `serve` has it: the file is for a server behind a proxy that sets the namespace
+    #[arg(
+        long,
+        env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
+        hide_env_values = true
+    )]
+    trusted_namespace_metadata: bool,
+    /// As `serve` has it: the file is for a server whose callers may present certificates
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN_CLIENT_CA",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    listen_client_ca: Option<PathBuf>,
+}
+
+impl ServerOptions {
+    /// The file as a server with these options takes it, with no targets beside it.
+    pub(super) fn file(&self, path: &Path) -> ConfigFile {
+        ConfigFile {
+            path: path.to_owned(),
+            slots: 1,
+            session_idle: DEFAULT_SESSION_IDLE,
+            others: BTreeSet::new(),
+            namespaces: self.trusted_namespace_metadata,
+            certificates: self.listen_client_ca.is_some(),
+        }
+    }
 }
 
 impl CheckConfig {
     /// Reads it as a server would.
     pub(super) fn run(self) -> Result<ExitCode, CliError> {
-        let file = ConfigFile {
-            path: self.file,
-            slots: 1,
-            session_idle: DEFAULT_SESSION_IDLE,
-            others: BTreeSet::new(),
-            // Whether a server takes them is for its command line to say.
-            namespaces: true,
-            certificates: true,
-        };
-        let Described { targets, .. } = read(&file)?;
+        let file = self.server.file(&self.file);
+        let Described { targets, sources } = read(&file)?;
+        agree(&file, sources.as_ref())?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
         let path = file.path.display().to_string();
         let text = match names.is_empty() {
@@ -36,6 +72,16 @@ impl CheckConfig {
         output::document(json!({ "file": path, "targets": names }), text);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Refuses options of a server with which what a file says of callers does not go.
+pub(super) fn agree(file: &ConfigFile, sources: Option<&Sources>) -> Result<(), CliError> {
+    if sources.is_some() && file.namespaces {
+        let what = "--trusted-namespace-metadata does not go with [[access]] in the configuration";
+        let next = "give the proxy an identity of its own, or take one of them out";
+        return Err(CliError::usage(what).next(next));
+    }
+    Ok(())
 }
 
 /// What a file says, or everything that is wrong with it.

@@ -10,6 +10,7 @@ use super::{
     table::Table,
     time_text,
 };
+use crate::likeness::closest;
 use clap::Args;
 use rallypoint_client::api::{
     DeclareDeadRequest, DeclareDeadResponse, GetStatusResponse, PendingFence,
@@ -41,9 +42,10 @@ pub(super) struct DeclareDead {
 }
 
 impl DeclareDead {
-    /// Declares them dead. Repeated, it finds none, and changes nothing.
+    /// Declares them dead. Repeated, it finds none, and changes nothing. A name that nobody has is
+    /// an error: what was meant is still awaited.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let what = format!("cannot declare the sessions on {} dead", self.target);
+        let what = || format!("cannot declare the sessions on {} dead", self.target);
         let question = format!(
             "Tasks whose sessions on {} are awaited start again. Has it ended, all that ran there?",
             self.target
@@ -60,12 +62,12 @@ impl DeclareDead {
         };
         let client = server.client().await?;
         let answer = client.declare_dead(request).await;
-        let sessions = answer.map_err(|error| CliError::call(what, &error))?;
+        let sessions = answer.map_err(|error| CliError::call(what(), &error))?;
         if sessions == 0 {
             // Besides: without the status nothing is said of names.
             let status = client.status().await.unwrap_or_default();
-            if let Some(unknown) = unknown(&status, &self.target, self.replica.as_deref()) {
-                output::note(unknown);
+            if let Some((why, next)) = unknown(&status, &self.target, self.replica.as_deref()) {
+                return Err(CliError::new(what()).why(why).next(next));
             }
         }
         output::answer(&DeclareDeadResponse { sessions }, |_| {
@@ -81,29 +83,36 @@ impl DeclareDead {
     }
 }
 
-/// Which of the names nobody has, if the status is whole. It is no error: a replica that was
-/// declared dead before may be forgotten.
-fn unknown(status: &GetStatusResponse, target: &str, replica: Option<&str>) -> Option<String> {
+/// Which of the names nobody has, if the status is whole, and what to do.
+fn unknown(
+    status: &GetStatusResponse,
+    target: &str,
+    replica: Option<&str>,
+) -> Option<(String, String)> {
     if status.replicas.is_empty() || !status.unreachable.is_empty() {
         return None;
     }
     let fences = &status.pending_fences;
-    let has_target = status.targets.iter().any(|known| known.name == target)
-        || fences.iter().any(|fence| fence.target == target);
-    if !has_target {
-        return Some(format!(
-            "no target is called {target} now: `rallypoint status` lists those there are"
-        ));
+    let targets = status.targets.iter().map(|known| &known.name);
+    let targets = targets.chain(fences.iter().map(|fence| &fence.target));
+    let replicas = status.replicas.iter().map(|known| &known.name);
+    let replicas = replicas.chain(fences.iter().map(|fence| &fence.replica));
+    let of_target = missing("target", target, targets.map(String::as_str).collect());
+    of_target.or_else(|| missing("replica", replica?, replicas.map(String::as_str).collect()))
+}
+
+/// What to say if `name` is none of those.
+fn missing(what: &str, name: &str, known: Vec<&str>) -> Option<(String, String)> {
+    if known.contains(&name) {
+        return None;
     }
-    let replica = replica?;
-    let has_replica = status.replicas.iter().any(|known| known.name == replica)
-        || fences.iter().any(|fence| fence.replica == replica);
-    (!has_replica).then(|| {
-        format!(
-            "no replica is called {replica} now: `rallypoint status` lists those there are, and \
-             below FENCE_PENDING those whose sessions are awaited"
-        )
-    })
+    let lists = "`rallypoint status` lists those there are, and below FENCE_PENDING those whose \
+                 sessions are awaited";
+    let next = match closest(name, &known) {
+        Some(meant) => format!("did you mean `{meant}`? {lists}"),
+        None => lists.to_owned(),
+    };
+    Some((format!("no {what} is called {name} now"), next))
 }
 
 /// The sessions whose end is awaited, as `status` shows them.
@@ -155,10 +164,13 @@ mod tests {
         for (target, replica) in [("app", None), ("app", Some("r1")), ("old", Some("r0"))] {
             assert_eq!(unknown(&status, target, replica), None);
         }
-        let said = unknown(&status, "app", Some("r9")).unwrap_or_default();
+        let (said, _) = unknown(&status, "app", Some("r9")).unwrap_or_default();
         assert!(said.contains("r9"), "{said}");
-        let said = unknown(&status, "apq", None).unwrap_or_default();
-        assert!(said.contains("apq"), "{said}");
+        let (said, next) = unknown(&status, "apq", None).unwrap_or_default();
+        assert!(
+            said.contains("apq") && next.contains("did you mean `app`?"),
+            "{said} {next}"
+        );
         status.unreachable.push("r2".into());
         assert_eq!(unknown(&status, "app", Some("r9")), None);
     }

@@ -1,31 +1,38 @@
 //! `doctor`: looks at everything a server needs (its database, targets, certificates, the other
 //! replicas) and says what is wrong and what to do. It needs no server, and changes nothing.
 
-use super::{error::CliError, output, peer_files::PeerFiles, postgres_url, serve::one_target};
+use super::{
+    check_config::{self, ServerOptions},
+    error::CliError,
+    output,
+    peer_files::PeerFiles,
+    postgres_url,
+    serve::one_target,
+};
 use crate::{
     database_url::options_of,
     journal::{Finding, Verdict, examine},
     peer::{Tls, TlsFiles},
-    server::{
-        ConfigFile, DEFAULT_SESSION_IDLE, Target, of_certificates, of_peer, of_peer_certificates,
-        of_target,
-    },
+    server::{Target, of_certificates, of_peer, of_peer_certificates, of_target},
 };
 use clap::Args;
 use serde_json::json;
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub(super) struct Doctor {
-    /// URL of the coordination database
+    /// URL of the coordination database, which no configuration file names
     #[arg(
         long,
         env = "RALLYPOINT_DATABASE",
         hide_env_values = true,
         value_name = "URL"
     )]
-    database: String,
+    database: Option<String>,
     /// Configuration file (rallypoint.toml), whose targets are tried
     #[arg(
         long = "config",
@@ -51,12 +58,17 @@ pub(super) struct Doctor {
     peers: Vec<String>,
     #[command(flatten)]
     peer_files: PeerFiles,
+    #[command(flatten)]
+    server: ServerOptions,
 }
 
 impl Doctor {
     /// Exits 0 unless something is bad.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        let coordination = postgres_url::read("--database", &self.database, options_of)?;
+        let Some(database) = &self.database else {
+            return Err(unnamed());
+        };
+        let coordination = postgres_url::read("--database", database, options_of)?;
         let mut findings = examine(&coordination).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);
@@ -86,43 +98,57 @@ impl Doctor {
     fn targets(&self) -> (Vec<Target>, Vec<Finding>) {
         let (mut targets, mut faults) = (Vec::new(), Vec::new());
         if let Some(path) = &self.config_file {
-            let file = ConfigFile {
-                path: path.clone(),
-                slots: 1,
-                session_idle: DEFAULT_SESSION_IDLE,
-                others: BTreeSet::new(),
-                namespaces: true,
-                certificates: true,
-            };
-            match file.read() {
-                Ok(described) => targets.extend(described.targets),
-                Err(found) => {
-                    let check = format!("configuration {}", path.display());
-                    let remedy = match path.is_file() {
-                        true => "correct it: a server does not start with it",
-                        false => {
-                            "check the name: without a leading / it is looked for in the current \
-                             folder"
-                        }
-                    };
-                    let found = found.to_string();
-                    faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
-                }
-            }
+            let (described, fault) = self.configured(path);
+            targets.extend(described);
+            faults.extend(fault);
         }
         for (index, text) in self.targets.iter().enumerate() {
             match one_target(index + 1, text, 1) {
                 Ok(target) => targets.push(target),
                 Err(error) => {
                     let check = format!("target {} of --target", index + 1);
-                    let remedy = error.next_step().unwrap_or("correct it");
-                    let found = error.in_words();
-                    faults.push(Finding::wrong(&check, Verdict::Bad, found, remedy));
+                    faults.push(of_options(&check, &error));
                 }
             }
         }
         (targets, faults)
     }
+
+    /// The targets of a configuration file, and why a server would not start with it.
+    fn configured(&self, path: &Path) -> (Vec<Target>, Option<Finding>) {
+        let check = format!("configuration {}", path.display());
+        let file = self.server.file(path);
+        let described = match file.read() {
+            Ok(described) => described,
+            Err(found) => {
+                let remedy = match path.is_file() {
+                    true => "correct it: a server does not start with it",
+                    false => {
+                        "check the name: without a leading / it is looked for in the current \
+                         folder"
+                    }
+                };
+                let found = found.to_string();
+                let fault = Finding::wrong(&check, Verdict::Bad, found, remedy);
+                return (Vec::new(), Some(fault));
+            }
+        };
+        let disagreed = check_config::agree(&file, described.sources.as_ref()).err();
+        let fault = disagreed.map(|error| of_options(&check, &error));
+        (described.targets, fault)
+    }
+}
+
+/// An error of the command line as a finding.
+fn of_options(check: &str, error: &CliError) -> Finding {
+    let remedy = error.next_step().unwrap_or("correct it");
+    Finding::wrong(check, Verdict::Bad, error.in_words(), remedy)
+}
+
+fn unnamed() -> CliError {
+    CliError::usage("the coordination database is not named")
+        .why("a configuration file names targets alone, and a private Postgres needs no doctor")
+        .next("say --database URL as of `serve`, which may also be in RALLYPOINT_DATABASE")
 }
 
 /// How other replicas are called, and what is found about the files.

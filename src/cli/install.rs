@@ -5,6 +5,7 @@ use super::{check_config, error::CliError, output, postgres_url};
 use crate::server::{
     ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target,
     target_setup::{Installed, is_of_missing_role},
+    unreached::connection_remedy,
 };
 use clap::Args;
 use serde_json::json;
@@ -15,7 +16,7 @@ use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 pub(super) struct Install {
     /// A target of the configuration file: its logins and roles may use it, and without --url its
     /// own login installs
-    #[arg(long, value_name = "NAME", required_unless_present = "logins")]
+    #[arg(long, value_name = "NAME")]
     target: Option<String>,
     /// The configuration file of the server
     #[arg(long, value_name = "FILE", default_value = "rallypoint.toml")]
@@ -26,8 +27,7 @@ pub(super) struct Install {
         long,
         env = "RALLYPOINT_ADMIN_URL",
         hide_env_values = true,
-        value_name = "URL",
-        required_unless_present_any = ["target", "print"]
+        value_name = "URL"
     )]
     url: Option<String>,
     /// A login or role that may use it (may be repeated)
@@ -42,6 +42,11 @@ impl Install {
     /// Installs this.
     pub(super) async fn run(self, what: Installed) -> Result<ExitCode, CliError> {
         let target = self.target()?;
+        let has_database = self.print || self.url.is_some() || target.is_some();
+        if !has_database || target.is_none() && self.logins.is_empty() {
+            return Err(incomplete(has_database));
+        }
+        let of_roles = self.of_roles();
         let mut logins: BTreeSet<String> = self.logins.into_iter().collect();
         logins.extend(target.iter().flat_map(writers));
         let logins: Vec<String> = logins.into_iter().collect();
@@ -53,13 +58,23 @@ impl Install {
         let administrator = match (self.url, target) {
             (Some(url), _) => postgres_url::read("--url", &url, str::parse::<Login>)?,
             (None, Some(target)) => target.login,
-            (None, None) => return Err(CliError::usage("name the database: --url or --target")),
+            (None, None) => return Err(incomplete(false)),
         };
         let installed = what.install(&administrator, &logins).await;
-        installed.map_err(failed)?;
+        installed.map_err(|error| failed(error, &of_roles))?;
         let text = format!("{} is installed, for {}", what.name(), logins.join(", "));
         output::document(json!({ "installed": true, "logins": logins }), text);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where the logins and roles stand for which it is installed.
+    fn of_roles(&self) -> String {
+        let file = self.config.display();
+        match (&self.target, self.logins.is_empty()) {
+            (None, _) => "--login".to_owned(),
+            (Some(target), true) => format!("[targets.{target}] in {file}"),
+            (Some(target), false) => format!("--login or [targets.{target}] in {file}"),
+        }
     }
 
     /// The target that is named, as the file describes it.
@@ -96,14 +111,29 @@ impl Install {
     }
 }
 
-/// What keeps something from being installed, and what to do.
-pub(super) fn failed(error: anyhow::Error) -> CliError {
-    let next = match is_of_missing_role(&error) {
-        true => "correct --login, or create that role first (`create role NAME login`)",
-        false => {
-            "use --url with the login of a superuser, or of a role with CREATEROLE that owns the \
-             database; or have an administrator run what --print prints"
+/// What is to be said to install something.
+fn incomplete(has_database: bool) -> CliError {
+    let what = match has_database {
+        true => "it is not said for whom",
+        false => "it is not said into which database",
+    };
+    CliError::usage(what).next(
+        "name a target with --target, and its configuration file with --config; or say --url, which \
+         may also be in RALLYPOINT_ADMIN_URL, and --login",
+    )
+}
+
+/// What keeps something from being installed, and what to do. `of_roles`: where the logins and
+/// roles stand for which it is to be installed.
+pub(super) fn failed(error: anyhow::Error, of_roles: &str) -> CliError {
+    let next = match connection_remedy(&error) {
+        Some(remedy) => remedy,
+        None if is_of_missing_role(&error) => {
+            format!("correct {of_roles}, or create that role first (`create role NAME login`)")
         }
+        None => "use --url with the login of a superuser, or of a role with CREATEROLE that owns \
+                 the database; or have an administrator run what --print prints"
+            .to_owned(),
     };
     CliError::from(error).next(next)
 }

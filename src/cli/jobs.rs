@@ -15,6 +15,7 @@ mod import;
 mod job;
 mod job_clock;
 mod log;
+mod missing_resources;
 mod preview;
 mod remote;
 mod rules;

@@ -5,7 +5,7 @@ use super::{error::CliError, output, postgres_url};
 use crate::{
     core::ShardId,
     database_url::options_of,
-    journal::{Journal, JournalConfig},
+    journal::{Journal, JournalConfig, refusal_remedy},
 };
 use clap::Args;
 use serde_json::json;
@@ -34,10 +34,13 @@ impl Migrate {
             retention_days: 30,
         };
         Journal::open(config).await.map_err(|error| {
-            CliError::from(anyhow::Error::from(error).context("cannot migrate the database")).next(
-                "check that Postgres is running there and that this login owns the database, \
-                       or may create schemas in it and owns what stands there",
-            )
+            let next = refusal_remedy(&error).unwrap_or_else(|| {
+                "check that Postgres is running there and that this login owns the database, or \
+                 may create schemas in it and owns what stands there"
+                    .to_owned()
+            });
+            CliError::from(anyhow::Error::from(error).context("cannot migrate the database"))
+                .next(next)
         })?;
         output::document(json!({ "up_to_date": true }), "the schema is up to date");
         Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     database_url::options_of,
     identity::Authenticator,
-    journal::JournalError,
+    journal::{JournalError, refusal_remedy},
     server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
 };
 use clap::{Args, ValueEnum};
@@ -47,7 +47,8 @@ pub(super) struct Serve {
         value_name = "URL"
     )]
     database: Option<String>,
-    /// Data directory of the private Postgres
+    /// Data directory of the private Postgres [default: of root /var/lib/rallypoint/postgres, else
+    /// ~/.local/state/rallypoint/postgres]
     #[arg(
         long,
         env = "RALLYPOINT_DATA_DIR",
@@ -229,16 +230,11 @@ impl Serve {
         let mut sources = None;
         if let Some(file) = &config_file {
             let described = check_config::read(file)?;
+            check_config::agree(file, described.sources.as_ref())?;
             targets.extend(described.targets);
             sources = described.sources;
         }
         self.callers.check(sources.as_ref())?;
-        if sources.is_some() && self.trusted_namespace_metadata {
-            let what =
-                "--trusted-namespace-metadata does not go with [[access]] in the configuration";
-            let next = "give the proxy an identity of its own, or take one of them out";
-            return Err(CliError::usage(what).next(next));
-        }
         let lease = self.peers.lease();
         let peer = self.peers.config()?;
         if let Some(peer) = &peer {
@@ -310,10 +306,13 @@ fn with_doctor(error: anyhow::Error, is_named: bool) -> CliError {
     use JournalError::{Database, Schema, Unsafe};
     let journal = error.downcast_ref::<JournalError>();
     let is_examined = matches!(journal, Some(Database(_) | Schema(_) | Unsafe(_)));
+    let remedy = journal.and_then(refusal_remedy);
     let error = CliError::from(error);
-    match is_named && is_examined {
-        true => error.next("`rallypoint doctor --database URL` says what is missing"),
-        false => error,
+    let doctor = "`rallypoint doctor --database URL` says what is missing";
+    match (is_named && is_examined, remedy) {
+        (true, Some(remedy)) => error.next(remedy).then(doctor),
+        (true, None) => error.next(doctor),
+        (false, _) => error,
     }
 }
 

@@ -17,13 +17,15 @@ const ALIKE: f64 = 0.8;
 
 /// The error with the environment variables that may hold what is missing.
 pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let verb = verb(line, &usage.unwrap_or_default());
     let missing = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => missing,
         _ => return error,
     };
     let tips = missing.iter().filter_map(|usage| {
         let option = usage.split_whitespace().next()?;
-        let variable = variable(line, option.strip_prefix("--")?)?;
+        let variable = variable(verb, option.strip_prefix("--")?)?;
         let tip = format!("{option} may also be in {variable}");
         Some(StyledStr::from(tip))
     });
@@ -34,13 +36,19 @@ pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
     error
 }
 
-/// The environment variable of an option, which is the same in all verbs.
+/// The command that a usage is of.
+fn verb<'l>(line: &'l Command, usage: &str) -> &'l Command {
+    let words = usage.split_whitespace();
+    words.fold(line, |command, word| {
+        command.find_subcommand(word).unwrap_or(command)
+    })
+}
+
+/// The environment variable of an option of a command.
 fn variable(command: &Command, option: &str) -> Option<String> {
     let mut own = command.get_arguments();
     let own = own.find_map(|one| one.get_env().filter(|_| one.get_long() == Some(option)));
-    let own = own.map(|variable| variable.to_string_lossy().into_owned());
-    let mut below = command.get_subcommands();
-    own.or_else(|| below.find_map(|verb| variable(verb, option)))
+    own.map(|variable| variable.to_string_lossy().into_owned())
 }
 
 /// The error with tips that help.

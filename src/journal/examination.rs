@@ -88,13 +88,25 @@ from_row!(Session {
     now_us,
 });
 
-/// What to do about an error of a login that says what is wrong with it.
-pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'static str> {
-    match sqlstate {
+/// Where the password of the coordination database stands.
+const PASSWORD: &str =
+    "in its URL, in PGPASSWORD, or in the file that PGPASSFILE names (else ~/.pgpass)";
+
+/// What to do about an error of a login that says what is wrong with it. `password`: where the
+/// password stands.
+pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str, password: &str) -> Option<String> {
+    let remedy = match sqlstate {
         Some("3D000") => {
             Some("create the database (`create database NAME owner LOGIN`), or correct its name")
         }
-        Some("28P01") => Some("correct the user or the password"),
+        Some("28P01") => {
+            return Some(format!(
+                "correct the user or the password, which stands {password}"
+            ));
+        }
+        _ if error.contains("asks for a password") => {
+            return Some(format!("write the password {password}"));
+        }
         Some("42501") => Some("let it in: `grant connect on database NAME to LOGIN`"),
         Some("28000") if error.contains("does not exist") => {
             Some("create it (`create role LOGIN login`), or correct the user")
@@ -111,7 +123,16 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str) -> Option<&'stat
             Some("start it, or correct the folder of the socket and the port: it is not there")
         }
         _ => None,
-    }
+    };
+    remedy.map(str::to_owned)
+}
+
+/// What to do about a coordination database that does not let this login in.
+pub(crate) fn refusal_remedy(error: &JournalError) -> Option<String> {
+    let sqlstate = error.sqlstate();
+    let is_refusal = |code: &&str| code.starts_with("28") || *code == "3D000";
+    let code = sqlstate.as_deref().filter(is_refusal)?;
+    login_remedy(Some(code), &error.to_string(), PASSWORD)
 }
 
 /// Looks at a coordination database. The first finding says whether it can be reached; without
@@ -121,9 +142,11 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
         Ok(links) => links,
         Err(error) => {
             let found = error.to_string();
-            let remedy = login_remedy(error.sqlstate().as_deref(), &found).unwrap_or(
-                "start it, or correct --database: the log of Postgres says whom it refused",
-            );
+            let known = login_remedy(error.sqlstate().as_deref(), &found, PASSWORD);
+            let remedy = known.unwrap_or_else(|| {
+                "start it, or correct --database: the log of Postgres says whom it refused"
+                    .to_owned()
+            });
             let wrong = Finding::wrong("journal", Verdict::Bad, found, remedy);
             return vec![wrong];
         }
@@ -285,4 +308,21 @@ fn of_commits(took: Duration) -> Finding {
 fn unknown(check: &str, error: &JournalError) -> Finding {
     let remedy = "see what the log of Postgres says";
     Finding::wrong(check, Verdict::Bad, error.to_string(), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_for_a_password_learns_where_it_stands() {
+        let said = |code, error| login_remedy(code, error, "HERE").unwrap_or_default();
+        for (code, error) in [
+            (Some("28P01"), "password authentication failed"),
+            (None, "the server asks for a password"),
+        ] {
+            assert!(said(code, error).ends_with("HERE"), "{error}");
+        }
+        assert!(!said(Some("3D000"), "no such database").contains("HERE"));
+    }
 }

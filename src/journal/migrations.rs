@@ -112,6 +112,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "whose_and_which",
         include_str!("../../migrations/0032_whose_and_which.sql"),
     ),
+    (
+        33,
+        "claims_who_and_what",
+        include_str!("../../migrations/0033_claims_who_and_what.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -298,7 +303,8 @@ mod tests {
                 "27589923d2263d18",
                 "c2955d2900967f88",
                 "42fc54bfba578dfc",
-                "4e87849267d036e6"
+                "4e87849267d036e6",
+                "9e20b4f38f7a9834"
             ]
         );
     }

@@ -29,8 +29,12 @@ use super::errors::{
     reason::Reason,
     violations::{Path, Violations},
 };
-use crate::core::{
-    DoneNo, Handle, Namespace, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update, Work,
+use crate::{
+    core::{
+        DoneNo, Handle, Namespace, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update,
+        Work,
+    },
+    likeness::closest,
 };
 use hash::PayloadHash;
 use rallypoint_client::api::{self, until::Kind};
@@ -157,7 +161,10 @@ impl Targets {
         if targets.len() > NAMES_SHOWN {
             names.push("…");
         }
-        format!("{asked}, which has: {}", names.join(", "))
+        let all: Vec<&str> = targets.keys().map(|name| &**name).collect();
+        let meant = closest(name, &all)
+            .map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
+        format!("{asked}, which has: {}{meant}", names.join(", "))
     }
 }
 

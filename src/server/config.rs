@@ -21,6 +21,8 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// Connections that read the journal for callers.
 const JOURNAL_READERS: u32 = 8;
+/// What is said where no database is named.
+const PRIVATE: &str = "no --database is named: a private Postgres is started, for trials";
 const URL_FORM: &str = "write it like postgres://user@host/database";
 
 /// How long ownership of the shard lasts without a heartbeat, unless an operator says otherwise.
@@ -89,10 +91,12 @@ impl Config {
             .data_dir
             .clone()
             .unwrap_or_else(postgres::default_data_dir);
-        tracing::info!(
-            folder = %data_dir.display(),
-            "no --database is named: a private Postgres is started, for trials"
-        );
+        let (folder, what) = (data_dir.display(), PRIVATE);
+        // Whoever names targets may have forgotten the database.
+        match self.config_file.is_none() && self.targets.is_empty() {
+            true => tracing::info!(%folder, "{what}"),
+            false => tracing::warn!(%folder, "{what}"),
+        }
         let options = postgres::Options {
             data_dir: Some(data_dir),
             ..postgres::Options::default()

@@ -5,7 +5,8 @@
 //! All live in the schema `rallypoint`, each with a role of its own, and know nothing of each
 //! other: whoever may use one is not let into the others.
 
-use crate::executor::{Connection, Login, MARKERS_SETUP, TargetError};
+use super::unreached::{UNREACHED, sqlstate};
+use crate::executor::{Connection, Login, MARKERS_SETUP};
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
 
@@ -65,9 +66,7 @@ impl Installed {
 
     /// Installs it as the administrator of the database.
     pub(crate) async fn install(self, administrator: &Login, logins: &[String]) -> Result<()> {
-        let mut connection = Connection::open(administrator)
-            .await
-            .context("cannot connect to the database of the target")?;
+        let mut connection = Connection::open(administrator).await.context(UNREACHED)?;
         // One message, and so one transaction.
         connection
             .run(&self.statements(logins))
@@ -103,7 +102,7 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
         .options([("client_min_messages", "warning")]);
     let mut connection = PgConnection::connect_with(&quiet)
         .await
-        .context("cannot connect to the database of the target")?;
+        .context(UNREACHED)?;
     // One message, and so one transaction.
     let statements = sqlx::raw_sql(AssertSqlSafe(statements(logins)));
     connection
@@ -116,13 +115,5 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
 /// Whether a login is none of the server, which an error of [`prepare`] or
 /// [`install`](Installed::install) says.
 pub(crate) fn is_of_missing_role(error: &anyhow::Error) -> bool {
-    let is_of_driver = |error: &sqlx::Error| {
-        let code = error.as_database_error().and_then(|error| error.code());
-        code.as_deref() == Some(NO_SUCH_ROLE)
-    };
-    let is_of_target = |error: &TargetError| error.sqlstate() == Some(NO_SUCH_ROLE);
-    error.chain().any(|cause| {
-        cause.downcast_ref().is_some_and(is_of_driver)
-            || cause.downcast_ref().is_some_and(is_of_target)
-    })
+    sqlstate(error).as_deref() == Some(NO_SUCH_ROLE)
 }

@@ -1,7 +1,13 @@
 //! Lengths of time, as people write them.
 
-use serde::{Deserialize, Deserializer, de::Error};
-use std::time::Duration;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+use std::{
+    fmt::{self, Formatter},
+    time::Duration,
+};
 
 /// A length of time, written like `30s`, `5m` or `2d`.
 pub(crate) struct Length(pub(crate) Duration);
@@ -20,9 +26,23 @@ impl Length {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        deserializer.deserialize_str(Written)
+    }
+}
+
+/// Reads a text. A number has no unit, and could mean any.
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = Length;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a length of time in quotes, with its unit, like \"30s\" or \"5m\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Length, E> {
         let expected = "not a length of time: write it like \"30s\" or \"5m\"";
-        let length = Length::parse(&text).map(Length);
-        length.ok_or_else(|| D::Error::custom(expected))
+        let length = Length::parse(text).map(Length);
+        length.ok_or_else(|| E::custom(expected))
     }
 }

@@ -39,6 +39,16 @@ enum Speed {
     Fast,
 }
 
+#[test]
+fn a_length_of_time_without_a_unit_is_answered_by_one_with_it() {
+    let mut faults = Faults::of(Path::new("f.toml"));
+    let length = Table::of_file("limit = 600\n", &mut faults).take::<Length>("limit");
+    assert!(length.is_none());
+    let said = faults.into_result(()).expect_err("no unit").to_string();
+    let expected = "limit: expected a length of time in quotes, with its unit, like \"30s\"";
+    assert!(said.contains(expected), "{said}");
+}
+
 /// What a value of an enumeration is, or what is said of it.
 fn speed(value: &str) -> Result<Option<Speed>, String> {
     let text = format!("speed = \"{value}\"\n");

@@ -146,6 +146,21 @@ fn a_target_that_is_described_twice_is_an_error_that_names_both_places() {
 }
 
 #[test]
+fn a_target_that_lets_nobody_in_is_away_before_a_task_needs_it() {
+    let nowhere = ["--target", "nowhere=postgres://x@127.0.0.1:1/x"].map(Path::new);
+    let server = Standalone::with(&nowhere);
+    says(&server, "the target is unavailable target=nowhere", 1);
+    let status = server.run(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    let mut lines = status.lines();
+    let line = lines.find(|line| line.starts_with("nowhere") && line.contains("away"));
+    assert!(
+        line.is_some_and(|line| line.contains("refused")),
+        "{status}"
+    );
+}
+
+#[test]
 fn a_file_is_checked_without_a_server() {
     let file = Described::new();
     let check = || -> Output {
@@ -169,4 +184,44 @@ fn a_file_is_checked_without_a_server() {
     for fault in faults {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
     }
+}
+
+#[test]
+fn a_file_that_a_server_refuses_for_its_options_is_refused_without_one() {
+    let file = Described::new();
+    let path = file.path().display().to_string();
+    let said = |arguments: &[&str], code: i32| {
+        let output = Command::new(PROGRAM).args(arguments).output();
+        let output = output.expect("the program runs");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {output:?}");
+        let printed = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&printed).into_owned()
+    };
+    let trusted = "--trusted-namespace-metadata";
+    let check = ["check-config", &path];
+    let doctor = ["doctor", "--config", &path, "--database"];
+    let doctor = [&doctor[..], &["postgres://x@127.0.0.1:1/x"]].concat();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--config", &path];
+    let logins = "[targets.second.logins.sales]\nuser = \"sales\"\n\
+                  [targets.second.watchdog]\nuser = \"guard\"\n";
+    file.write(logins);
+    let fault = "targets.second.logins.sales: no task is ever of this namespace";
+    for command in [&serve[..], &check, &doctor] {
+        let refused = said(command, 1);
+        assert!(refused.contains(fault), "{command:?}: {refused}");
+    }
+    said(&[&check[..], &[trusted]].concat(), 0);
+    let access = "[[access]]\nidentities = [\"cert:a\"]\nnamespaces = [\"*\"]\nrole = \"reader\"\n";
+    file.write(access);
+    for command in [&serve[..], &check, &doctor] {
+        let refused = said(command, 1);
+        assert!(
+            refused.contains("--listen-client-ca"),
+            "{command:?}: {refused}"
+        );
+    }
+    let certificates = ["--listen-client-ca", "ca.crt"];
+    said(&[&check[..], &certificates].concat(), 0);
+    let both = said(&[&check[..], &certificates, &[trusted]].concat(), 2);
+    assert!(both.contains("does not go with [[access]]"), "{both}");
 }

@@ -266,6 +266,11 @@ async fn a_table_with_the_trigger_is_written_with_a_token_only() {
         let refused = run(&mut writer, write).await.expect_err(write);
         assert_eq!(refused.0, "RP004", "{write}");
     }
+    let shown = format!("begin; set local rallypoint.token = '4 5'; {insert}");
+    let (code, said) = run(&mut writer, &shown).await.expect_err("two numbers");
+    let is_explained = said.contains("which is no token") && said.contains("RALLYPOINT_TOKEN");
+    assert!(code == "22023" && is_explained, "{code} {said}");
+    run(&mut writer, "rollback").await.expect("undone");
     // For each row it would drop rows.
     let rows = "create table lines (id int);
         create trigger held before insert on lines

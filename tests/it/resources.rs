@@ -197,6 +197,9 @@ async fn a_hold_that_an_operator_ends_is_known_to_be_lost() {
     let mut journal = connect(&server.journal).await;
     let audited = value(&mut journal, audit).await;
     assert_eq!(audited, "ended by an operator: it hangs");
+    let who = "select concat_ws(' ', namespace, resources, owner = asks_for::json ->> 'owner')
+               from rallypoint_log.claims where claim = 1";
+    assert_eq!(value(&mut journal, who).await, "default {orders} t");
 }
 
 #[tokio::test]

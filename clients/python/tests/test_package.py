@@ -2,9 +2,11 @@
 
 import ast
 import importlib.metadata
+import inspect
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import rallypoint
@@ -69,6 +71,15 @@ def test_it_imports_nothing_that_can_wait() -> None:
         "dataclasses",
     }
     assert late & set(ended.stdout.split()) == set()
+
+
+def test_the_types_of_schedulers_can_be_asked_for() -> None:
+    for face in (rallypoint.Scheduler, rallypoint.AsyncScheduler):
+        members = [getattr(member, "fget", member) for _, member in inspect.getmembers(face)]
+        methods = [member for member in members if inspect.isfunction(member)]
+        assert len(methods) > 10
+        for method in methods:
+            typing.get_type_hints(method)
 
 
 def own_sources() -> list[Path]:

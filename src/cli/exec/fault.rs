@@ -1,9 +1,12 @@
 //! What is wrong with a line of a file, and what to write instead.
 
 use crate::cli::error::CliError;
+use std::collections::HashMap;
 
 /// Faults of a file that are said at a time.
 const MOST_SAID: usize = 20;
+/// Lines that are named of one fault.
+const MOST_LINES: usize = 10;
 
 /// A line that cannot be read as tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,16 +39,43 @@ pub(super) fn error(file: &str, mut faults: Vec<Fault>) -> CliError {
     }
     faults.sort_by_key(|fault| fault.line);
     let what = format!("{file} cannot be used: {} faults", faults.len());
-    let more = faults.len().saturating_sub(MOST_SAID);
-    let said = faults.iter().take(MOST_SAID);
-    let said = said.map(|Fault { line, why, next }| match &**next {
-        "" => format!("line {line}: {why}"),
-        next => format!("line {line}: {why}: {next}"),
+    let different = different(&faults);
+    let more = different.len().saturating_sub(MOST_SAID);
+    let said = different.iter().take(MOST_SAID);
+    let said = said.map(|(lines, fault)| match &*fault.next {
+        "" => format!("{}: {}", named(lines), fault.why),
+        next => format!("{}: {}: {next}", named(lines), fault.why),
     });
     let error = said.fold(CliError::new(what), CliError::why);
     match more {
         0 => error,
         more => error.why(format!("and {more} more")),
+    }
+}
+
+/// What is wrong, each with all lines of which it is said.
+fn different(faults: &[Fault]) -> Vec<(Vec<usize>, &Fault)> {
+    let mut different: Vec<(Vec<usize>, &Fault)> = Vec::new();
+    let mut places = HashMap::new();
+    for fault in faults {
+        let place = *places.entry((&fault.why, &fault.next)).or_insert_with(|| {
+            different.push((Vec::new(), fault));
+            different.len() - 1
+        });
+        different[place].0.push(fault.line);
+    }
+    different
+}
+
+fn named(lines: &[usize]) -> String {
+    if let [line] = lines {
+        return format!("line {line}");
+    }
+    let named = lines.iter().take(MOST_LINES).map(usize::to_string);
+    let named = named.collect::<Vec<_>>().join(", ");
+    match lines.len().saturating_sub(MOST_LINES) {
+        0 => format!("lines {named}"),
+        more => format!("lines {named} and {more} more"),
     }
 }
 
@@ -62,20 +92,32 @@ mod tests {
             "a.json, line 3: `timeout`: write a length of time like 30s"
         );
         let said = error("a.json", vec![fault.clone(), fault]).in_words();
-        assert!(said.ends_with("line 3: `timeout`: write a length of time like 30s"));
+        assert!(said.ends_with("lines 3, 3: `timeout`: write a length of time like 30s"));
     }
 
     #[test]
     fn faults_are_said_in_the_sequence_of_their_lines_and_no_endless_list_of_them() {
         let faults = (1..=30)
             .rev()
-            .map(|line| Fault::new(line, "wrong", "mend it"));
+            .map(|line| Fault::new(line, format!("wrong {line}"), "mend it"));
         let said = error("a.sql", faults.collect()).in_words();
-        let begin = "a.sql cannot be used: 30 faults: line 1: wrong: mend it: line 2:";
+        let begin = "a.sql cannot be used: 30 faults: line 1: wrong 1: mend it: line 2:";
         assert!(said.starts_with(begin), "{said}");
         assert!(
-            said.ends_with("line 20: wrong: mend it: and 10 more"),
+            said.ends_with("line 20: wrong 20: mend it: and 10 more"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_with_several_lines_is_said_once() {
+        let mut faults: Vec<Fault> = (1..=13)
+            .map(|line| Fault::new(line, "no comma", ""))
+            .collect();
+        faults[4].why = "no order".to_owned();
+        let said = error("a.txt", faults).in_words();
+        let expected = "a.txt cannot be used: 13 faults: lines 1, 2, 3, 4, 6, 7, 8, 9, 10, 11 and \
+                        2 more: no comma: line 5: no order";
+        assert_eq!(said, expected);
     }
 }

@@ -2,9 +2,10 @@
 //! the first is changed, so that every job with wrong settings is named at once. Which jobs follow
 //! each other, and how many there may be, the service checks only when a job is made or changed: it
 //! may refuse that half-way. What differs is said as it is changed, and with `--dry-run` nothing
-//! else is done. Jobs that are not in the file stay as they are.
+//! else is done. A resource that is missing is noted. Jobs that are not in the file stay as they
+//! are.
 
-use super::{AnyJobsFile, fault, job::Job};
+use super::{AnyJobsFile, fault, job::Job, missing_resources};
 use crate::cli::{connect::Server, error::CliError, json, output, shell};
 use clap::Args;
 use rallypoint_client::{Client, Error, api};
@@ -52,6 +53,7 @@ impl Apply {
             output::note("all jobs are as they were");
             return Err(self.failed(&refused, jobs.len()));
         }
+        missing_resources::note(&client, &jobs).await;
         let mut changes = Vec::new();
         for Plan { job, change, etag } in plans {
             let made = match self.dry_run {

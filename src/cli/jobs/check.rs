@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// What it does not look at.
-const AFTER_HELP: &str = "It reads the file alone: whether the server has the targets that are \
-named there, `jobs apply --dry-run` says.";
+const AFTER_HELP: &str = "It reads the file alone: whether the server has the targets and resources \
+that are named there, `jobs apply --dry-run` says.";
 
 /// Arguments of `jobs check`.
 #[derive(Args, Debug)]

@@ -16,6 +16,7 @@ use super::file;
 use crate::{
     cli::{error::CliError, output, table::Table, unreadable},
     core::schedule::TimeZones,
+    server::unreached::connection_remedy,
     toml_file::Faults,
 };
 use clap::{Args, Subcommand};
@@ -153,6 +154,16 @@ impl Import {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The tables of another cron cannot be read.
+fn unread(what: &str, error: anyhow::Error) -> CliError {
+    let next = connection_remedy(&error).unwrap_or_else(|| {
+        "name the database that has them with --url, by a login that may read them; nothing is \
+         written"
+            .to_owned()
+    });
+    CliError::from(error.context(what.to_owned())).next(next)
 }
 
 /// The name of a time zone that an option gives.

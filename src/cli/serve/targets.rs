@@ -43,9 +43,11 @@ pub(in crate::cli) fn one_target(
             .why(why)
             .next(FORM)
     };
-    let (name, url) = text
-        .split_once('=')
-        .ok_or_else(|| wrong("there is no `=`"))?;
+    let (name, url) = match text.split_once('=') {
+        Some((name, url)) if !name.contains("://") => (name, url),
+        None if !text.contains("://") => return Err(wrong("there is no `=`")),
+        _ => return Err(wrong("there is no name before its URL")),
+    };
     let (name, slots) = match name.split_once(':') {
         None => (name, slots),
         Some((name, number)) => match number.parse() {
@@ -54,7 +56,7 @@ pub(in crate::cli) fn one_target(
         },
     };
     if name.is_empty() {
-        return Err(wrong("it has no name"));
+        return Err(wrong("there is no name before its URL"));
     }
     let option = format!("the URL of target {name} (target {number} of --target)");
     let login = postgres_url::read(&option, url, str::parse::<Login>)?;
@@ -98,6 +100,15 @@ mod tests {
                 error.contains("target 2") && !error.contains("secret"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_url_alone_lacks_a_name() {
+        let url = "postgres://u@h:5432/app";
+        for text in [url, &format!("{url}?sslmode=disable"), &format!("={url}")] {
+            let error = parsed(&[text]).expect_err(text);
+            assert!(error.contains("there is no name before its URL"), "{error}");
         }
     }
 

@@ -261,7 +261,9 @@ pub(crate) async fn within<T>(
 
 fn password(login: &Login) -> Result<&str, Error> {
     login.password.as_deref().ok_or_else(|| {
-        Error::Login("the server asks for a password, and the URL of the target has none".into())
+        let what =
+            "the server asks for a password, and neither the URL nor a `password_file` has one";
+        Error::Login(what.into())
     })
 }
 

@@ -115,10 +115,9 @@ impl Target {
 
     /// Announces the slots, and again after every outage. Never returns.
     pub(crate) async fn supervise(self: Arc<Self>) {
+        self.set_available();
+        tokio::spawn(Arc::clone(&self).try_early());
         loop {
-            *lock(&self.unavailable) = None;
-            self.slots_added.notify_one();
-            self.announce();
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
             while timeout(interval(), self.wake.notified()).await.is_err() {
                 let idle = self.settings().session_idle;
@@ -128,6 +127,15 @@ impl Target {
                 );
             }
             self.probe().await;
+            self.set_available();
+        }
+    }
+
+    /// Tries the login before a task needs it, so that an operator learns at the start that it does
+    /// not get in. No slot waits for this.
+    async fn try_early(self: Arc<Self>) {
+        if let Err(error) = self.try_login().await {
+            self.set_unavailable(&error.into());
         }
     }
 
@@ -322,6 +330,12 @@ impl Target {
         let connection = Connection::open(&self.settings().login).await?;
         connection.close().await;
         Ok(())
+    }
+
+    fn set_available(&self) {
+        *lock(&self.unavailable) = None;
+        self.slots_added.notify_one();
+        self.announce();
     }
 
     /// No session can be opened: no slots until a probe has opened one.

@@ -106,7 +106,8 @@ fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) 
         Some(options) => options::task_options(v, path.field("options"), options, &allows),
         None => TaskOptions::default(),
     };
-    if !options.resources.is_empty() && !work.has_session() {
+    let is_noop = matches!(task.kind, Some(Kind::Noop(_)));
+    if is_noop && !options.resources.is_empty() {
         let options = path.field("options");
         let message = "a no-op takes no time and holds nothing: leave `resources` out";
         v.add(

@@ -14,6 +14,10 @@ use sqlx::postgres::PgConnectOptions;
 use std::collections::BTreeSet;
 use tokio::time::timeout;
 
+/// Where the password of a target stands.
+const PASSWORD: &str = "in its URL, or in a file that `password_file` of the configuration names: \
+                        the environment and ~/.pgpass count for no target";
+
 /// What is found about each login. `coordination`: the login of the coordination database.
 pub(crate) async fn of_target(target: &Target, coordination: &PgConnectOptions) -> Vec<Finding> {
     let check = format!("target {}", target.name);
@@ -158,7 +162,7 @@ fn finding(check: &str, found: Vec<String>, wrong: Vec<(Verdict, String)>) -> Fi
 /// Why nobody could be asked.
 struct Refused {
     found: String,
-    remedy: &'static str,
+    remedy: String,
 }
 
 impl Refused {
@@ -171,13 +175,19 @@ impl Refused {
 async fn ask(login: &Login, query: &str) -> Result<Said, Refused> {
     let silent = || Refused {
         found: format!("{} can log in, and gets no answer", login.user()),
-        remedy: "is it Postgres that answers there, or a pooler without a server?",
+        remedy: "is it Postgres that answers there, or a pooler without a server?".to_owned(),
     };
     let opened = Connection::open(login).await;
     let mut connection = opened.map_err(|error| {
         let found = error.to_string();
-        let remedy = login_remedy(error.sqlstate(), &found)
-            .unwrap_or("start it, or correct its URL and password: its tasks wait until then");
+        let known = login_remedy(error.sqlstate(), &found, PASSWORD);
+        let remedy = known.unwrap_or_else(|| {
+            match error.is_of_the_connection() {
+                true => "start it, or correct its URL: its tasks wait until then",
+                false => "correct its URL: Postgres answers there, and does not let the login in",
+            }
+            .to_owned()
+        });
         Refused { found, remedy }
     })?;
     let row = timeout(CALL_TIMEOUT, connection.row(query)).await;
@@ -185,7 +195,7 @@ async fn ask(login: &Login, query: &str) -> Result<Said, Refused> {
     let row = row.map_err(|_| silent())?;
     let row = row.map_err(|error| Refused {
         found: format!("{} can log in, and may not ask: {error}", login.user()),
-        remedy: "let it read the catalogs of its database, as every login may",
+        remedy: "let it read the catalogs of its database, as every login may".to_owned(),
     })?;
     let row: Vec<String> = row.into_iter().flatten().collect();
     let [is_superuser, made, denied, names] = &row[..] else {

@@ -179,7 +179,8 @@ async fn each_login_of_a_target_is_tried_with_what_it_has_to_do() {
         scene.target, scene.url
     );
     let config = scene.file("rallypoint.toml", &described);
-    let arguments = ["--database", &scene.url, "--config", &config];
+    let database = ["--database", &scene.url, "--trusted-namespace-metadata"];
+    let arguments = [&database[..], &["--config", &config]].concat();
     let found = examined(&arguments, 1);
     let is = |check: &str, said: &str| assert_eq!(found[check], said, "{found:?}");
     is(
@@ -230,7 +231,17 @@ fn who_installs_for_nobody_is_told_what_to_do() {
         assert!(said.contains("next: correct --login"), "{said}");
         let said = text(&run(&[verb, &["--login", TARGET]].concat()).stderr);
         assert!(said.contains("also be in RALLYPOINT_ADMIN_URL"), "{said}");
+        let said = text(&run(verb).stderr);
+        assert!(!said.contains("RALLYPOINT_TARGETS"), "{said}");
+        let nowhere = ["--url", "postgres://x@127.0.0.1:1/x", "--login", TARGET];
+        let said = text(&run(&[verb, &nowhere].concat()).stderr);
+        assert!(said.contains("nothing listens there"), "{said}");
     }
+    let config = format!("[targets.app]\nurl = \"{admin}\"\nroles = [\"nobody\"]\n");
+    let config = scene.file("rallypoint.toml", &config);
+    let install = ["guard", "install", "--target", "app", "--config", &config];
+    let said = text(&run(&install).stderr);
+    assert!(said.contains("next: correct [targets.app] in /"), "{said}");
 }
 
 #[tokio::test]

@@ -234,6 +234,25 @@ async fn pgagent_itself_runs_its_schedules_when_it_is_said_to() {
 }
 
 #[tokio::test]
+async fn tables_that_cannot_be_read_are_answered_by_what_to_name() {
+    let (url, _session) = somewhere().await;
+    let nowhere = "postgres://x@127.0.0.1:1/x".to_owned();
+    for from in ["pg-cron", "pgagent", "pg-timetable"] {
+        for (url, next) in [
+            (&url, "next: name the database that has them with --url"),
+            (&nowhere, "nothing listens there"),
+        ] {
+            let mut command = Command::new(PROGRAM);
+            let output = command.args(["import", from, "--url", url]).output();
+            let output = output.expect("the program runs");
+            let said = text(&output.stderr);
+            assert_eq!(code(&output), 1, "{said}");
+            assert!(said.contains(next), "{from}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn jobs_of_other_databases_are_left_out_until_a_target_is_named() {
     let (url, mut session) = somewhere().await;
     let table = "
@@ -255,7 +274,7 @@ async fn jobs_of_other_databases_are_left_out_until_a_target_is_named() {
     assert!(!file.contains("bob"), "{file}");
     let (said, file) = imported(&["pg-cron", "--target", "there"], &url);
     assert_eq!(sources(&said, "jobs"), ["job 1", "job 2"], "{said}");
-    let note = "target `there` must be database other with login bob (`--target`)";
+    let note = "target `there` must be database other with login bob (`serve --target`)";
     assert!(file.contains(&format!("\n# {note}\n")), "{file}");
     assert!(said["jobs"].to_string().contains(note), "{said}");
 }

@@ -78,6 +78,31 @@ fn runs_of_one_name_share_a_scheduler_and_follow_their_own_tasks() {
 }
 
 #[test]
+fn a_resource_that_a_step_needs_and_nobody_has_made_is_named_before_a_run_fails() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let task = "[{ statement = \"select 1\", resources = [\"a b\"] }]";
+    let job =
+        format!("[jobs.n]\nschedule.cron = \"@daily\"\nsteps = {task}\non_failure = {task}\n");
+    std::fs::write(&file, job).expect("written");
+    let file = file.display().to_string();
+    let apply = |more: &[&str]| {
+        let output = server.run(&[&["jobs", "apply", "-f", &file], more].concat());
+        assert_eq!(code(&output), 0, "{output:?}");
+        text(&output.stderr)
+    };
+    for more in [&["--dry-run"][..], &[]] {
+        let noted = apply(more);
+        let missing = "there is no resource a b, which jobs.n.steps[1] (and 1 more) needs";
+        assert!(noted.contains(missing), "{noted}");
+        assert!(noted.contains("resource create 'a b'"), "{noted}");
+    }
+    said(&server, &["resource", "create", "a b"], 0);
+    assert_eq!(apply(&[]), "");
+}
+
+#[test]
 fn a_signal_cancels_the_tasks_of_its_own_run_only() {
     let server = Standalone::start();
     let sleep = "select pg_sleep(600)";

@@ -37,6 +37,22 @@ fn an_option_of_serve_that_makes_no_sense_is_named() {
         both.contains("--data-dir") && both.contains("--database"),
         "{both}"
     );
+    let written = [
+        ("RALLYPOINT_DATA_DIR", &["--database", URL][..]),
+        ("RALLYPOINT_DATABASE", &["--data-dir", "/proc/nowhere"]),
+    ];
+    for (variable, option) in written {
+        let output = Command::new(PROGRAM)
+            .args(["serve", "--listen", "127.0.0.1:0", "--slots", "0"])
+            .args(option)
+            .env(variable, URL)
+            .output();
+        let said = text(&output.expect("the program runs").stderr);
+        assert!(
+            said.contains("--slots") && !said.contains("cannot be used"),
+            "{said}"
+        );
+    }
     assert!(refused(&["--slots", "0"]).contains("--slots"));
     assert!(refused(&["--noop-slots", "0"]).contains("--noop-slots"));
 }

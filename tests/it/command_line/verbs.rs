@@ -243,7 +243,7 @@ fn a_replica_that_nobody_knows_is_named_where_none_is_declared_dead() {
         let reason = ["--reason", "gone"];
         let dead = ["declare-dead", target, "--replica", replica];
         let output = server.run(&[&dead, &reason[..]].concat());
-        assert_eq!(code(&output), 0, "{output:?}");
+        assert_eq!(code(&output), 1, "{output:?}");
         text(&output.stderr)
     };
     let said = declare("app", "r-nobody");
@@ -252,5 +252,8 @@ fn a_replica_that_nobody_knows_is_named_where_none_is_declared_dead() {
         "{said}"
     );
     let said = declare("apq", "r-nobody");
-    assert!(said.contains("no target is called apq"), "{said}");
+    assert!(
+        said.contains("no target is called apq") && said.contains("did you mean `app`?"),
+        "{said}"
+    );
 }

@@ -141,7 +141,8 @@ async fn passwords_are_given_in_the_way_the_server_asks_for() {
         assert!(why.contains("28P01"), "{why}");
         let none = format!("postgres://{user}@127.0.0.1:{{port}}/app");
         let why = server.logs_in(&none).await.expect_err("no password");
-        assert!(why.contains("the URL of the target has none"), "{why}");
+        let explained = "neither the URL nor a `password_file` has one";
+        assert!(why.contains(explained), "{why}");
     }
 }
 

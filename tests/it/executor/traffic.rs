@@ -7,15 +7,18 @@ use rallypoint::{core::SessionReset, executor::SESSION_IDLE, postgres::TARGET};
 use std::{
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{UnixListener, UnixStream},
+    time::sleep,
 };
 
 const SOCKET: &str = ".s.PGSQL.5432";
 const CLEANING: &str = "discard all";
+const TERMINATE: &str = "X\0\0\0\u{4}";
 
 /// What the executor has written, write by write.
 #[derive(Clone, Default)]
@@ -39,6 +42,18 @@ async fn recorded() -> (Fixture, Writes, TempDir) {
     let mut fixture = Fixture::with(login, options, 1, SESSION_IDLE);
     assert_eq!(fixture.slots().await, 1);
     fixture.result(sql("select 'warm'")).await;
+    // The login was tried before, by a connection of its own.
+    let is_over = || {
+        writes
+            .0
+            .lock()
+            .expect("no panic")
+            .iter()
+            .any(|one| one == TERMINATE)
+    };
+    while !is_over() {
+        sleep(Duration::from_millis(5)).await;
+    }
     writes.take();
     (fixture, writes, dir)
 }

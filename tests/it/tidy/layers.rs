@@ -119,4 +119,5 @@ pub(super) const JOINTS: &[&str] = &[
     "src/server/shutdown.rs",
     "src/server/status_source.rs",
     "src/server/target_setup.rs",
+    "src/server/unreached.rs",
 ];

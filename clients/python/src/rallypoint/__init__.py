@@ -17,6 +17,7 @@ from rallypoint._client import AsyncClient, Client
 from rallypoint._faces import AsyncScheduler, Scheduler
 from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
+from rallypoint._progress import Progress
 from rallypoint._result import Result
 from rallypoint._servers import Tls
 from rallypoint._settings import Settings
@@ -38,7 +39,6 @@ from rallypoint.errors import (
 
 if TYPE_CHECKING:
     from rallypoint._locks import Hold, lock, try_acquire
-    from rallypoint._progress import Progress
     from rallypoint._runs import ClaimedRun, claim_run
 
 __all__ = [
@@ -91,10 +91,6 @@ def __getattr__(name: str) -> Any:
         from rallypoint import _locks
 
         return getattr(_locks, name)
-    if name == "Progress":
-        from rallypoint import _progress
-
-        return _progress.Progress
     if name in ("ClaimedRun", "claim_run"):
         from rallypoint import _runs
 

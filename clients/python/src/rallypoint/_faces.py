@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, TextIO, Unpack
+from typing import Any, Never, TextIO, Unpack
 
 from rallypoint import _background, _checks, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._future import TaskFuture
 from rallypoint._orders import order_block, present_order
+from rallypoint._progress import Display, Progress
 from rallypoint._scheduler import EXITS, Exit, SchedulerCore
 from rallypoint._settings import Settings
 from rallypoint._submission import MAX_UNSENT, Entry
@@ -22,9 +23,6 @@ from rallypoint._tasks import Task, as_task, check_order, refuse_options
 from rallypoint._times import Seconds
 from rallypoint.errors import RallypointError
 from rallypoint.v1 import scheduler_pb2
-
-if TYPE_CHECKING:
-    from rallypoint._progress import Display, Progress
 
 log = logging.getLogger("rallypoint")
 
@@ -104,8 +102,6 @@ class _SchedulerFace:
 
     def show_progress(self, *, interval: Seconds = 0.5, file: TextIO | None = None) -> Display:
         """`with s.show_progress():` shows it again and again: on a terminal, or in a notebook."""
-        from rallypoint._progress import Display
-
         pause = _times.seconds(interval, "interval")
         return Display(self._core.ledger.progress, pause, file)
 

@@ -3,6 +3,7 @@
 use super::{
     FromDatabase, Read,
     imported::{Imported, Names, quoted},
+    unread,
     wall_clock::Theirs,
     zone_of,
 };
@@ -15,7 +16,7 @@ use crate::{
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_cron::read(&from.url).await;
-    let mut table = read.map_err(|error| error.context("cannot read cron.job"))?;
+    let mut table = read.map_err(|error| unread("cannot read cron.job", error))?;
     table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;
     let (mut names, mut left_out) = (Names::default(), Vec::new());
     let mut jobs = Vec::new();
@@ -60,7 +61,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
             theirs: fields.as_deref().and_then(Theirs::parse),
             time_zone: table.time_zone.clone(),
             notes: vec![format!(
-                "target `{}` must be {place} with login {} (`--target`)",
+                "target `{}` must be {place} with login {} (`serve --target`)",
                 from.target(),
                 row.user
             )],

@@ -3,6 +3,7 @@
 use super::{
     FromDatabase, Read,
     imported::{Imported, Names, quoted},
+    unread,
     vixie::Fields,
     wall_clock::Theirs,
     zone_of,
@@ -19,7 +20,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_timetable::read(&from.url).await;
     let mut table =
-        read.map_err(|error| error.context("cannot read the tables of pg_timetable"))?;
+        read.map_err(|error| unread("cannot read the tables of pg_timetable", error))?;
     table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for chain in &table.chains {
@@ -139,7 +140,7 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
         from.refuse_elsewhere(task.connects, place)?;
         if task.connects {
             notes.push(format!(
-                "task {}: target `{target}` must be {place} (`--target`)",
+                "task {}: target `{target}` must be {place} (`serve --target`)",
                 task.id
             ));
         }

@@ -3,6 +3,7 @@
 use super::{
     FromDatabase, Read,
     imported::{Imported, Names, quoted},
+    unread,
     vixie::Fields,
     wall_clock::Theirs,
     zone_of,
@@ -21,7 +22,7 @@ const LAST_DAY: usize = 31;
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_agent::read(&from.url).await;
-    let mut tables = read.map_err(|error| error.context("cannot read the tables of pgAgent"))?;
+    let mut tables = read.map_err(|error| unread("cannot read the tables of pgAgent", error))?;
     tables.time_zone = zone_of(from.time_zone.clone(), tables.time_zone)?;
     let (mut names, mut jobs, mut left_out) = (Names::default(), Vec::new(), Vec::new());
     for job in &tables.jobs {
@@ -83,7 +84,7 @@ fn steps(job: &AgentJob, here: &str, from: &FromDatabase) -> Result<(String, Vec
         );
         let place = place(step, here, from)?;
         let note = format!(
-            "step {}: target `{target}` must be {place} (`--target`)",
+            "step {}: target `{target}` must be {place} (`serve --target`)",
             step.id
         );
         notes.push(note);

@@ -209,7 +209,7 @@ fn tried(attempts: &[Attempt], look: &Look) -> Vec<Row> {
         };
         let place = match one.replica.as_str() {
             "" => String::new(),
-            replica => format!("{replica} slot {}", one.slot),
+            replica => format!("{replica}, slot {}", one.slot),
         };
         let pid = if one.backend_pid == 0 {
             String::new()

@@ -70,6 +70,38 @@ fn wrong_tasks_are_named() {
 }
 
 #[test]
+fn resources_are_refused_of_a_noop_alone() {
+    let holding = |task| api::Task {
+        options: Some(api::TaskOptions {
+            resources: vec![api::ResourceUse {
+                name: "orders".into(),
+                mode: api::ResourceMode::Exclusive.into(),
+                permits: 0,
+            }],
+            ..Default::default()
+        }),
+        ..task
+    };
+    let table = [
+        (
+            noop(b""),
+            ".options.resources",
+            Reason::ResourcesNotPossible,
+        ),
+        (
+            sql_task("nowhere", Vec::new()),
+            ".sql.target",
+            Reason::TargetUnknown,
+        ),
+        (api::Task::default(), ".kind", Reason::KindMissing),
+    ];
+    for (task, field, reason) in table {
+        let expected = one(&format!("tasks[0]{field}"), reason);
+        assert_eq!(faults(exec(vec![holding(task)])), expected);
+    }
+}
+
+#[test]
 fn a_call_is_bounded_in_tasks_and_bytes() {
     assert_eq!(faults(exec(vec![])), one("tasks", Reason::TasksEmpty));
     assert_eq!(

@@ -1,0 +1,37 @@
+//! Which environment variables count for a command line.
+
+use clap::{Command, builder::Resettable};
+use std::ffi::OsString;
+
+/// Options of `serve` that exclude each other.
+const EXCLUSIVE: [&str; 2] = ["database", "data_dir"];
+
+/// Without the variable of an option that goes with none on the command line: what is written
+/// counts.
+pub(super) fn without_excluded(command: Command, words: &[OsString]) -> Command {
+    let lenient = without_any(command.clone()).ignore_errors(true);
+    let written = lenient.try_get_matches_from(words).ok();
+    let serve = written
+        .as_ref()
+        .and_then(|it| it.subcommand_matches("serve"));
+    let is_written = |option: &str| serve.is_some_and(|it| it.contains_id(option));
+    let [one, other] = EXCLUSIVE;
+    match (is_written(one), is_written(other)) {
+        (true, false) => without(command, other),
+        (false, true) => without(command, one),
+        _ => command,
+    }
+}
+
+fn without(command: Command, option: &'static str) -> Command {
+    command.mut_subcommand("serve", |serve| {
+        serve.mut_arg(option, |argument| argument.env(Resettable::Reset))
+    })
+}
+
+/// Without all variables.
+pub(super) fn without_any(command: Command) -> Command {
+    command
+        .mut_args(|argument| argument.env(Resettable::Reset))
+        .mut_subcommands(without_any)
+}

@@ -1,0 +1,30 @@
+//! Databases that an administrator names and that do not let us in: what is to be done about it.
+
+use crate::{executor::TargetError, journal::login_remedy};
+
+/// The context of an error: no connection was opened.
+pub(super) const UNREACHED: &str = "cannot connect to the database";
+/// Where the password of an administrator stands.
+const PASSWORD: &str = "in --url, or in what the configuration says of the target";
+
+/// What to do if no connection was opened; `None`: one was.
+pub(crate) fn connection_remedy(error: &anyhow::Error) -> Option<String> {
+    let is_unreached = error.chain().any(|cause| cause.to_string() == UNREACHED);
+    is_unreached.then(|| {
+        let known = login_remedy(sqlstate(error).as_deref(), &format!("{error:#}"), PASSWORD);
+        known.unwrap_or_else(|| "start that server, or correct the URL".to_owned())
+    })
+}
+
+/// The SQLSTATE, when a server reported an error, by whichever driver.
+pub(super) fn sqlstate(error: &anyhow::Error) -> Option<String> {
+    let of_driver = |error: &sqlx::Error| {
+        let code = error.as_database_error()?.code()?;
+        Some(code.into_owned())
+    };
+    let of_target = |error: &TargetError| error.sqlstate().map(str::to_owned);
+    error.chain().find_map(|cause| {
+        let driver = cause.downcast_ref().and_then(of_driver);
+        driver.or_else(|| cause.downcast_ref().and_then(of_target))
+    })
+}
