@@ -91,8 +91,9 @@ impl Writer {
             Ok(()) => self.send(batch).await,
             Err(commit) => commit,
         };
-        if matches!(commit, Commit::Unknown { .. }) {
-            // The next send uses a new connection and reads the days again.
+        if matches!(commit, Commit::Unknown { .. } | Commit::Fenced) {
+            // The next send uses a new connection, which may lead to another server, and reads the
+            // days again.
             self.connection.drop();
             self.days_read = None;
         }

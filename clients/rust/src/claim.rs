@@ -32,6 +32,8 @@ pub struct ClaimStream {
     renewal: Option<Instant>,
     /// It is kept for a lease from then on at least.
     kept_since: Instant,
+    /// When it was heard of last.
+    as_of: Instant,
     /// It ends with this stream.
     is_own: bool,
     /// This stream has made it. Another one, of the same request id, may have renewed it last long
@@ -59,6 +61,7 @@ impl ClaimStream {
             first: None,
             renewal: Some(kept_since + lease / 3),
             kept_since,
+            as_of: kept_since,
             is_own: true,
             is_new,
         };
@@ -105,6 +108,7 @@ impl ClaimStream {
                         return Err(self.forgotten(claim));
                     }
                     self.claim = claim;
+                    self.as_of = Instant::now();
                     return Ok(Some(&self.claim));
                 }
                 Err(error) => self.connect(Some(error)).await?,
@@ -129,6 +133,11 @@ impl ClaimStream {
     /// Since when it is kept for a lease, as far as this process knows.
     pub(crate) fn kept_since(&self) -> Instant {
         self.kept_since
+    }
+
+    /// When it came here how the claim fares.
+    pub(crate) fn as_of(&self) -> Instant {
+        self.as_of
     }
 
     /// When it is to be renewed by somebody else first.

@@ -3,7 +3,8 @@
 //! It counts as lost, too, when no renewal was answered for nearly a lease, and when it was held
 //! for nearly as long as its resources allow: by the clock of this process, from when the last
 //! answered renewal was sent. So it is known to be lost here before others get it, unless this
-//! process is suspended: against that, show the token to what is protected.
+//! process is suspended, or an operator ends the hold or shortens `max_hold`: against that, show
+//! the token to what is protected.
 
 use crate::{
     Client, api,
@@ -141,11 +142,21 @@ impl Keeper {
         }
     }
 
+    /// How long after a renewal of this time to renew it. What is left is asked for again, since it may
+    /// be more or less by then: it counts by the clock of the service, and the settings may change.
+    fn interval(&self, sent: Instant, limited_until: Option<Instant>) -> Duration {
+        let lease = self.lease / 3;
+        limited_until.map_or(lease, |until| {
+            lease.min((until.saturating_duration_since(sent) / 3).max(PAUSE))
+        })
+    }
+
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
-        let mut limited_until = limit(stream.claim(), Instant::now());
+        let mut limited_until = limit(stream.claim(), stream.as_of());
         let mut next = match limited_until {
-            // When the grant was told is not known: the answer to a call says how much is left.
+            // How long the grant took to come here is not known: the answer to a call says how much
+            // is left.
             Some(_) => Instant::now(),
             None => stream.first_renewal(),
         };
@@ -172,7 +183,7 @@ impl Keeper {
                         Ok(Ok(claim)) => {
                             kept_until = sent + kept;
                             limited_until = limit(&claim, sent);
-                            next = sent + self.lease / 3;
+                            next = sent + self.interval(sent, limited_until);
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,

@@ -48,7 +48,11 @@ impl Resources {
             view.tasks = watch.all().take(limit).filter_map(shown).collect();
         }
         if let Some(in_use) = self.in_use.get(key) {
-            let shown = |no: &ClaimNo| self.claim_view(*no);
+            // Of a resource answers are kept for a while, in which it would pass.
+            let shown = |no: &ClaimNo| ClaimView {
+                hold_left: None,
+                ..self.claim_view(*no)
+            };
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
             // Tasks that are in line have no claim yet.
             let claims = in_use

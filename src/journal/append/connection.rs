@@ -67,22 +67,28 @@ impl Connection {
 
     /// Whether the journal has the batch before this one. A database can lose what it has committed
     /// only together with its connections, as a standby that takes over does: so what was written
-    /// on this connection is there, and anything else is asked for.
+    /// on this connection is there, and anything else is asked for. A standby that has not taken
+    /// over may not show it yet.
     pub(super) async fn has_predecessor(&mut self, batch: &Batch) -> Result<bool, JournalError> {
         let before = BatchNo(batch.no.0 - 1);
         if self.written == Some(before) {
             return Ok(true);
         }
-        let query = sqlx::query_scalar(
+        let query = sqlx::query_as(
             "-- predecessor_of_batch
-             select exists (
+             select pg_is_in_recovery(), exists (
                  select 1
                  from batch
                  where shard = $1 and batch_no = $2
              )",
         );
         let query = query.bind(batch.shard.0).bind(before.0);
-        Ok(query.fetch_one(self.link().await?).await?)
+        let asked = query.fetch_one(self.link().await?).await;
+        self.timeout.note(!asked.as_ref().is_err_and(is_lapse));
+        match asked? {
+            (true, _) => Err(JournalError::Unsafe("it is a standby".to_owned())),
+            (false, has_it) => Ok(has_it),
+        }
     }
 
     /// The next statement is sent on a new connection.

@@ -2,8 +2,8 @@
 
 It counts as lost when no renewal was answered for nearly a lease, and when it was held for nearly
 as long as it may be, by the clock of this process and from when the last answered renewal was sent.
-So it is known to be lost here before others get it, unless the process is suspended: against that,
-show the token to what is protected.
+So it is known to be lost here before others get it, unless the process is suspended, or an operator
+ends the hold or shortens `max_hold`: against that, show the token to what is protected.
 """
 
 import asyncio
@@ -123,8 +123,10 @@ class Lease:
             try:
                 # No renewal takes longer than until the next one is due.
                 left = await self._renew(min(interval, end - sent))
-                self._since, due = sent, sent + interval
+                self._since = sent
                 self._limited = self._limit(sent, left)
+                # What is left may be more or less by then: it counts by the clock of the service.
+                due = sent + min(interval, max((self._limited - sent) / 3, _PAUSE))
             except CallError as error:
                 why = await self._why(error)
                 if why is not None:

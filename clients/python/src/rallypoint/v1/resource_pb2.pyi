@@ -1230,7 +1230,8 @@ class Claim(_message.Message):
     @_builtins.property
     def hold_left(self) -> _duration_pb2.Duration:
         """HELD: for how long from this answer on it may be held, however often it is
-        renewed, by the `max_hold` of its resources. Absent: any time.
+        renewed, by the `max_hold` of its resources, which counts by the clock of the
+        service. Absent: any time; and among the claims of a resource.
         """
 
     def __init__(
