@@ -142,8 +142,9 @@ impl Keeper {
         }
     }
 
-    /// How long after a renewal of this time to renew it. What is left is asked for again, since it may
-    /// be more or less by then: it counts by the clock of the service, and the settings may change.
+    /// How long after a renewal of this time to renew it again. What is left is asked for again,
+    /// since it may be more or less by then: it counts by the clock of the service, and the
+    /// settings may change.
     fn interval(&self, sent: Instant, limited_until: Option<Instant>) -> Duration {
         let lease = self.lease / 3;
         limited_until.map_or(lease, |until| {
