@@ -14,10 +14,14 @@ select
     rallypoint_log.readable(ended.reason) as reason,
     first.shard,
     spec.said ->> 'namespace' as namespace,
-    array(select want.said ->> 'name' from json_array_elements(spec.said -> 'wants') as want (said)) as resources,
+    array(
+        select want.said ->> 'name'
+        from json_array_elements(case json_typeof(spec.said -> 'wants') when 'array' then spec.said -> 'wants' end) as want (said)
+    ) as resources,
     spec.said ->> 'owner' as owner
 from claim first
-cross join lateral (select rallypoint_log.as_json(first.spec) as said) spec
+-- Read once, not once for each column.
+cross join lateral (select rallypoint_log.as_json(first.spec) as said offset 0) spec
 left join claim granted on granted.shard = first.shard and granted.claim_no = first.claim_no and granted.kind = 2
 left join claim ended on ended.shard = first.shard and ended.claim_no = first.claim_no and ended.kind = 3
 where first.spec is not null;

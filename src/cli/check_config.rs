@@ -11,6 +11,7 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 /// Arguments of `check-config`.
@@ -44,13 +45,13 @@ pub(super) struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// The file as a server with these options takes it, with no targets beside it.
-    pub(super) fn file(&self, path: &Path) -> ConfigFile {
+    /// The file as a server with these options takes it, with those targets beside it.
+    pub(super) fn file(&self, path: &Path, others: BTreeSet<Arc<str>>) -> ConfigFile {
         ConfigFile {
             path: path.to_owned(),
             slots: 1,
             session_idle: DEFAULT_SESSION_IDLE,
-            others: BTreeSet::new(),
+            others,
             namespaces: self.trusted_namespace_metadata,
             certificates: self.listen_client_ca.is_some(),
         }
@@ -60,7 +61,7 @@ impl ServerOptions {
 impl CheckConfig {
     /// Reads it as a server would.
     pub(super) fn run(self) -> Result<ExitCode, CliError> {
-        let file = self.server.file(&self.file);
+        let file = self.server.file(&self.file, BTreeSet::new());
         let Described { targets, sources } = read(&file)?;
         agree(&file, sources.as_ref())?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
@@ -76,12 +77,21 @@ impl CheckConfig {
 
 /// Refuses options of a server with which what a file says of callers does not go.
 pub(super) fn agree(file: &ConfigFile, sources: Option<&Sources>) -> Result<(), CliError> {
+    if sources.is_none() && file.certificates {
+        return Err(unknown_certificates());
+    }
     if sources.is_some() && file.namespaces {
         let what = "--trusted-namespace-metadata does not go with [[access]] in the configuration";
         let next = "give the proxy an identity of its own, or take one of them out";
         return Err(CliError::usage(what).next(next));
     }
     Ok(())
+}
+
+/// Callers may present certificates, and no [[access]] says whose they are.
+pub(super) fn unknown_certificates() -> CliError {
+    CliError::usage("nobody knows the certificates of --listen-client-ca")
+        .next("say in a --config file what their owners may do ([[access]])")
 }
 
 /// What a file says, or everything that is wrong with it.

@@ -43,7 +43,7 @@ pub(super) struct DeclareDead {
 
 impl DeclareDead {
     /// Declares them dead. Repeated, it finds none, and changes nothing. A name that nobody has is
-    /// an error: what was meant is still awaited.
+    /// an error while sessions are awaited: others may have been meant.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = || format!("cannot declare the sessions on {} dead", self.target);
         let question = format!(
@@ -67,7 +67,10 @@ impl DeclareDead {
             // Besides: without the status nothing is said of names.
             let status = client.status().await.unwrap_or_default();
             if let Some((why, next)) = unknown(&status, &self.target, self.replica.as_deref()) {
-                return Err(CliError::new(what()).why(why).next(next));
+                if !status.pending_fences.is_empty() {
+                    return Err(CliError::new(what()).why(why).next(next));
+                }
+                output::note(format!("{why}: {next}"));
             }
         }
         output::answer(&DeclareDeadResponse { sessions }, |_| {

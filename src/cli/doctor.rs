@@ -18,8 +18,10 @@ use crate::{
 use clap::Args;
 use serde_json::json;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 /// Arguments of `doctor`.
@@ -97,11 +99,6 @@ impl Doctor {
     /// describes them.
     fn targets(&self) -> (Vec<Target>, Vec<Finding>) {
         let (mut targets, mut faults) = (Vec::new(), Vec::new());
-        if let Some(path) = &self.config_file {
-            let (described, fault) = self.configured(path);
-            targets.extend(described);
-            faults.extend(fault);
-        }
         for (index, text) in self.targets.iter().enumerate() {
             match one_target(index + 1, text, 1) {
                 Ok(target) => targets.push(target),
@@ -111,13 +108,23 @@ impl Doctor {
                 }
             }
         }
+        if let Some(path) = &self.config_file {
+            let others = targets.iter().map(|target| target.name.clone()).collect();
+            let (described, fault) = self.configured(path, others);
+            targets.extend(described);
+            faults.extend(fault);
+        }
         (targets, faults)
     }
 
     /// The targets of a configuration file, and why a server would not start with it.
-    fn configured(&self, path: &Path) -> (Vec<Target>, Option<Finding>) {
+    fn configured(
+        &self,
+        path: &Path,
+        others: BTreeSet<Arc<str>>,
+    ) -> (Vec<Target>, Option<Finding>) {
         let check = format!("configuration {}", path.display());
-        let file = self.server.file(path);
+        let file = self.server.file(path, others);
         let described = match file.read() {
             Ok(described) => described,
             Err(found) => {

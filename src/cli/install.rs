@@ -11,6 +11,13 @@ use clap::Args;
 use serde_json::json;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
+/// Where the password of an administrator stands who connects as psql does.
+pub(super) const OF_ENVIRONMENT: &str =
+    "in the URL (--url, RALLYPOINT_ADMIN_URL), in PGPASSWORD or in ~/.pgpass";
+/// Where it stands where the environment does not count.
+const PASSWORD: &str =
+    "in the URL (--url, RALLYPOINT_ADMIN_URL), or in what the configuration says of the target";
+
 /// Into which database, and for whom.
 #[derive(Args, Debug)]
 pub(super) struct Install {
@@ -61,7 +68,7 @@ impl Install {
             (None, None) => return Err(incomplete(false)),
         };
         let installed = what.install(&administrator, &logins).await;
-        installed.map_err(|error| failed(error, &of_roles))?;
+        installed.map_err(|error| failed(error, &of_roles, PASSWORD))?;
         let text = format!("{} is installed, for {}", what.name(), logins.join(", "));
         output::document(json!({ "installed": true, "logins": logins }), text);
         Ok(ExitCode::SUCCESS)
@@ -124,9 +131,9 @@ fn incomplete(has_database: bool) -> CliError {
 }
 
 /// What keeps something from being installed, and what to do. `of_roles`: where the logins and
-/// roles stand for which it is to be installed.
-pub(super) fn failed(error: anyhow::Error, of_roles: &str) -> CliError {
-    let next = match connection_remedy(&error) {
+/// roles stand for which it is to be installed; `password`: where that of the administrator does.
+pub(super) fn failed(error: anyhow::Error, of_roles: &str, password: &str) -> CliError {
+    let next = match connection_remedy(&error, password) {
         Some(remedy) => remedy,
         None if is_of_missing_role(&error) => {
             format!("correct {of_roles}, or create that role first (`create role NAME login`)")

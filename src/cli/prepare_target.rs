@@ -40,7 +40,7 @@ impl PrepareTarget {
         };
         let options = postgres_url::read("--url", &url, options_of)?;
         let prepared = target_setup::prepare(&options, &self.logins).await;
-        prepared.map_err(|error| install::failed(error, "--login"))?;
+        prepared.map_err(|error| install::failed(error, "--login", install::OF_ENVIRONMENT))?;
         let text = "the target is ready for EXACTLY_ONCE tasks";
         output::document(json!({ "prepared": true }), text);
         Ok(ExitCode::SUCCESS)

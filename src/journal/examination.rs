@@ -112,6 +112,11 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str, password: &str) 
             Some("create it (`create role LOGIN login`), or correct the user")
         }
         Some("28000") => Some("correct the user, or let it in: pg_hba.conf of the server"),
+        Some("53300") => Some(
+            "end sessions of it, or let it have more: max_connections of the server, or \
+             `alter role LOGIN connection limit N`",
+        ),
+        Some(code) if code.starts_with("57P") => Some("wait until it has started"),
         _ if error.contains("failed to lookup address") => Some("correct the host"),
         _ if error.contains("sslmode") => {
             Some("set TLS up on the server, or correct sslmode and sslrootcert in the URL")

@@ -101,9 +101,7 @@ function trouble(error, signal) {
   if (error instanceof ApiError && error.code === 16) { leave.abort(); return signIn(content, route); }
   if (!(error instanceof ApiError)) console.error(error);
   const missing = error.code === 5 || error.code === 3;
-  // What comes behind the colon is for callers of the API: here the links beneath say it.
-  const what = error.code === 5 ? error.message.split(":")[0] : error.message;
-  if (missing) show(content, h("section.card", {}, h("h1", {}, "Nothing here"), h("p", {}, sentence(what)), h("p", {}, h("a", { href: "#/" }, "To the overview"), " · ", h("a", { href: "#/schedulers" }, "All schedulers"))));
+  if (missing) show(content, h("section.card", {}, h("h1", {}, "Nothing here"), h("p", {}, sentence(error.message)), h("p", {}, h("a", { href: "#/" }, "To the overview"), " · ", h("a", { href: "#/schedulers" }, "All schedulers"))));
   else if (error.code === 14 || error.code === 4) said("lost", error.message);
   else show(content, h("p.notice.bad", { role: "alert" }, sentence(error.message)));
 }

@@ -4,15 +4,20 @@ use crate::{executor::TargetError, journal::login_remedy};
 
 /// The context of an error: no connection was opened.
 pub(super) const UNREACHED: &str = "cannot connect to the database";
-/// Where the password of an administrator stands.
-const PASSWORD: &str = "in --url, or in what the configuration says of the target";
 
-/// What to do if no connection was opened; `None`: one was.
-pub(crate) fn connection_remedy(error: &anyhow::Error) -> Option<String> {
+/// What to do if no connection was opened; `None`: one was. `password`: where it stands.
+pub(crate) fn connection_remedy(error: &anyhow::Error, password: &str) -> Option<String> {
     let is_unreached = error.chain().any(|cause| cause.to_string() == UNREACHED);
     is_unreached.then(|| {
-        let known = login_remedy(sqlstate(error).as_deref(), &format!("{error:#}"), PASSWORD);
-        known.unwrap_or_else(|| "start that server, or correct the URL".to_owned())
+        let sqlstate = sqlstate(error);
+        let known = login_remedy(sqlstate.as_deref(), &format!("{error:#}"), password);
+        known.unwrap_or_else(|| {
+            match sqlstate {
+                None => "start that server, or correct the URL",
+                Some(_) => "correct the URL: Postgres answers there, and does not let the login in",
+            }
+            .to_owned()
+        })
     })
 }
 

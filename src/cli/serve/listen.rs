@@ -4,7 +4,7 @@
 //! something else sees to that.
 
 use crate::{
-    cli::error::CliError,
+    cli::{check_config::unknown_certificates, error::CliError},
     identity::Sources,
     peer::{ANOTHER_KEY, CallerTls, CallerTlsFiles, PeerConfig},
     server::AdminPort,
@@ -122,9 +122,7 @@ impl Listen {
     pub(super) fn check(&self, sources: Option<&Sources>) -> Result<(), CliError> {
         let identifies_callers = sources.is_some();
         if self.takes_certificates() && !identifies_callers {
-            let what = "nobody knows the certificates of --listen-client-ca";
-            let next = "say in a --config file what their owners may do ([[access]])";
-            return Err(CliError::usage(what).next(next));
+            return Err(unknown_certificates());
         }
         if self.insecure || self.listen.ip().is_loopback() {
             return Ok(());

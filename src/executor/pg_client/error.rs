@@ -70,11 +70,6 @@ impl Error {
         }
     }
 
-    /// No server has answered.
-    pub(crate) fn is_of_the_connection(&self) -> bool {
-        matches!(self, Error::Io(_))
-    }
-
     pub(super) fn unexpected(what: impl fmt::Debug) -> Self {
         Error::Protocol(format!("{what:?}"))
     }

@@ -120,22 +120,25 @@ impl Target {
         loop {
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
             while timeout(interval(), self.wake.notified()).await.is_err() {
-                let idle = self.settings().session_idle;
-                self.close(
-                    self.slots
-                        .take_sessions(true, |live| live.idle_for() >= idle),
-                );
+                self.close_idle();
             }
             self.probe().await;
             self.set_available();
         }
     }
 
-    /// Tries the login before a task needs it, so that an operator learns at the start that it does
-    /// not get in. No slot waits for this.
+    /// Tries the login before a task needs it, so that an operator reads at the start that it does
+    /// not get in. Nothing else follows: slots may get in nevertheless, by other logins or later.
     async fn try_early(self: Arc<Self>) {
-        if let Err(error) = self.try_login().await {
-            self.set_unavailable(&error.into());
+        match self.try_login().await {
+            // Its own slots have all the places that there are.
+            Err(error) if error.sqlstate() == Some("53300") => {}
+            Err(error) => tracing::warn!(
+                target = %self.name,
+                %error,
+                "the login of the target does not get in: its tasks will wait"
+            ),
+            Ok(()) => {}
         }
     }
 
@@ -332,6 +335,12 @@ impl Target {
         Ok(())
     }
 
+    fn close_idle(&self) {
+        let idle = self.settings().session_idle;
+        let is_idle = |live: &Live| live.idle_for() >= idle;
+        self.close(self.slots.take_sessions(true, is_idle));
+    }
+
     fn set_available(&self) {
         *lock(&self.unavailable) = None;
         self.slots_added.notify_one();
@@ -361,6 +370,8 @@ impl Target {
             let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
             // Or somebody has changed the login meanwhile.
             let _ = timeout(delay, self.wake.notified()).await;
+            // They may have all the places that there are.
+            self.close_idle();
             match self.try_login().await {
                 Ok(()) => {
                     if lock(&self.unavailable).is_some() {

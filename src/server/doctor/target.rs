@@ -182,9 +182,9 @@ async fn ask(login: &Login, query: &str) -> Result<Said, Refused> {
         let found = error.to_string();
         let known = login_remedy(error.sqlstate(), &found, PASSWORD);
         let remedy = known.unwrap_or_else(|| {
-            match error.is_of_the_connection() {
-                true => "start it, or correct its URL: its tasks wait until then",
-                false => "correct its URL: Postgres answers there, and does not let the login in",
+            match error.sqlstate() {
+                None => "start it, or correct its URL: its tasks wait until then",
+                Some(_) => "correct its URL: Postgres answers there, and does not let the login in",
             }
             .to_owned()
         });

@@ -49,7 +49,7 @@ const PROMISES: [(&str, fn(&str) -> bool); 54] = [
     ("a renewed claim lives for its lease", is_of_one_version),
     ("a repeated claim is one", breaks_calls),
     ("nobody waits for the dead", is_of_one_version),
-    ("a line moves when it may", is_of_one_version),
+    ("a line moves when it may", seldom),
     ("what has ended stays ended", is_of_one_version),
     ("no hold is too long", is_of_one_version),
     ("every claim ends", is_of_one_version),
@@ -69,6 +69,11 @@ const PROMISES: [(&str, fn(&str) -> bool); 54] = [
 
 fn any(_: &str) -> bool {
     true
+}
+
+/// Seen so seldom, behind nobody who has left, that a short run may have no example.
+fn seldom(_: &str) -> bool {
+    false
 }
 
 /// Two versions side by side meet no other faults, and the older one may not know all that is asked

@@ -43,13 +43,13 @@ fn an_option_of_serve_that_makes_no_sense_is_named() {
     ];
     for (variable, option) in written {
         let output = Command::new(PROGRAM)
-            .args(["serve", "--listen", "127.0.0.1:0", "--slots", "0"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--config", "/nowhere"])
             .args(option)
             .env(variable, URL)
             .output();
         let said = text(&output.expect("the program runs").stderr);
         assert!(
-            said.contains("--slots") && !said.contains("cannot be used"),
+            said.contains("/nowhere") && !said.contains("cannot be used with"),
             "{said}"
         );
     }

@@ -13,11 +13,12 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{UnixListener, UnixStream},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 const SOCKET: &str = ".s.PGSQL.5432";
 const CLEANING: &str = "discard all";
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const TERMINATE: &str = "X\0\0\0\u{4}";
 
 /// What the executor has written, write by write.
@@ -51,9 +52,12 @@ async fn recorded() -> (Fixture, Writes, TempDir) {
             .iter()
             .any(|one| one == TERMINATE)
     };
-    while !is_over() {
-        sleep(Duration::from_millis(5)).await;
-    }
+    let over = async {
+        while !is_over() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, over).await.expect("it is tried");
     writes.take();
     (fixture, writes, dir)
 }

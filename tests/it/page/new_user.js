@@ -77,6 +77,8 @@ async function messagesNameNoCalls(page) {
   await page.goto(`${base}/#/jobs/nothing`);
   await shown(page, "Jobs shows those there are");
   assert.doesNotMatch(await page.locator("main").innerText(), /[a-z][A-Z]/);
+  await page.goto(`${base}/#/schedulers/01890a5d-ac96-7000-8a2e-6f1d3b5c7e90`);
+  await shown(page, "Schedulers shows which there are");
 }
 
 async function main() {
