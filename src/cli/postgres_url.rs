@@ -15,9 +15,16 @@ pub(super) fn read<T>(
 ) -> Result<T, CliError> {
     check(option, url)?;
     read(url).map_err(|error| {
+        let next = match parsed(url) {
+            Ok(_) => "correct the URL: it is written like postgres://user@host/database?NAME=VALUE",
+            Err(_) => {
+                "correct the URL: it is written like postgres://user:password@host/database, and \
+                 special characters of the password are percent-encoded (`#` is `%23`)"
+            }
+        };
         CliError::usage(format!("{option} cannot be used"))
             .why(format!("{error:#}"))
-            .next("correct the URL: it is written like postgres://user@host/database?NAME=VALUE")
+            .next(next)
     })
 }
 
@@ -51,6 +58,12 @@ mod tests {
         let error = read("--url", url, options_of).expect_err("refused");
         let expected = "--url cannot be used: `sslmod` is not known: did you mean `sslmode`?";
         assert_eq!(error.in_words(), expected);
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_thought_of() {
+        let error = read("--url", "postgres://u:a#1@h/d", options_of).expect_err("refused");
+        assert!(error.next_step().is_some_and(|next| next.contains("%23")));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{
     builder::StyledStr,
     error::{ContextKind, ContextValue, Error, ErrorKind},
 };
+use std::env;
 use strsim::jaro_winkler;
 
 /// Words of `--delivery`.
@@ -15,21 +16,39 @@ const DELIVERIES: [&str; 3] = ["at-least-once", "at-most-once", "exactly-once"];
 /// How alike the names of two options are when one may be meant by the other.
 const ALIKE: f64 = 0.8;
 
-/// The error with the environment variables that may hold what is missing.
+/// The error with the environment variables that may hold what is missing, or say what nobody has
+/// written.
 pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let verb = verb(line, &usage.unwrap_or_default());
-    let missing = match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => missing,
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::Strings(usages)) => usages.clone(),
+        Some(ContextValue::String(usage)) => vec![usage.clone()],
+        _ => Vec::new(),
+    };
+    let with_variable = |usage: &String| {
+        let option = usage.split_whitespace().next()?.to_owned();
+        let variable = variable(verb, option.strip_prefix("--")?)?;
+        Some((option, variable))
+    };
+    let usages = named(ContextKind::InvalidArg);
+    let tips: Vec<StyledStr> = match error.kind() {
+        ErrorKind::MissingRequiredArgument => {
+            let known = usages.iter().filter_map(with_variable);
+            let tips =
+                known.map(|(option, variable)| format!("{option} may also be in {variable}"));
+            tips.map(StyledStr::from).collect()
+        }
+        ErrorKind::ArgumentConflict => {
+            let excluded = [usages, named(ContextKind::PriorArg)].concat();
+            let known = excluded.iter().filter_map(with_variable);
+            let set = known.filter(|(_, variable)| env::var_os(variable).is_some());
+            let tips =
+                set.map(|(_, variable)| format!("{variable} is set: unset it, or the other"));
+            tips.map(StyledStr::from).collect()
+        }
         _ => return error,
     };
-    let tips = missing.iter().filter_map(|usage| {
-        let option = usage.split_whitespace().next()?;
-        let variable = variable(verb, option.strip_prefix("--")?)?;
-        let tip = format!("{option} may also be in {variable}");
-        Some(StyledStr::from(tip))
-    });
-    let tips: Vec<StyledStr> = tips.collect();
     if !tips.is_empty() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }

@@ -188,7 +188,11 @@ impl<'t, 'f> Table<'t, 'f> {
             return Vec::new();
         };
         let DeValue::Array(values) = value.into_inner() else {
-            self.fault_of_form(key, "a list of tables");
+            let written = format!(
+                "a list of tables (each begins with `[[{}]]`)",
+                self.path_of(key)
+            );
+            self.fault_of_form(key, &written);
             return Vec::new();
         };
         let mut made = Vec::new();

@@ -53,6 +53,15 @@ fn an_option_of_serve_that_makes_no_sense_is_named() {
             "{said}"
         );
     }
+    let output = Command::new(PROGRAM)
+        .arg("serve")
+        .envs(written.map(|(variable, _)| (variable, URL)))
+        .output();
+    let said = text(&output.expect("the program runs").stderr);
+    assert!(
+        said.contains("RALLYPOINT_DATA_DIR is set") && said.contains("RALLYPOINT_DATABASE is set"),
+        "{said}"
+    );
     assert!(refused(&["--slots", "0"]).contains("--slots"));
     assert!(refused(&["--noop-slots", "0"]).contains("--noop-slots"));
 }
