@@ -34,6 +34,8 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
         ("etag", job.etag.clone()),
         ("changed by", job.changed_by.clone()),
     ];
+    let longest = settings.max_runtime.and_then(|it| it.try_into().ok());
+    lines.extend(longest.map(|longest: Duration| ("longest run", length_text(longest))));
     if job.failures > 0 {
         lines.push(("failures", format!("{} in a row", job.failures)));
     }
