@@ -3,7 +3,8 @@
 #
 #     sh pause.sh guarded.sql
 set -eu
-write=$1
+write=${1:?"name a file with the statement that writes, such as guarded.sql"}
+test -r "$write" || { echo "$write cannot be read" >&2; exit 1; }
 folder=$(mktemp -d)
 
 rallypoint lock run orders --owner A --lease 3s -- sh -c '

@@ -99,6 +99,12 @@ pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
         let what = format!("{} cannot be used", file.path.display());
         let error = faults.lines().fold(CliError::new(what), CliError::why);
-        unreadable::with_remedy(error, &file.path)
+        let error = unreadable::with_remedy(error, &file.path);
+        match error.next_step() {
+            None if faults.to_string().contains(" cannot be read") => {
+                error.next("correct that path, or let the account of the server read it")
+            }
+            _ => error,
+        }
     })
 }

@@ -99,7 +99,12 @@ impl Doctor {
     /// describes them.
     fn targets(&self) -> (Vec<Target>, Vec<Finding>) {
         let (mut targets, mut faults) = (Vec::new(), Vec::new());
-        for (index, text) in self.targets.iter().enumerate() {
+        for (index, text) in self
+            .targets
+            .iter()
+            .filter(|text| !text.is_empty())
+            .enumerate()
+        {
             match one_target(index + 1, text, 1) {
                 Ok(target) => targets.push(target),
                 Err(error) => {

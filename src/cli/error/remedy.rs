@@ -51,6 +51,10 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")
         }
+        Some("TASK_UNFINISHED") => Some(
+            "wait until it has ended (`rallypoint wait HANDLE`), or cancel it: `rallypoint cancel HANDLE SEQ`",
+        ),
+        Some("JOB_NOT_FOR_CLAIMS") => Some("`rallypoint jobs run JOB` has it run now"),
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
         }

@@ -18,7 +18,8 @@ pub(super) fn parse(
 ) -> Result<Vec<Target>, CliError> {
     let mut names = BTreeSet::new();
     let mut targets = Vec::new();
-    for (index, text) in texts.iter().enumerate() {
+    // A variable that is there and empty names none.
+    for (index, text) in texts.iter().filter(|text| !text.is_empty()).enumerate() {
         let target = one_target(index + 1, text, slots)?;
         if !names.insert(target.name.clone()) {
             let what = format!("--target names `{}` twice", target.name);
