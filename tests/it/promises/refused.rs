@@ -74,7 +74,7 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
             .expect("it goes on");
     }
 
-    // What an older copy of the database does not hold.
+    // What an older copy of the database does not hold, which ends the sessions of the other one.
     let lose = format!(
         "begin;
          delete from submission;
@@ -84,6 +84,10 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
          commit"
     );
     journal.execute(AssertSqlSafe(lose)).await.expect("lost");
+    let end = "select count(pg_terminate_backend(pid))::text
+        from pg_stat_activity
+        where datname = current_database() and application_name = 'rallypoint journal writer'";
+    assert_eq!(value(&mut journal, end).await, "1");
     // Something is written, and found out.
     let pause = server.open(SchedulerSettings::default()).await;
     drop(pause);
