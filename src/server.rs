@@ -176,7 +176,7 @@ fn start(
         body_bytes: config.body_bytes,
         metrics,
         traces: traces.clone(),
-    })?;
+    });
     Ok(Running {
         coordinator,
         executor,

@@ -1,5 +1,5 @@
-//! What the coordinator is made of, and how the parts are connected: channels, the loop's thread
-//! and the tasks beside it.
+//! What the coordinator is made of, and how the parts are connected: channels, the loop and
+//! the tasks beside it.
 //!
 //! Every queue between them has a limit, named here. Nothing is decided here.
 
@@ -74,8 +74,8 @@ struct Started {
 
 impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is
-    /// dropped. Fails when the system provides no thread.
-    pub fn start(parts: Parts) -> std::io::Result<Self> {
+    /// dropped.
+    pub fn start(parts: Parts) -> Self {
         let (commands, queued) = CommandSender::channel(MAX_COMMANDS);
         let (closed_streams, streams_closed) = mpsc::channel(MAX_CLOSED_STREAMS);
         let (reports, executor_reports) = mpsc::channel(MAX_REPORTS);
@@ -109,9 +109,9 @@ impl Coordinator {
             metrics: parts.metrics,
             traces: parts.traces.clone(),
         };
-        driver.start(first)?;
+        driver.start(first);
         let reader = parts.journal.reader();
-        Ok(Coordinator::from(Inner {
+        Coordinator::from(Inner {
             commands,
             closed_streams,
             admission: Admission::new(Capacity {
@@ -127,7 +127,7 @@ impl Coordinator {
             hub,
             ownership: started.ownership,
             traces: parts.traces,
-        }))
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Runs the machine on tokio: feeds it from the channels and carries out its effects. It decides
 //! nothing.
 //!
-//! Everything happens on one thread, which never waits while the machine has something to do; only
-//! the append of the batch in flight runs beside it.
+//! Everything happens in one task, which never waits while the machine has something to do; only the
+//! append of the batch in flight runs beside it.
 
 mod counting;
 mod effects;
@@ -31,7 +31,10 @@ use std::{
     pin::Pin,
     time::{Duration, Instant},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Sleep,
+};
 
 /// The loop runs each second at least. After so long without it the process was suspended, or
 /// starved: renewals of claims wait in the sockets.
@@ -73,6 +76,8 @@ struct Loop {
     /// Ends of streams that were opened for callers who have gone.
     abandoned_streams: Vec<Event>,
     next_ticket: u64,
+    /// Wakes the loop for what time brings.
+    alarm: Pin<Box<Sleep>>,
     counting: Counting,
     /// When the loop ran last.
     last_step: Instant,
@@ -94,19 +99,14 @@ impl Drop for AbortOnPanic {
 }
 
 impl Driver {
-    /// Runs on a thread of its own until the queue of commands is closed, so that the outcome of a
-    /// batch is taken up at once, however busy the threads of the connections are.
-    pub(super) fn start(self, first: Effect) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        std::thread::Builder::new()
-            .name("coordinator".into())
-            .spawn(move || {
-                let _guard = AbortOnPanic;
-                runtime.block_on(self.run(first));
-            })?;
-        Ok(())
+    /// Runs until the queue of commands is closed, on the threads of the connections: who hands it a
+    /// command, and whom it answers, is most often on the same one, so that nothing waits for another
+    /// thread to wake.
+    pub(super) fn start(self, first: Effect) {
+        tokio::spawn(async move {
+            let _guard = AbortOnPanic;
+            self.run(first).await;
+        });
     }
 
     async fn run(self, first: Effect) {
@@ -121,6 +121,7 @@ impl Driver {
             replies: Vec::new(),
             abandoned_streams: Vec::new(),
             next_ticket: 0,
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
             last_step: Instant::now(),
         };
         this.carry_out(vec![first]);

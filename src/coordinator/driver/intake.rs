@@ -12,6 +12,7 @@ use crate::{
     journal::{Commit, Writer},
 };
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Batches of reports, and ended streams, taken at once.
 const MAX_TAKEN: usize = 1_024;
@@ -27,7 +28,7 @@ impl Loop {
     /// its queue and costs one wake-up instead of one each. A report leaves a slot free, and the
     /// next task need not wait.
     pub(super) async fn gather(&mut self) -> Option<Vec<Event>> {
-        let sleep = self.sleep_time();
+        self.set_alarm();
         let driver = &mut self.driver;
         let can_decide = !driver.machine.waits_for_journal();
         let can_start = can_decide || driver.machine.can_start_tasks();
@@ -44,7 +45,7 @@ impl Loop {
                 events.push(Event::internal(command));
             },
             command = driver.commands.recv(), if can_decide => commands.push(command?),
-            () = tokio::time::sleep(sleep) => {}
+            () = &mut self.alarm => {}
         }
         if let Some((writer, no, commit)) = finished {
             (self.in_flight, self.writer) = (None, Some(writer));
@@ -96,10 +97,16 @@ impl Loop {
         while self.driver.commands.try_recv().is_ok() {}
     }
 
-    fn sleep_time(&self) -> Duration {
-        match self.driver.machine.next_due() {
+    /// An alarm that goes off too early costs a step without events; setting one costs as much, so
+    /// it is set only when it is needed earlier.
+    fn set_alarm(&mut self) {
+        let sleep = match self.driver.machine.next_due() {
             Time::NEVER => MAX_SLEEP,
             due => due.since(self.driver.clock.now()).min(MAX_SLEEP),
+        };
+        let due = Instant::now() + sleep;
+        if self.alarm.is_elapsed() || due < self.alarm.deadline() {
+            self.alarm.as_mut().reset(due);
         }
     }
 
