@@ -28,14 +28,8 @@ const ON_STEP_FAILURE: &[(&str, OnFailure)] = &[
 
 /// The jobs of a file, in the order of their names.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
+    let text = toml_file::read(path).map_err(|error| Faults::of_unread(path, error))?;
     let mut faults = Faults::of(path);
-    let text = match toml_file::read(path) {
-        Ok(text) => text,
-        Err(error) => {
-            faults.add(None, format!("cannot be read: {error}"));
-            return Err(faults);
-        }
-    };
     let jobs = parse(&text, &mut faults);
     faults.into_result(jobs)
 }
