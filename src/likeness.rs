@@ -3,6 +3,12 @@
 /// How alike a name must be to one that exists to be taken for it.
 const ALIKE: f64 = 0.7;
 
+/// The end of a sentence about a word that is none of those known: which was probably meant.
+pub(crate) fn did_you_mean(wrong: &str, known: &[&str]) -> String {
+    let meant = closest(wrong, known);
+    meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
+}
+
 /// The word that was probably meant, whatever its case.
 pub(crate) fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();

@@ -1,6 +1,6 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
-use super::{error::CliError, output, unreadable};
+use super::{error::CliError, output, shell, unreadable};
 use crate::{
     identity::Sources,
     server::{ConfigFile, DEFAULT_SESSION_IDLE, Described},
@@ -24,16 +24,24 @@ pub(super) struct CheckConfig {
     server: ServerOptions,
 }
 
-/// Options of `serve` on which it depends whether it takes a file.
-#[derive(Args, Debug)]
-pub(super) struct ServerOptions {
-    /// As `serve` has it: the file is for a server behind a proxy that sets the namespace
+/// Whether callers say themselves of which namespace they are.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct CallersNamespaces {
+    /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets
+    /// it
     #[arg(
         long,
         env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
         hide_env_values = true
     )]
-    trusted_namespace_metadata: bool,
+    pub(super) trusted_namespace_metadata: bool,
+}
+
+/// Options of `serve` on which it depends whether it takes a file.
+#[derive(Args, Debug)]
+pub(super) struct ServerOptions {
+    #[command(flatten)]
+    namespaces: CallersNamespaces,
     /// As `serve` has it: the file is for a server whose callers may present certificates
     #[arg(
         long,
@@ -52,7 +60,7 @@ impl ServerOptions {
             slots: 1,
             session_idle: DEFAULT_SESSION_IDLE,
             others,
-            namespaces: self.trusted_namespace_metadata,
+            namespaces: self.namespaces.trusted_namespace_metadata,
             certificates: self.listen_client_ca.is_some(),
         }
     }
@@ -63,7 +71,7 @@ impl CheckConfig {
     pub(super) fn run(self) -> Result<ExitCode, CliError> {
         let file = self.server.file(&self.file, BTreeSet::new());
         let Described { targets, sources } = read(&file)?;
-        agree(&file, sources.as_ref())?;
+        agree(file.certificates, file.namespaces, sources.as_ref())?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
         let path = file.path.display().to_string();
         let text = match names.is_empty() {
@@ -75,12 +83,19 @@ impl CheckConfig {
     }
 }
 
-/// Refuses options of a server with which what a file says of callers does not go.
-pub(super) fn agree(file: &ConfigFile, sources: Option<&Sources>) -> Result<(), CliError> {
-    if sources.is_none() && file.certificates {
-        return Err(unknown_certificates());
+/// Refuses options of a server with which what its file says of callers, if it has one, does not
+/// go. `certificates`, `namespaces`: callers may present and say some.
+pub(super) fn agree(
+    certificates: bool,
+    namespaces: bool,
+    sources: Option<&Sources>,
+) -> Result<(), CliError> {
+    if sources.is_none() && certificates {
+        let what = "nobody knows the certificates of --listen-client-ca";
+        let next = "say in a --config file what their owners may do ([[access]])";
+        return Err(CliError::usage(what).next(next));
     }
-    if sources.is_some() && file.namespaces {
+    if sources.is_some() && namespaces {
         let what = "--trusted-namespace-metadata does not go with [[access]] in the configuration";
         let next = "give the proxy an identity of its own, or take one of them out";
         return Err(CliError::usage(what).next(next));
@@ -88,23 +103,18 @@ pub(super) fn agree(file: &ConfigFile, sources: Option<&Sources>) -> Result<(), 
     Ok(())
 }
 
-/// Callers may present certificates, and no [[access]] says whose they are.
-pub(super) fn unknown_certificates() -> CliError {
-    CliError::usage("nobody knows the certificates of --listen-client-ca")
-        .next("say in a --config file what their owners may do ([[access]])")
-}
-
 /// What a file says, or everything that is wrong with it.
 pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
-        let what = format!("{} cannot be used", file.path.display());
-        let error = faults.lines().fold(CliError::new(what), CliError::why);
-        let error = unreadable::with_remedy(error, &file.path);
-        match error.next_step() {
-            None if faults.to_string().contains(" cannot be read") => {
-                error.next("correct that path, or let the account of the server read it")
+        let path = file.path.display().to_string();
+        let error = CliError::new(format!("{path} cannot be used"));
+        let correct = match faults.names_unread() {
+            true => "correct that path, or let the account of the server read it".to_owned(),
+            false => {
+                let path = shell::word(&path);
+                format!("correct it: `rallypoint check-config {path}` says whether it is good then")
             }
-            _ => error,
-        }
+        };
+        unreadable::of_toml(error, &faults, correct)
     })
 }

@@ -8,6 +8,7 @@ use super::{
     peer_files::PeerFiles,
     postgres_url,
     serve::one_target,
+    unreadable,
 };
 use crate::{
     database_url::options_of,
@@ -133,19 +134,15 @@ impl Doctor {
         let described = match file.read() {
             Ok(described) => described,
             Err(found) => {
-                let remedy = match path.is_file() {
-                    true => "correct it: a server does not start with it",
-                    false => {
-                        "check the name: without a leading / it is looked for in the current \
-                         folder"
-                    }
-                };
+                let correct = "correct it: a server does not start with it";
+                let remedy = found.unread().map_or(correct, unreadable::remedy);
                 let found = found.to_string();
                 let fault = Finding::wrong(&check, Verdict::Bad, found, remedy);
                 return (Vec::new(), Some(fault));
             }
         };
-        let disagreed = check_config::agree(&file, described.sources.as_ref()).err();
+        let sources = described.sources.as_ref();
+        let disagreed = check_config::agree(file.certificates, file.namespaces, sources).err();
         let fault = disagreed.map(|error| of_options(&check, &error));
         (described.targets, fault)
     }

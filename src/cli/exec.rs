@@ -24,7 +24,9 @@ mod task_resource;
 mod unique_json;
 
 pub(super) use file::field;
-pub(super) use task_option::{Described, name_of, names as option_names, sql_value, titled};
+pub(super) use task_option::{
+    Described, is_time, name_of, names as option_names, sql_value, titled,
+};
 
 use super::{
     connect::Server,

@@ -94,7 +94,7 @@ impl Install {
                 "{} is not there, and names no target",
                 self.config.display()
             );
-            return Err(CliError::usage(what).next(
+            return Err(CliError::new(what).next(
                 "name the file of the server with --config; without one leave out --target, and say --url and \
                  --login",
             ));

@@ -24,7 +24,7 @@ mod show;
 
 pub(super) use import::Import;
 
-use super::{connect::Server, error::CliError, install::Install, unreadable};
+use super::{connect::Server, error::CliError, install::Install, shell, unreadable};
 use crate::server::target_setup::Installed;
 use clap::{Args, Subcommand};
 use std::{
@@ -137,9 +137,16 @@ impl AnyJobsFile {
 /// The jobs of a file, or everything that is wrong with it.
 fn read(path: &Path) -> Result<Vec<job::Job>, CliError> {
     file::read(path).map_err(|faults| {
-        let what = format!("{} cannot be used", path.display());
-        let error = faults.lines().fold(CliError::usage(what), CliError::why);
-        unreadable::with_remedy(error, path)
+        let path = path.display().to_string();
+        let what = format!("{path} cannot be used");
+        let error = match faults.unread() {
+            Some(_) => CliError::new(what),
+            None => CliError::usage(what),
+        };
+        let path = shell::word(&path);
+        let correct =
+            format!("correct it: `rallypoint jobs check {path}` says whether it is good then");
+        unreadable::of_toml(error, &faults, correct)
     })
 }
 

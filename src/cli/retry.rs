@@ -71,9 +71,32 @@ impl Retry {
     async fn named(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
         for (before, seq) in tasks.iter().enumerate() {
             let retried = self.one(scheduler, *seq).await;
-            retried.map_err(|error| done_before(error, before))?;
+            let rest = &tasks[before + 1..];
+            retried.map_err(|error| self.stopped(error, before, rest))?;
         }
         Ok(())
+    }
+
+    /// The error of one of several tasks, behind which the command stops: how far it came, and how
+    /// the rest is retried.
+    fn stopped(&self, error: CliError, before: usize, rest: &[i64]) -> CliError {
+        if error.may_pass() || error.has_effect() {
+            return done_before(error, before);
+        }
+        // Repeated, the command would stop at the same task.
+        let error = match before {
+            0 => error,
+            _ => retried_before(error, before).with_effect(),
+        };
+        let numbers: Vec<String> = rest.iter().map(i64::to_string).collect();
+        match rest.is_empty() {
+            true => error,
+            false => error.then(&format!(
+                "retry the others: `rallypoint retry {} {}`",
+                self.handle(),
+                numbers.join(" ")
+            )),
+        }
     }
 
     async fn one(&self, scheduler: &Scheduler, seq: i64) -> Result<(), CliError> {
@@ -197,13 +220,15 @@ impl Retry {
 fn done_before(error: CliError, count: usize) -> CliError {
     match count {
         0 => error,
-        _ => error
-            .why(plural::with_verb(
-                count,
-                ["task was retried before", "tasks were retried before"],
-            ))
-            .repeatable(),
+        _ => retried_before(error, count).repeatable(),
     }
+}
+
+fn retried_before(error: CliError, count: usize) -> CliError {
+    error.why(plural::with_verb(
+        count,
+        ["task was retried before", "tasks were retried before"],
+    ))
 }
 
 /// The last retry in the line that begins with this task, and how it ended, if it has.

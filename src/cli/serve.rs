@@ -11,7 +11,7 @@ mod traces;
 pub(super) use targets::one_target;
 
 use super::{
-    check_config,
+    check_config::{self, CallersNamespaces},
     error::CliError,
     number::whole,
     output, postgres_url,
@@ -125,14 +125,8 @@ pub(super) struct Serve {
         value_name = "NAME"
     )]
     replica_name: Option<String>,
-    /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets
-    /// it
-    #[arg(
-        long,
-        env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
-        hide_env_values = true
-    )]
-    trusted_namespace_metadata: bool,
+    #[command(flatten)]
+    namespaces: CallersNamespaces,
     /// Seconds for which running tasks may go on after a signal to stop; what is left then is
     /// stopped and runs again
     #[arg(
@@ -219,22 +213,24 @@ impl Serve {
         }
         let session_idle = Duration::from_secs(self.session_idle);
         let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;
+        let namespaces = self.namespaces.trusted_namespace_metadata;
+        let certificates = self.callers.takes_certificates();
         let config_file = self.config_file.map(|path| ConfigFile {
             path,
             slots: self.slots,
             session_idle,
             others: targets.iter().map(|target| target.name.clone()).collect(),
-            namespaces: self.trusted_namespace_metadata,
-            certificates: self.callers.takes_certificates(),
+            namespaces,
+            certificates,
         });
         let mut sources = None;
         if let Some(file) = &config_file {
             let described = check_config::read(file)?;
-            check_config::agree(file, described.sources.as_ref())?;
             targets.extend(described.targets);
             sources = described.sources;
         }
-        self.callers.check(sources.as_ref())?;
+        check_config::agree(certificates, namespaces, sources.as_ref())?;
+        self.callers.check(sources.is_some())?;
         let lease = self.peers.lease();
         let peer = self.peers.config()?;
         if let Some(peer) = &peer {
@@ -251,7 +247,7 @@ impl Serve {
             retention_days: self.retention,
             body_bytes: (self.body_memory as usize) << 20,
             replica_name: self.replica_name.unwrap_or_else(host_name),
-            trusted_namespace_metadata: self.trusted_namespace_metadata,
+            trusted_namespace_metadata: namespaces,
             http_hosts: self.callers.http_hosts.clone(),
             limits: self.quotas.limits(),
             lease,

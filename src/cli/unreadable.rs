@@ -1,7 +1,7 @@
 //! Files that cannot be read: which one, why, and what to do about it.
 
 use super::error::CliError;
-use crate::toml_file;
+use crate::toml_file::Faults;
 use std::{
     fmt::Display,
     fs,
@@ -29,12 +29,13 @@ pub(super) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// The error about a file of TOML, with a remedy if it could not be read at all.
-pub(super) fn with_remedy(cli_error: CliError, file: &Path) -> CliError {
-    match toml_file::read(file) {
-        Err(error) => cli_error.next(remedy(&error)),
-        Ok(_) => cli_error,
-    }
+/// The error about a file of TOML. `correct`: what to do about one that could be read.
+pub(super) fn of_toml(cli_error: CliError, faults: &Faults, correct: String) -> CliError {
+    let cli_error = faults.lines().fold(cli_error, CliError::why);
+    cli_error.next(match faults.unread() {
+        Some(error) => remedy(error).to_owned(),
+        None => correct,
+    })
 }
 
 /// Refuses a file that is not there before anything is called. It is not opened: a pipe can be read

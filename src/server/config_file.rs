@@ -51,14 +51,8 @@ pub struct Described {
 impl ConfigFile {
     /// What it says now.
     pub fn read(&self) -> Result<Described, Faults> {
+        let text = read(&self.path).map_err(|error| Faults::of_unread(&self.path, error))?;
         let mut faults = Faults::of(&self.path);
-        let text = match read(&self.path) {
-            Ok(text) => text,
-            Err(error) => {
-                faults.add(None, format!("cannot be read: {error}"));
-                return Err(faults);
-            }
-        };
         let Contents {
             targets,
             identity,
@@ -251,7 +245,7 @@ impl ConfigFile {
         let text = match read(&path) {
             Ok(text) => text,
             Err(error) => {
-                at.fault(key, format!("{} cannot be read: {error}", path.display()));
+                at.unread(key, &path, &error);
                 return None;
             }
         };

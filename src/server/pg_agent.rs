@@ -1,6 +1,6 @@
 //! Reads the tables of pgAgent in somebody's database.
 
-use super::{login_zone, unreached::UNREACHED};
+use super::{login_zone, unreached::Unreached};
 use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection, Row};
@@ -60,7 +60,7 @@ pub(crate) struct AgentSchedule {
 pub(crate) async fn read(url: &str) -> Result<AgentTables> {
     let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
-        .context(UNREACHED)?;
+        .context(Unreached)?;
     let rows = sqlx::query(
         "-- pgagent_jobs
          select j.jobid::int8 as id, j.jobname, j.jobenabled, j.jobhostagent,

@@ -1,6 +1,6 @@
 //! Reads the table of pg_cron in somebody's database.
 
-use super::unreached::UNREACHED;
+use super::unreached::Unreached;
 use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection, Row};
@@ -29,7 +29,7 @@ pub(crate) struct CronJob {
 pub(crate) async fn read(url: &str) -> Result<CronTable> {
     let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
-        .context(UNREACHED)?;
+        .context(Unreached)?;
     let rows = sqlx::query(
         "-- pg_cron_jobs
          select j.jobid, to_jsonb(j) ->> 'jobname' as jobname, j.schedule, j.command, j.database,

@@ -1,6 +1,6 @@
 //! Reads the tables of pg_timetable, from its version 4 on, in somebody's database.
 
-use super::{login_zone, unreached::UNREACHED};
+use super::{login_zone, unreached::Unreached};
 use crate::database_url::options_of;
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -54,7 +54,7 @@ pub(crate) struct ChainTask {
 pub(crate) async fn read(url: &str) -> Result<Timetable> {
     let mut connection = PgConnection::connect_with(&options_of(url)?)
         .await
-        .context(UNREACHED)?;
+        .context(Unreached)?;
     // Columns that some versions lack are taken from the row as JSON.
     let rows = sqlx::query(
         "-- pg_timetable_chains

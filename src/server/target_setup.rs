@@ -5,7 +5,7 @@
 //! All live in the schema `rallypoint`, each with a role of its own, and know nothing of each
 //! other: whoever may use one is not let into the others.
 
-use super::unreached::{UNREACHED, sqlstate};
+use super::unreached::{Unreached, sqlstate};
 use crate::executor::{Connection, Login, MARKERS_SETUP};
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
@@ -66,7 +66,7 @@ impl Installed {
 
     /// Installs it as the administrator of the database.
     pub(crate) async fn install(self, administrator: &Login, logins: &[String]) -> Result<()> {
-        let mut connection = Connection::open(administrator).await.context(UNREACHED)?;
+        let mut connection = Connection::open(administrator).await.context(Unreached)?;
         // One message, and so one transaction.
         connection
             .run(&self.statements(logins))
@@ -102,7 +102,7 @@ pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String])
         .options([("client_min_messages", "warning")]);
     let mut connection = PgConnection::connect_with(&quiet)
         .await
-        .context(UNREACHED)?;
+        .context(Unreached)?;
     // One message, and so one transaction.
     let statements = sqlx::raw_sql(AssertSqlSafe(statements(logins)));
     connection

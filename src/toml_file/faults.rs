@@ -2,7 +2,7 @@
 
 use crate::likeness::closest;
 use std::{
-    fmt,
+    fmt, io,
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
 };
@@ -18,6 +18,10 @@ pub struct Faults {
     found: Vec<Fault>,
     /// Lines whose table is not known, since its header is broken.
     lost: Vec<RangeInclusive<usize>>,
+    /// Why the file itself could not be read.
+    unread: Option<io::Error>,
+    /// Files that it names could not be read.
+    names_unread: bool,
 }
 
 /// One of them.
@@ -34,7 +38,32 @@ impl Faults {
             path: path.to_owned(),
             found: Vec::new(),
             lost: Vec::new(),
+            unread: None,
+            names_unread: false,
         }
+    }
+
+    /// The file itself cannot be read.
+    pub(crate) fn of_unread(path: &Path, error: io::Error) -> Self {
+        let mut faults = Faults::of(path);
+        faults.add(None, format!("cannot be read: {error}"));
+        faults.unread = Some(error);
+        faults
+    }
+
+    /// Why the file itself could not be read, if that is what is wrong.
+    pub(crate) fn unread(&self) -> Option<&io::Error> {
+        self.unread.as_ref()
+    }
+
+    /// A file that this one names cannot be read, which is a fault besides.
+    pub(crate) fn names_an_unread_file(&mut self) {
+        self.names_unread = true;
+    }
+
+    /// Whether files that it names could not be read.
+    pub(crate) fn names_unread(&self) -> bool {
+        self.names_unread
     }
 
     /// Something is wrong, unless it follows from a broken header.

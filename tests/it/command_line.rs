@@ -11,6 +11,7 @@ mod jobs;
 mod left_behind;
 mod lists;
 mod names;
+mod next_steps;
 mod outages;
 mod repair;
 mod retry;

@@ -257,20 +257,28 @@ async fn a_table_with_the_trigger_is_written_with_a_token_only() {
     let refused = run(&mut writer, insert).await.expect_err("no token");
     assert_eq!(refused.0, "RP004");
     assert!(refused.1.contains("public.orders"), "{}", refused.1);
-    let with = |token| format!("begin; set local rallypoint.token = {token}; {insert}; commit");
-    run(&mut writer, &with(4)).await.expect("the first one");
-    let refused = run(&mut writer, &with(3)).await.expect_err("4 was seen");
+    let with =
+        |token: &str| format!("begin; set local rallypoint.token = {token}; {insert}; commit");
+    run(&mut writer, &with("4")).await.expect("the first one");
+    let refused = run(&mut writer, &with("3")).await.expect_err("4 was seen");
     assert_eq!(refused.0, "RP003");
     run(&mut writer, "rollback").await.expect("undone");
     for write in ["delete from orders", "truncate orders"] {
         let refused = run(&mut writer, write).await.expect_err(write);
         assert_eq!(refused.0, "RP004", "{write}");
     }
-    let shown = format!("begin; set local rallypoint.token = '4 5'; {insert}");
-    let (code, said) = run(&mut writer, &shown).await.expect_err("two numbers");
-    let is_explained = said.contains("which is no token") && said.contains("RALLYPOINT_TOKEN");
-    assert!(code == "22023" && is_explained, "{code} {said}");
-    run(&mut writer, "rollback").await.expect("undone");
+    let nines = "9".repeat(200_000);
+    for shown in ["4 5", "-5", "9223372036854775808", &nines] {
+        let shown = format!("begin; set local rallypoint.token = '{shown}'; {insert}");
+        let (code, said) = run(&mut writer, &shown).await.expect_err("no token");
+        let is_explained = said.contains("which is no token") && said.contains("RALLYPOINT_TOKEN");
+        assert!(code == "22023" && is_explained, "{code} {said}");
+        run(&mut writer, "rollback").await.expect("undone");
+    }
+    let highest = format!("'{}{}'", "0".repeat(50), i64::MAX);
+    run(&mut writer, &with(&highest))
+        .await
+        .expect("the highest there is");
     // For each row it would drop rows.
     let rows = "create table lines (id int);
         create trigger held before insert on lines

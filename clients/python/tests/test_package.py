@@ -1,6 +1,7 @@
 """What is shipped: the stubs, the version, what it depends on."""
 
 import ast
+import decimal
 import importlib.metadata
 import inspect
 import re
@@ -80,6 +81,16 @@ def test_the_types_of_schedulers_can_be_asked_for() -> None:
         assert len(methods) > 10
         for method in methods:
             typing.get_type_hints(method)
+
+
+def test_the_types_of_functions_can_be_asked_for() -> None:
+    offered = [getattr(rallypoint, name) for name in rallypoint.__all__]
+    functions = [found for found in offered if inspect.isfunction(found)]
+    assert rallypoint.sql in functions
+    for function in functions:
+        typing.get_type_hints(function)
+    params = typing.get_type_hints(rallypoint.sql)["params"]
+    assert decimal.Decimal in typing.get_args(params)
 
 
 def own_sources() -> list[Path]:

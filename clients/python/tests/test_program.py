@@ -70,7 +70,32 @@ def test_a_program_that_finds_no_server_says_so_soon() -> None:
     code += "Scheduler(Client('127.0.0.1:1', retry_timeout=5)).open()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "no answer yet; calling for 5 s in all: UNAVAILABLE" in ended.stderr
-    assert ended.stderr.rstrip().endswith("Is the server running, and is this its address?")
+    what_to_do = (
+        "Is the server running, and is 127.0.0.1:1 its address? Another one is given to the client "
+        "or scheduler, or by RALLYPOINT_SERVER."
+    )
+    assert ended.stderr.rstrip().endswith(what_to_do)
+
+
+ALONE = "from rallypoint import Scheduler\nScheduler(client).open()"
+AWAITED = """import asyncio
+from rallypoint import AsyncScheduler
+async def main():
+    await AsyncScheduler(client).open()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [ALONE, AWAITED])
+def test_an_error_of_a_call_does_not_show_where_in_the_package_it_comes_from(program: str) -> None:
+    code = "from rallypoint import Client\nclient = Client('127.0.0.1:1', retry_timeout=0.1)\n"
+    ended = subprocess.run([sys.executable, "-c", code + program], capture_output=True, text=True)
+    assert "rallypoint.CallError: UNAVAILABLE" in ended.stderr
+    _, _, trace = ended.stderr.partition("Traceback")
+    assert trace.count("  File ") <= 7, ended.stderr
+    assert "_connection.py" not in trace
+    assert "_backoff.py" not in trace
+    assert "During handling" not in trace
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

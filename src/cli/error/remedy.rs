@@ -34,6 +34,21 @@ fn of_roles(error: &Error) -> &'static str {
     }
 }
 
+/// What is in the way of a call about a job: the job that follows it, its own runs, or the agent.
+fn of_blocked_jobs(error: &Error) -> &'static str {
+    let says = |key| error.metadata.contains_key(key);
+    if says("by") {
+        return "`rallypoint jobs delete FOLLOWER` deletes that one; or give it another `schedule` in its \
+                file, and `rallypoint jobs apply` that";
+    }
+    match says("due") || says("runs") {
+        true => {
+            "`rallypoint jobs runs JOB` lists the runs, and `rallypoint jobs cancel-run JOB DUE` ends one"
+        }
+        false => "`rallypoint jobs start-agent` lets jobs start again",
+    }
+}
+
 /// Advice for users of the command line, else that for any caller.
 pub(super) fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
@@ -54,7 +69,6 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         Some("TASK_UNFINISHED") => Some(
             "wait until it has ended (`rallypoint wait HANDLE`), or cancel it: `rallypoint cancel HANDLE SEQ`",
         ),
-        Some("JOB_NOT_FOR_CLAIMS") => Some("`rallypoint jobs run JOB` has it run now"),
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
         }
@@ -81,10 +95,6 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         ),
         Some("NAMESPACE_MISSING") => Some("say which with --namespace NAME (RALLYPOINT_NAMESPACE)"),
         Some("NAMESPACE_NOT_ALLOWED" | "ROLE_MISSING") => Some(of_roles(error)),
-        Some("JOB_NOT_FOUND") => {
-            Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
-        }
-        Some("RUN_NOT_FOUND") => Some("`rallypoint jobs runs JOB` lists those there are"),
         Some("CLAIM_NOT_FOUND") => Some("`rallypoint resource queue NAME` lists claims and tokens"),
         Some("TOKEN_MISMATCH") => Some(
             "give the token of the hold with --token (`rallypoint resource queue NAME` shows it), or end the hold with --force --reason TEXT",
@@ -92,6 +102,45 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         _ if error.is_unknown() => {
             Some("`rallypoint health` says whether the server works; the command may be repeated")
         }
-        _ => error.remedy(),
+        _ => of_jobs(error).or_else(|| error.remedy()),
+    }
+}
+
+/// Advice for users of `jobs`.
+fn of_jobs(error: &Error) -> Option<&'static str> {
+    match error.reason.as_deref()? {
+        "JOB_BLOCKED" => Some(of_blocked_jobs(error)),
+        "JOB_CHANGED" => Some("the command may be repeated"),
+        "BACKFILL_TOO_LARGE" => Some(
+            "repeat the command for parts of that time, one after the other: --from TIME --until TIME",
+        ),
+        "JOB_NOT_FOR_CLAIMS" => Some("`rallypoint jobs run JOB` has it run now"),
+        "JOB_NOT_FOUND" => {
+            Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
+        }
+        "RUN_NOT_FOUND" => Some("`rallypoint jobs runs JOB` lists those there are"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Status;
+
+    #[test]
+    fn what_is_in_the_way_of_a_job_is_what_is_to_be_ended() {
+        for (key, command) in [
+            ("by", "jobs delete FOLLOWER"),
+            ("due", "jobs cancel-run"),
+            ("runs", "jobs cancel-run"),
+            ("", "jobs start-agent"),
+        ] {
+            let mut error = Error::from(Status::failed_precondition("it is blocked"));
+            error.reason = Some("JOB_BLOCKED".to_owned());
+            error.metadata.insert(key.to_owned(), "b".to_owned());
+            let said = remedy(&error).unwrap_or_default();
+            assert!(said.contains(command), "{key}: {said}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is wrong with a line of a file, and what to write instead.
 
 use crate::cli::error::CliError;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Faults of a file that are said at a time.
 const MOST_SAID: usize = 20;
@@ -9,7 +9,7 @@ const MOST_SAID: usize = 20;
 const MOST_LINES: usize = 10;
 
 /// A line that cannot be read as tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fault {
     /// Number of the line, from 1.
     pub line: usize,
@@ -30,6 +30,8 @@ impl Fault {
 
 /// The faults of a file, of which there is one at least, as an error of the command.
 pub(super) fn error(file: &str, mut faults: Vec<Fault>) -> CliError {
+    let mut known = HashSet::new();
+    faults.retain(|fault| known.insert(fault.clone()));
     if let [Fault { line, why, next }] = &faults[..] {
         let error = CliError::new(format!("{file}, line {line}: {why}"));
         return match &**next {
@@ -91,8 +93,12 @@ mod tests {
             said,
             "a.json, line 3: `timeout`: write a length of time like 30s"
         );
-        let said = error("a.json", vec![fault.clone(), fault]).in_words();
-        assert!(said.ends_with("lines 3, 3: `timeout`: write a length of time like 30s"));
+        let other = Fault {
+            line: 4,
+            ..fault.clone()
+        };
+        let said = error("a.json", vec![fault, other]).in_words();
+        assert!(said.ends_with("lines 3, 4: `timeout`: write a length of time like 30s"));
     }
 
     #[test]
@@ -107,6 +113,18 @@ mod tests {
             said.ends_with("line 20: wrong 20: mend it: and 10 more"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn equal_faults_of_a_line_are_one() {
+        let fault = Fault::new(3, "no comma", "add one");
+        let said = error("a.txt", vec![fault.clone(), fault.clone()]).in_words();
+        assert_eq!(said, "a.txt, line 3: no comma");
+        let other = Fault::new(3, "no order", "");
+        let said = error("a.txt", vec![fault.clone(), other, fault]).in_words();
+        let expected =
+            "a.txt cannot be used: 2 faults: line 3: no comma: add one: line 3: no order";
+        assert_eq!(said, expected);
     }
 
     #[test]

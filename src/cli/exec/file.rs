@@ -10,10 +10,7 @@ use super::{
     task_resource,
     unique_json::Unique,
 };
-use crate::{
-    cli::{error::CliError, unreadable},
-    likeness::closest,
-};
+use crate::cli::{error::CliError, unreadable};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::{io::Read, path::Path};
@@ -171,10 +168,7 @@ pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> 
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
             let fields = ["order", "statement", "params", "labels", "resources"];
             let known: Vec<_> = fields.into_iter().chain(task_option::names()).collect();
-            let meant = closest(name, &known);
-            let meant = meant.map(|meant| format!(": did you mean `{meant}`?"));
-            let meant = meant.unwrap_or_else(|| ";".to_owned());
-            format!("it is unknown{meant} known are {}", known.join(", "))
+            task_option::unknown(name, &known)
         })??,
     }
     Ok(())

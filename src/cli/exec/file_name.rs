@@ -22,7 +22,7 @@ pub(super) fn refuse(text: &str) -> Result<(), CliError> {
     match looks_like_a_name(text) {
         true => {
             let what = format!("{text} looks like the name of a file, and there is none");
-            Err(CliError::usage(what).next(
+            Err(CliError::new(what).next(
                 "check the name: a file of SQL ends in .sql, and `-f FILE` reads any other one",
             ))
         }

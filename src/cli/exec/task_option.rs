@@ -10,6 +10,7 @@ use crate::{
             ATTEMPTS, MAX_ORDER, RESULT_ROWS, STATEMENT_TIMEOUT, TIMEOUT, TOTAL_TIMEOUT,
         },
     },
+    likeness::did_you_mean,
 };
 use rallypoint_client::api::{
     Delivery, Isolation, ResourceUse, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
@@ -40,6 +41,8 @@ pub(in crate::cli) struct How {
 
 /// What stands for SQL NULL among parameters, as in COPY.
 const NULL: &str = "\\N";
+/// What stands behind an option that is a length of time.
+const TIME: &str = "TIME";
 /// Attempts of a task after the first one.
 pub(super) const RETRIES: RangeInclusive<i32> = 0..=*ATTEMPTS.end() - 1;
 /// The label that a name is.
@@ -126,13 +129,13 @@ const KNOWN: &[Known] = &[
     },
     Known {
         name: "timeout",
-        what: "TIME",
+        what: TIME,
         take: |how, text| time(text, TIMEOUT).map(|time| how.options.timeout = Some(time)),
         show: |how| shown(how.options.timeout),
     },
     Known {
         name: "total_timeout",
-        what: "TIME",
+        what: TIME,
         take: |how, text| {
             time(text, TOTAL_TIMEOUT).map(|time| how.options.total_timeout = Some(time))
         },
@@ -205,7 +208,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         name: "statement_timeout",
-        what: "TIME",
+        what: TIME,
         take: |how, text| {
             time(text, STATEMENT_TIMEOUT).map(|time| session(how).statement_timeout = Some(time))
         },
@@ -229,6 +232,21 @@ const KNOWN: &[Known] = &[
 /// The names of all options.
 pub(in crate::cli) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.name)
+}
+
+/// What is said of a name that is none of those known.
+pub(super) fn unknown(name: &str, known: &[&str]) -> String {
+    let meant = match &*did_you_mean(name, known) {
+        "" => ";".to_owned(),
+        meant => meant.to_owned(),
+    };
+    format!("it is unknown{meant} known are {}", known.join(", "))
+}
+
+/// Whether the option of this name is a length of time.
+pub(in crate::cli) fn is_time(name: &str) -> bool {
+    let is_it = |known: &Known| known.name == name && known.what == TIME;
+    KNOWN.iter().any(is_it)
 }
 
 /// Takes one option. `None`: there is none of this name.
@@ -367,9 +385,11 @@ impl Words {
         let found = self.0.iter().find(|(_, word)| *word == wanted);
         let words = self.0.iter().map(|(_, word)| format!("`{word}`"));
         let all = || words.collect::<Vec<_>>().join(", ");
+        let known: Vec<&str> = self.0.iter().map(|(_, word)| &**word).collect();
+        let meant = || did_you_mean(&wanted, &known);
         found
             .map(|(number, _)| *number)
-            .ok_or_else(|| format!("`{text}` is none of {}", all()))
+            .ok_or_else(|| format!("`{text}` is none of {}{}", all(), meant()))
     }
 
     fn word(&self, number: i32) -> Option<String> {

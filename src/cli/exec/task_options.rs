@@ -86,7 +86,7 @@ impl TaskArguments {
             let taken = task_option::set(&mut how, name, value);
             let taken = taken.unwrap_or_else(|| {
                 let known: Vec<&str> = task_option::names().collect();
-                Err(format!("it is unknown; known are {}", known.join(", ")))
+                Err(task_option::unknown(name, &known))
             });
             taken.map_err(|why| CliError::usage(format!("--option {name}: {why}")))?;
         }

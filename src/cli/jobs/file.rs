@@ -12,8 +12,9 @@ use crate::{
         model::limits::{MAX_RUNTIME, NAME_BYTES},
         schedule::{Recurrence, TimeZones},
     },
-    toml_file::{self, Faults, Table},
+    toml_file::{self, Faults, Length, Table},
 };
+use jiff::SignedDuration;
 use rallypoint_client::api::OnFailure;
 use serde_json::Value;
 use std::path::Path;
@@ -27,14 +28,8 @@ const ON_STEP_FAILURE: &[(&str, OnFailure)] = &[
 
 /// The jobs of a file, in the order of their names.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
+    let text = toml_file::read(path).map_err(|error| Faults::of_unread(path, error))?;
     let mut faults = Faults::of(path);
-    let text = match toml_file::read(path) {
-        Ok(text) => text,
-        Err(error) => {
-            faults.add(None, format!("cannot be read: {error}"));
-            return Err(faults);
-        }
-    };
     let jobs = parse(&text, &mut faults);
     faults.into_result(jobs)
 }
@@ -140,6 +135,12 @@ fn read_claimed(table: &mut Table<'_, '_>) -> Option<String> {
     claimed.then(|| target.unwrap_or_default())
 }
 
+/// A length of time as a field of a task has it.
+fn as_text(Length(length): Length) -> Option<Value> {
+    let length = SignedDuration::try_from(length).ok()?;
+    Some(Value::String(format!("{length:#}")))
+}
+
 /// A task, with the fields of a line of `exec -f`.
 fn read_task(mut table: Table<'_, '_>) -> Option<Described> {
     let mut task = Described {
@@ -147,7 +148,10 @@ fn read_task(mut table: Table<'_, '_>) -> Option<Described> {
         ..Described::default()
     };
     for key in table.keys() {
-        let value: Option<Value> = table.take_any(&key);
+        let value = match exec::is_time(&key) {
+            true => table.take_any::<Length>(&key).and_then(as_text),
+            false => table.take_any(&key),
+        };
         let taken = value.map_or(Ok(()), |value| exec::field(&mut task, &key, &value));
         if let Err(what) = taken {
             table.fault(&key, what);

@@ -125,6 +125,8 @@ impl Named {
         let deleted = server.client().await?.delete_job(request).await;
         let deleted = deleted.map_err(|error| {
             let failed = CliError::call(what, &error);
+            let follower = error.metadata.get("by").map(|by| shell::word(by));
+            let failed = failed.naming("FOLLOWER", follower.unwrap_or_default());
             match error.is("JOB_NOT_FOUND") {
                 true => failed.next(
                     "if it was deleted before, nothing is left to do: `rallypoint jobs list` \
@@ -223,7 +225,16 @@ impl Runs {
 impl Backfill {
     pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
         let what = format!("cannot backfill job {}", self.name);
-        let failed = |error| CliError::call(&what, &error);
+        let failed = |error: Error| {
+            let failed = CliError::call(&what, &error);
+            let is_of_until = |(field, _): &(String, String)| field == "until";
+            match error.is("JOB_INVALID") && error.violations.iter().any(is_of_until) {
+                true => {
+                    failed.next("give --until a later time than --from; without --until it is now")
+                }
+                false => failed,
+            }
+        };
         let client = server.client().await?;
         let from = job_clock::instant(&client, &self.name, self.from).await?;
         let until = match self.until {
@@ -320,7 +331,11 @@ mod tests {
             let failed = CliError::call("cannot run job a", error);
             format!("{:?}", behind_a_run("a", error, failed))
         };
-        assert!(!said(&error).contains("cancel-run"));
+        let other = said(&error);
+        assert!(
+            !other.contains("cancel-run") && other.contains("start-agent"),
+            "{other}"
+        );
         let due = "2026-11-01T03:00:00Z".to_owned();
         error.metadata.insert("due".to_owned(), due);
         let command = "`rallypoint jobs cancel-run a 2026-11-01T03:00:00Z` ends that run";

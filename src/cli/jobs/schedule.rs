@@ -2,7 +2,9 @@
 
 use super::rules::choice;
 use crate::{
-    core::schedule::{DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones},
+    core::schedule::{
+        DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones, Window,
+    },
     toml_file::{Length, Table},
 };
 use rallypoint_client::api::{self, schedule::Rule};
@@ -165,12 +167,33 @@ fn once_per(table: &mut Table<'_, '_>) -> Option<RuleText> {
     if !window.has("period") {
         window.fault("period", "missing: it is DAY, WEEK or MONTH");
     }
+    if period.is_none() {
+        let points = [("after", &after), ("before", &before)];
+        for (key, text) in points {
+            check_point(&mut window, key, text.as_deref());
+        }
+    }
     window.finish();
     Some(RuleText::OncePer {
         period: period?,
         after: after.unwrap_or_default(),
         before: before.unwrap_or_default(),
     })
+}
+
+/// Finds fault with a point of a window that is none of any period, where the period is not known.
+fn check_point(window: &mut Table<'_, '_>, key: &str, text: Option<&str>) {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return;
+    };
+    let is_of = |(_, period): &(_, Period)| Window::parse(*period, Some(text), None).is_ok();
+    if !PERIODS.iter().any(is_of) {
+        let what = format!(
+            "`{text}` is no point of a day, a week or a month: write it like \"13:00\", \
+             \"MON 13:00\" or \"15 13:00\""
+        );
+        window.fault(key, what);
+    }
 }
 
 fn exclude(table: &mut Table<'_, '_>) -> Vec<String> {

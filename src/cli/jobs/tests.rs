@@ -1,6 +1,8 @@
 //! Files of jobs: what is taken from them, what is said of those that make no sense, and what may
 //! surprise.
 
+mod values;
+
 use super::{
     file,
     finding::{Finding, findings},

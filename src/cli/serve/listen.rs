@@ -4,8 +4,7 @@
 //! something else sees to that.
 
 use crate::{
-    cli::{check_config::unknown_certificates, error::CliError},
-    identity::Sources,
+    cli::error::CliError,
     peer::{ANOTHER_KEY, CallerTls, CallerTlsFiles, PeerConfig},
     server::AdminPort,
 };
@@ -119,11 +118,7 @@ impl Listen {
     }
 
     /// Refuses to be reached from elsewhere without TLS and without knowing callers.
-    pub(super) fn check(&self, sources: Option<&Sources>) -> Result<(), CliError> {
-        let identifies_callers = sources.is_some();
-        if self.takes_certificates() && !identifies_callers {
-            return Err(unknown_certificates());
-        }
+    pub(super) fn check(&self, identifies_callers: bool) -> Result<(), CliError> {
         if self.insecure || self.listen.ip().is_loopback() {
             return Ok(());
         }

@@ -39,6 +39,7 @@ use tokio::{
     sync::Notify,
     time::{sleep, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 /// Interval between looks for sessions that have been idle for too long, at most.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
@@ -116,7 +117,8 @@ impl Target {
     /// Announces the slots, and again after every outage. Never returns.
     pub(crate) async fn supervise(self: Arc<Self>) {
         self.set_available();
-        tokio::spawn(Arc::clone(&self).try_early());
+        // It ends with the supervision, and so with the target.
+        let _early = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&self).try_early()));
         loop {
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
             while timeout(interval(), self.wake.notified()).await.is_err() {

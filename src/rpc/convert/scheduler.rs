@@ -45,9 +45,29 @@ pub(crate) fn stored_scheduler(image: &SchedulerImage) -> api::Scheduler {
 /// Why later orders are blocked.
 pub(crate) fn halt(halt: &Halt) -> api::Halt {
     let failures = halt.failures.as_ref();
+    // They stand in the sequence in which they failed.
+    let mut failed_seqs: Vec<i64> = halt.failed.iter().map(|seq| seq.0).collect();
+    failed_seqs.sort_unstable();
     api::Halt {
         order: halt.order.0,
-        failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
+        failed_seqs,
         failures: failures.map(|failures| failures.by_order.values().sum()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Order, Seq};
+
+    #[test]
+    fn failed_tasks_stand_in_ascending_order() {
+        let failed = [40, 7, 23].map(Seq).to_vec();
+        let found = Halt {
+            order: Order(5),
+            failed,
+            failures: None,
+        };
+        assert_eq!(halt(&found).failed_seqs, [7, 23, 40]);
     }
 }

@@ -76,8 +76,7 @@ fn tokens(path: &Path, at: &mut Place<'_>) -> Tokens {
     let text = match read(path) {
         Ok(text) => text,
         Err(error) => {
-            let what = format!("{} cannot be read: {error}", path.display());
-            at.fault("token_file", what);
+            at.unread("token_file", path, &error);
             return tokens;
         }
     };

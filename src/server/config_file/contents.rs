@@ -6,7 +6,11 @@ use crate::{
     toml_file::{Faults, Length, Lines, Table},
 };
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 /// What a file says. A value that is missing or has another form is `None`, and a fault already.
 #[derive(Default)]
@@ -243,6 +247,12 @@ impl<'a> Place<'a> {
             key => format!("{table}.{key}: {what}"),
         };
         self.faults.add(Some(self.lines.of(key)), what);
+    }
+
+    /// The file that `key` of this table names cannot be read.
+    pub(super) fn unread(&mut self, key: &str, file: &Path, error: &io::Error) {
+        self.fault(key, format!("{} cannot be read: {error}", file.display()));
+        self.faults.names_an_unread_file();
     }
 }
 

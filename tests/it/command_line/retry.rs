@@ -103,6 +103,13 @@ async fn what_was_done_before_an_error_is_said() {
     assert_eq!(error["effect"], "unknown", "{error}");
     let why = error["why"].to_string();
     assert!(why.contains("1 task was retried before"), "{error}");
+    // Repeated, the command would stop at the same task, which has succeeded.
+    let stopped = text(&server.run(&["retry", handle, "1", "4", "3"]).stderr);
+    let next = format!("next: retry the others: `rallypoint retry {handle} 3`");
+    assert!(
+        stopped.contains("1 task was retried before") && stopped.contains(&next),
+        "{stopped}"
+    );
 }
 
 #[tokio::test]

@@ -89,6 +89,10 @@ async def arun(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
     handover = _Handover(work, undo)
     try:
         return await asyncio.wrap_future(handover.future)
+    except RallypointError as error:
+        handover.leave()
+        _shorten(error)
+        raise
     except BaseException:
         handover.leave()
         raise
@@ -116,12 +120,25 @@ async def afinish(work: Coroutine[Any, Any, T]) -> T:
 
     handover.future.add_done_callback(end_soon)
     await ended
-    return handover.future.result()
+    try:
+        return handover.future.result()
+    except RallypointError as error:
+        _shorten(error)
+        raise
+
+
+def _shorten(error: RallypointError) -> None:
+    """Leaves out where in this package it comes from: it says what is wrong."""
+    error.__traceback__ = None
 
 
 def _waited(handover: "_Handover[T]") -> T:
     wait_until_done(handover.future)
-    return handover.future.result()
+    try:
+        return handover.future.result()
+    except RallypointError as error:
+        _shorten(error)
+        raise
 
 
 class _Handover(Generic[T]):

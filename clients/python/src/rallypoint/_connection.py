@@ -78,6 +78,7 @@ class Connection:
                 return method.response.FromString(answer)
             except CallError as error:
                 error.request_id = getattr(request, "request_id", None) or None
+                error.server = self.servers.text
                 failed = after_unknown(error, was_unknown)
             was_unknown = failed.is_unknown
             if clock() - begun > self.servers.longest_silence:
@@ -117,6 +118,7 @@ class Connection:
                 failed = unavailable("the stream ended without a reason")
             except CallError as error:
                 failed = error
+                failed.server = self.servers.text
             finally:
                 messages.close()
             has_other = is_of_the_server(failed) and self.servers.failed(index)

@@ -5,12 +5,16 @@ The comments in `proto/rallypoint/v1/task.proto` say more of each option.
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from rallypoint import _checks, _times
 from rallypoint._times import Seconds
 from rallypoint._values import Param, values
 from rallypoint.v1 import resource_pb2, task_pb2
+
+if not TYPE_CHECKING:
+    # `Param` is text, in which these stand: the type hints of this module are resolved with them.
+    from rallypoint._values import decimal, uuid  # noqa: F401
 
 MAX_BODY_BYTES = 1 << 20
 MAX_ORDER = 9_007_199_254_740_991

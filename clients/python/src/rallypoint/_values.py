@@ -11,6 +11,20 @@ from rallypoint.v1 import task_pb2
 if TYPE_CHECKING:
     import decimal
     import uuid
+else:
+
+    class _Late:
+        """A module that is imported when its contents are needed, as type hints are resolved."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> object:
+            import importlib
+
+            return getattr(importlib.import_module(self._name), name)
+
+    decimal, uuid = _Late("decimal"), _Late("uuid")
 
 #: What a parameter may be. Postgres infers the type that the statement needs.
 Param: TypeAlias = (

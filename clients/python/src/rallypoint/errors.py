@@ -22,7 +22,8 @@ _REMEDIES = {
 _TLS_MIX_UP = (
     r"(?is)failed to connect.*(handshake failed|verification|verify|WRONG_VERSION|socket closed)"
 )
-_AWAY_REMEDY = "Is the server running, and is this its address?"
+_AWAY_REMEDY = "Is the server running, and is {} its address?"
+_ADDRESS_REMEDY = "Another one is given to the client or scheduler, or by RALLYPOINT_SERVER."
 _TLS_REMEDY = (
     "The address begins with https:// if the server has TLS, else with http://. With https:// the "
     "certificate of the server must name the host of the address, and its authority must be "
@@ -66,6 +67,8 @@ class CallError(RallypointError):
         self.is_unknown = is_unknown
         #: The id under which the call was made, of calls that begin something.
         self.request_id = request_id
+        #: The address of the service, or its addresses, of a call that nobody may have answered.
+        self.server: str | None = None
 
     @property
     def is_retryable(self) -> bool:
@@ -77,6 +80,10 @@ class CallError(RallypointError):
         is_connection = self.reason is None and self.code == "UNAVAILABLE"
         return is_connection and re.search(_TLS_MIX_UP, self.message) is not None
 
+    def _away_remedy(self) -> str:
+        remedy = _AWAY_REMEDY.format(self.server or "this")
+        return f"{remedy} {_ADDRESS_REMEDY}" if self.server else remedy
+
     @property
     def remedy(self) -> str | None:
         """What to do about it, if there is more to say than the message does."""
@@ -85,9 +92,9 @@ class CallError(RallypointError):
         if self._is_tls_mix_up():
             # Of a server behind a proxy it may also mean that nobody is there.
             is_closed = "socket closed" in self.message.lower()
-            return f"{_AWAY_REMEDY} {_TLS_REMEDY}" if is_closed else _TLS_REMEDY
+            return f"{self._away_remedy()} {_TLS_REMEDY}" if is_closed else _TLS_REMEDY
         if self.reason is None and self.code == "UNAVAILABLE":
-            return _AWAY_REMEDY
+            return self._away_remedy()
         return None
 
     def __str__(self) -> str:

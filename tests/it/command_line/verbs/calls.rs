@@ -129,7 +129,7 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
         0,
         Fields(&["file", "findings", "jobs", "time_zones"]),
     ),
-    ("jobs check -f /nowhere", 2, Nothing),
+    ("jobs check -f /nowhere", 1, Nothing),
     (
         "jobs apply --dry-run -f FOLDER/jobs.toml",
         0,

@@ -187,8 +187,8 @@ class Halt(_message.Message):
     """
     @_builtins.property
     def failed_seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The failed tasks, those that were among the first hundred. In the place of one
-        that was retried in vain stands its retry. Empty, while `failures` counts
+        """The failed tasks, those that were among the first hundred, in ascending order. In
+        the place of one that was retried in vain stands its retry. Empty, while `failures` counts
         others, when retries of all that were named have succeeded: RetryFailed and
         ListTasks find the others.
         """
