@@ -1,8 +1,8 @@
 //! Runs the machine on tokio: feeds it from the channels and carries out its effects. It decides
 //! nothing.
 //!
-//! Everything happens in one task, which never waits while the machine has something to do; only the
-//! append of the batch in flight runs beside it.
+//! Everything happens in one task, which never waits while the machine has something to do; only
+//! the append of the batch in flight runs beside it.
 
 mod counting;
 mod effects;
@@ -99,9 +99,9 @@ impl Drop for AbortOnPanic {
 }
 
 impl Driver {
-    /// Runs until the queue of commands is closed, on the threads of the connections: who hands it a
-    /// command, and whom it answers, is most often on the same one, so that nothing waits for another
-    /// thread to wake.
+    /// Runs until the queue of commands is closed, on the threads of the connections: who hands it
+    /// a command, and whom it answers, is most often on the same one, so that nothing waits for
+    /// another thread to wake.
     pub(super) fn start(self, first: Effect) {
         tokio::spawn(async move {
             let _guard = AbortOnPanic;
