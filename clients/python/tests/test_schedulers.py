@@ -278,12 +278,14 @@ async def test_limits_and_retries_of_a_task(face: Face, rallypoint: Client) -> N
         slow = s.submit("select pg_sleep(60)")
         own = s.submit(sql("select 7 as n", timeout=30))
         tried = s.submit(sql("select 1/0", retry=Retry(max_attempts=3, initial_backoff=0.01)))
+        once_more = s.submit(sql("select 1/0", retries=1))
         only = s.submit(sql("create table nope ()", read_only=True))
         assert isinstance(await face.error(slow), TaskTimedOut)
         assert (await face.error(slow)).code == "TIMEOUT"
         assert (await face.error(slow)).sqlstate is None
         assert (await face.result(own)).rows == [{"n": 7}]
         assert (await face.error(tried)).attempt == 3
+        assert (await face.error(once_more)).attempt == 2
         assert (await face.error(only)).sqlstate == "25006"
 
 

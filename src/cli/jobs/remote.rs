@@ -27,7 +27,7 @@ pub(super) struct Named {
 pub(super) struct RunNow {
     /// Its name
     name: String,
-    /// Leave out steps of lower orders
+    /// Leave out steps of lower orders; those without an order run, too
     #[arg(
         long,
         value_name = "ORDER",

@@ -97,8 +97,10 @@ class Options(TypedDict, total=False):
     total_timeout: Seconds
     #: It does not start before: a datetime with a time zone.
     not_before: datetime.datetime
-    #: A `Retry`, or the total of attempts.
-    retry: Retry | int
+    #: How many more attempts follow one that failed.
+    retries: int
+    #: The same in detail, instead of `retries`.
+    retry: Retry
     delivery: Delivery
     #: How many rows of the result to keep, up to 10 000; default 0.
     rows: int
@@ -263,8 +265,7 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
             getattr(message, name).CopyFrom(_times.duration(value, name))  # type: ignore[arg-type]
     if (not_before := options.get("not_before")) is not None:
         message.not_before.CopyFrom(_times.timestamp(not_before, "not_before"))
-    if (retry := options.get("retry")) is not None:
-        message.retry.CopyFrom(_retry(retry))
+    _retries(options, message)
     if (delivery := options.get("delivery")) is not None:
         message.delivery = choice(task_pb2.Delivery, "DELIVERY", delivery, "delivery")
     if (rows := options.get("rows")) is not None:
@@ -278,8 +279,8 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
 
 
 def _meant(strange: str, known: Iterable[str]) -> str:
-    if strange in ("retries", "max_retries", "max_attempts"):
-        return "write retry=N: the attempts in all, the first one included"
+    if strange in ("max_retries", "max_attempts", "attempts"):
+        return "write retries=N: how many more attempts follow one that failed"
     return f"there are {', '.join(sorted(known))}"
 
 
@@ -299,12 +300,20 @@ def _session(options: Options, message: task_pb2.TaskOptions) -> None:
         message.session.CopyFrom(session)
 
 
-def _retry(retry: Retry | int) -> task_pb2.RetryPolicy:
-    if isinstance(retry, int) and not isinstance(retry, bool):
-        attempts = _checks.whole(retry, "retry: attempts in all", 1, _MAX_ATTEMPTS)
-        return task_pb2.RetryPolicy(max_attempts=attempts)
+def _retries(options: Options, message: task_pb2.TaskOptions) -> None:
+    retries, retry = options.get("retries"), options.get("retry")
+    if retries is not None and retry is not None:
+        raise ValueError("retries, retry: give one of them; Retry has max_attempts")
+    if retries is not None:
+        more = _checks.whole(retries, "retries: more attempts", 0, _MAX_ATTEMPTS - 1)
+        message.retry.max_attempts = more + 1
+    if retry is not None:
+        message.retry.CopyFrom(_retry(retry))
+
+
+def _retry(retry: Retry) -> task_pb2.RetryPolicy:
     if not isinstance(retry, Retry):
-        raise TypeError(f"retry: give a Retry or the total of attempts, not {retry!r}")
+        raise TypeError(f"retry: give a Retry, or write retries=N, not {retry!r}")
     codes = _checks.texts(retry.non_retryable, "retry.non_retryable", "SQLSTATEs")
     message = task_pb2.RetryPolicy(non_retryable_codes=codes)
     for name, (least, most) in _RETRY_COUNTS.items():

@@ -1325,7 +1325,7 @@ class RunJobRequest(_message.Message):
     request_id: _builtins.str
     """Makes the call repeatable for 15 minutes: a UUID."""
     from_order: _builtins.int
-    """Leave out steps of lower orders. Absent: all steps."""
+    """Leave out steps of lower orders; those without an order run, too. Absent: all steps."""
     def __init__(
         self,
         *,
