@@ -115,12 +115,28 @@ impl EventBuffers {
         }
         for (handle, progress) in &release.progress {
             if let Some(buffer) = rings.buffers.get(handle) {
-                buffer
-                    .state
-                    .send_modify(|state| state.progress = Some(progress.clone()));
+                buffer.state.send_if_modified(|state| {
+                    let before = state.progress.replace(progress.clone());
+                    before.is_none_or(|before| !only_grew(&before, progress))
+                });
             }
         }
     }
+}
+
+/// Whether tasks were submitted, and nothing else has happened: no stream has anything to say of
+/// that, so none is woken.
+fn only_grew(before: &Progress, now: &Progress) -> bool {
+    let Progress {
+        done_no,
+        pending,
+        blocked,
+        halt,
+        released,
+    } = now;
+    *pending > before.pending
+        && (done_no, blocked) == (&before.done_no, &before.blocked)
+        && (halt, released) == (&before.halt, &before.released)
 }
 
 impl Rings {
@@ -165,7 +181,7 @@ impl EventBuffer {
         }
     }
 
-    /// Notifies every change.
+    /// Notifies what a stream may have to say something of.
     pub(crate) fn subscribe(&self) -> watch::Receiver<StreamState> {
         self.state.subscribe()
     }
@@ -184,6 +200,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::{super::event_ring::events_after, *};
     use crate::coordinator::streams::event_ring::fixtures::{handle, large, numbers, record};
+    use crate::core::Tally;
 
     /// Records in the ring of a scheduler.
     fn buffered(buffer: &EventBuffer) -> usize {
@@ -239,6 +256,37 @@ mod tests {
         lock(&buffers.0).push(&large(1, 1, 1 << 10));
         buffers.move_away();
         assert_eq!((lock(&buffers.0).bytes, buffered(&moved)), (0, 0));
+    }
+
+    #[test]
+    fn streams_are_woken_by_all_but_a_submission() {
+        let buffers = EventBuffers::new(1 << 20);
+        let buffer = buffers.open(handle(1));
+        let mut stream = buffer.subscribe();
+        let mut wakes = |progress: &Progress| {
+            buffers.publish(&Release {
+                batch: None,
+                actions: Vec::new(),
+                progress: vec![(handle(1), progress.clone())],
+                over: Vec::new(),
+                tally: Tally::default(),
+            });
+            let seen = stream.has_changed().unwrap();
+            assert_eq!(stream.borrow_and_update().progress.as_ref(), Some(progress));
+            seen
+        };
+        let mut progress = Progress::default();
+        assert!(wakes(&progress), "the first one");
+        progress.pending = 2;
+        assert!(!wakes(&progress), "two tasks submitted");
+        (progress.pending, progress.done_no) = (1, DoneNo(1));
+        assert!(wakes(&progress), "one of them ended");
+        (progress.pending, progress.done_no) = (4, DoneNo(2));
+        assert!(wakes(&progress), "one ended, and others were submitted");
+        (progress.pending, progress.blocked) = (5, 5);
+        assert!(wakes(&progress), "one submitted behind a halt");
+        (progress.pending, progress.released) = (6, true);
+        assert!(wakes(&progress), "one submitted, and released");
     }
 
     #[test]

@@ -43,7 +43,9 @@ struct ManagedClaims {
     calls: Option<Streaming<api::ManageClaimsRequest>>,
     /// Calls that are not answered yet, and their bytes.
     unanswered: (usize, usize),
-    /// Those, and claims that are watched.
+    /// Those, claims that are watched, and the end of the server. As the latter is always among them,
+    /// a poll never comes to all of them, after which the set would yield: it would wake this very
+    /// task, and the runtime another thread for it, once a call.
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
     /// The call under which the caller hears of each claim.
     followed: HashMap<i64, u64>,
@@ -52,7 +54,6 @@ struct ManagedClaims {
     /// When each of them is to be watched.
     due: VecDeque<(Instant, i64)>,
     timer: Pin<Box<Sleep>>,
-    stopping: BoxFuture<'static, ()>,
     has_failed: bool,
 }
 
@@ -71,6 +72,8 @@ enum Step {
     Claimed(UnderWay, Claims, Result<api::AcquireResponse, Status>),
     /// It has changed; `None`: it has ended before.
     Changed(i64, Claims, Option<Result<api::AcquireResponse, Status>>),
+    /// The server stops.
+    Stopping,
 }
 
 impl Resources {
@@ -91,17 +94,18 @@ impl ManagedClaims {
         calls: Streaming<api::ManageClaimsRequest>,
     ) -> ManagedClaims {
         let stopping = resources.stopping.clone();
+        let steps = FuturesUnordered::new();
+        steps.push(stopping.cancelled_owned().map(|()| Step::Stopping).boxed());
         ManagedClaims {
             resources: Arc::new(resources),
             caller,
             calls: Some(calls),
             unanswered: (0, 0),
-            steps: FuturesUnordered::new(),
+            steps,
             followed: HashMap::new(),
             granted: HashMap::new(),
             due: VecDeque::new(),
             timer: Box::pin(sleep_until(Instant::now())),
-            stopping: async move { stopping.cancelled().await }.boxed(),
             has_failed: false,
         }
     }
@@ -163,6 +167,7 @@ impl ManagedClaims {
                 }
                 Some((number, message.map(Answer::Acquire)))
             }
+            Step::Stopping => None,
         }
     }
 
@@ -231,9 +236,6 @@ impl Stream for ManagedClaims {
         if this.has_failed {
             return Poll::Ready(None);
         }
-        if this.stopping.poll_unpin(context).is_ready() {
-            return this.failed(errors::stopping());
-        }
         loop {
             let read = match this.read(context) {
                 Ok(read) => read,
@@ -241,6 +243,7 @@ impl Stream for ManagedClaims {
             };
             let has_due = this.watch(context);
             let stepped = match this.steps.poll_next_unpin(context) {
+                Poll::Ready(Some(Step::Stopping)) => return this.failed(errors::stopping()),
                 Poll::Ready(Some(step)) => {
                     if let Some((call, answer)) = this.take(step) {
                         let kind = answer.unwrap_or_else(|status| {
