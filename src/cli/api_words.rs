@@ -55,6 +55,18 @@ pub(super) fn translated(text: &str) -> String {
     })
 }
 
+/// The translated text with whole commands in place of the verbs that have a scheduler go on.
+/// `scheduler`: its handle or its name, as a word of a shell.
+pub(super) fn of_scheduler(text: &str, scheduler: &str) -> String {
+    let command = |text: String, verb: &str| {
+        let (name, options) = verb.split_once(' ').unwrap_or((verb, ""));
+        let whole = format!("rallypoint {name} {scheduler} {options}");
+        text.replace(&format!("`{verb}`"), &format!("`{}`", whole.trim_end()))
+    };
+    let verbs = ["resume --ignore-failures", "resume", "retry --failed"];
+    verbs.into_iter().fold(text.to_owned(), command)
+}
+
 /// The text with the whole command that ends a pause of a target.
 fn resuming(text: &str) -> String {
     let Some((before, behind)) = text.split_once(PAUSE_ENDS) else {
@@ -116,6 +128,21 @@ mod tests {
             translated("or end it with CancelRun"),
             "or end it with `jobs cancel-run`"
         );
+    }
+
+    #[test]
+    fn verbs_of_a_scheduler_are_whole_commands() {
+        for (said, command) in [
+            ("until ResumeScheduler", "`rallypoint resume night`"),
+            ("(RetryFailed)", "`rallypoint retry night --failed`"),
+            (
+                "or ResumeScheduler with ignore_failures",
+                "`rallypoint resume night --ignore-failures`",
+            ),
+        ] {
+            let said = of_scheduler(&translated(said), "night");
+            assert!(said.contains(command), "{said}");
+        }
     }
 
     #[test]

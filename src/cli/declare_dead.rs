@@ -43,7 +43,7 @@ pub(super) struct DeclareDead {
 
 impl DeclareDead {
     /// Declares them dead. Repeated, it finds none, and changes nothing. A name that nobody has is
-    /// an error while sessions are awaited: others may have been meant.
+    /// an error: another one may have been meant.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = || format!("cannot declare the sessions on {} dead", self.target);
         let question = format!(
@@ -67,16 +67,15 @@ impl DeclareDead {
             // Besides: without the status nothing is said of names.
             let status = client.status().await.unwrap_or_default();
             if let Some((why, next)) = unknown(&status, &self.target, self.replica.as_deref()) {
-                if !status.pending_fences.is_empty() {
-                    return Err(CliError::new(what()).why(why).next(next));
-                }
-                output::note(format!("{why}: {next}"));
+                return Err(CliError::new(what()).why(why).next(next));
             }
         }
+        let of_replica = self.replica.map(|replica| format!("of {replica} "));
         output::answer(&DeclareDeadResponse { sessions }, |_| {
             output::line(match sessions {
                 0 => format!(
-                    "the end of no session on {} is awaited: `rallypoint status` lists what waits",
+                    "no session {}on {} is awaited: `rallypoint status` lists what waits",
+                    of_replica.unwrap_or_default(),
                     self.target
                 ),
                 _ => format!("declared dead: {}", plural::count(sessions, "session")),

@@ -13,6 +13,7 @@ mod lone_statement;
 mod own_tasks;
 mod pipeline;
 pub(super) mod printer;
+mod psql_variable;
 mod quoting;
 mod run;
 mod sql_file;
@@ -36,6 +37,7 @@ use super::{
     output,
     progress::{Bars, Console},
     settings::Settings,
+    shell,
     signals::Signals,
 };
 use crate::core::model::limits::MAX_ORDER;
@@ -53,7 +55,7 @@ use std::{
 };
 use task_options::TaskArguments;
 
-/// How often a run looks for the scheduler of its name, while others release it.
+/// Searches for the scheduler of the name, while others release it.
 const MAX_OPENED: usize = 4;
 
 const AFTER_LONG_HELP: &str = "\
@@ -65,12 +67,13 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
                      tables); they are one message: one transaction, unless they say otherwise
   -- @end            ends it
   -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
-                     @total_timeout 2h, @retries 3, @delivery exactly once, @result_rows 10, @read_only,
-                     @isolation serializable, @search_path a, b, @statement_timeout 5m, @role NAME
-  -- @resource NAME  (also repeated) holds it while the task runs: alone, or as one of those that say
+                     @total_timeout 2h, @retries 3, @delivery exactly once, @result_rows 10,
+                     @read_only, @isolation serializable, @search_path a, b,
+                     @statement_timeout 5m, @role NAME
+  -- @resource NAME  (also repeated) holds it while the task runs: alone, or shared with others, by
                      `@resource NAME shared` or `@resource NAME permits 2`
-Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and COPY from stdin or to
-stdout. Variables of psql (`:name`) are left as they are, as in psql without them.
+Refused with their line: `@` ahead of another name or of a space, psql's own commands but
+`\\set ON_ERROR_STOP on`, and COPY from stdin or to stdout. Variables (`:name`) are left as they are.
 
 A table of tasks, statements of several lines included, comes as JSON lines, whose fields are
 statement, order, params, labels, resources and the names above:
@@ -176,6 +179,7 @@ impl Exec {
                 false => Ending::Release,
             };
             return Ok(Run {
+                word: scheduler.handle().to_owned(),
                 scheduler,
                 ending: Cell::new(ending),
                 own: None,
@@ -188,6 +192,7 @@ impl Exec {
             self.joins(name, &found)?;
         }
         Ok(Run {
+            word: shell::word(name),
             scheduler: client.scheduler(found.handle),
             ending: Cell::new(Ending::Keep),
             own: Some(OwnTasks::default()),
@@ -276,7 +281,7 @@ impl Exec {
         let mut names = self.statements.iter();
         names.try_for_each(|text| file_name::refuse(text))?;
         if self.statements.iter().any(|text| text.trim().is_empty()) {
-            return Err(CliError::usage("a statement is empty").next("leave it out"));
+            return Err(CliError::usage("a statement is empty").next("write one, or leave it out"));
         }
         quoting::refuse_parts(&self.statements)
     }
@@ -376,17 +381,17 @@ async fn not_submitted(
         true => run.cancel(console, signals).await,
         false => run.withdraw(signals).await,
     };
-    let handle = run.scheduler.handle();
+    let (handle, word) = (run.scheduler.handle(), &run.word);
     match cancelled {
         Ok(()) if !error.has_effect() => error,
         Err(_) if !error.has_effect() => error
             .why("its scheduler has no task, and could not be released")
-            .leaves(handle, format!("`rallypoint release {handle}` releases it")),
+            .leaves(handle, format!("`rallypoint release {word}` releases it")),
         Ok(()) => error
             .why("what has been submitted is being cancelled")
             .leaves(
                 handle,
-                format!("`rallypoint wait {handle}` tells how it ends"),
+                format!("`rallypoint wait {word}` tells how it ends"),
             ),
         Err(_) => error
             .why("what has been submitted could not be cancelled")

@@ -7,6 +7,7 @@ use super::{
     error::CliError,
     exec,
     output::{self, BOLD},
+    shell,
     table::plain,
     task_name::TaskWords,
     time_text,
@@ -42,7 +43,8 @@ impl Explain {
             true => TaskOptions::default(),
             false => options(&scheduler, task.seq).await,
         };
-        output::answer(&answer, |answer| print(answer, &options));
+        let scheduler = shell::word(&task.handle);
+        output::answer(&answer, |answer| print(answer, &options, &scheduler));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -54,7 +56,8 @@ async fn options(scheduler: &Scheduler, seq: i64) -> TaskOptions {
     options.unwrap_or_default()
 }
 
-fn print(answer: &ExplainTaskResponse, options: &TaskOptions) {
+/// `scheduler`: as the command line names it.
+fn print(answer: &ExplainTaskResponse, options: &TaskOptions, scheduler: &str) {
     let task = answer.id.clone().unwrap_or_default();
     let state = match &answer.done {
         Some(done) => enum_text::outcome(done.outcome()),
@@ -72,7 +75,8 @@ fn print(answer: &ExplainTaskResponse, options: &TaskOptions) {
         None => {}
     }
     for (number, blocker) in answer.blockers.iter().enumerate() {
-        output::line(format!("{:>3}. {}", number + 1, said(blocker)));
+        let said = api_words::of_scheduler(&said(blocker), scheduler);
+        output::line(format!("{:>3}. {said}", number + 1));
     }
     if let Some(place) = &answer.place {
         let least = if place.at_least { "at least " } else { "" };

@@ -72,6 +72,11 @@ enum State {
     Done,
 }
 
+/// Whether a task may end so, in the words of `--outcome`.
+pub(super) fn is_outcome(word: &str) -> bool {
+    <Outcome as ValueEnum>::from_str(word, false).is_ok()
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Outcome {
     Succeeded,

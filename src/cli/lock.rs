@@ -17,6 +17,7 @@ use super::{
     signals::Signals,
     table, time_text,
 };
+use crate::core::model::limits::LEASE;
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     ClaimStream, Client, Hold,
@@ -55,7 +56,7 @@ struct Run {
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
     wait: Option<Duration>,
     /// How long the hold outlives this program, or its connection [default: 15s]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::within(LEASE), value_name = "TIME")]
     lease: Option<Duration>,
     /// For whom, as others see it [default: USER@HOST:PID, below another `lock run` OWNER/PID]
     #[arg(long, value_name = "TEXT")]

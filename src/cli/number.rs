@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Display,
-    ops::{Bound, RangeBounds},
+    ops::{Bound, RangeBounds, RangeInclusive},
     str::FromStr,
 };
 
@@ -19,10 +19,17 @@ where
     }
 }
 
-/// Reads a number that may have a fraction.
-pub(super) fn decimal(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| "write a number like 2 or 0.5".to_owned())
+/// What reads a number of this range that may have a fraction.
+pub(super) fn decimal(
+    range: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            format!("write a number from {least} to {most}, like 2 or 0.5")
+        })
+    }
 }
 
 fn expected<T: Display>(range: &impl RangeBounds<T>) -> String {
@@ -48,6 +55,12 @@ mod tests {
         for wrong in ["0", "-1", "x", "", "1.5", "99999999999"] {
             let said = least(wrong).expect_err(wrong);
             assert_eq!(said, "write a whole number, 1 or more");
+        }
+        let weight = decimal(0.01..=1000.0);
+        assert_eq!(weight("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "x", "NaN", "1001", "inf"] {
+            let said = weight(wrong).expect_err(wrong);
+            assert_eq!(said, "write a number from 0.01 to 1000, like 2 or 0.5");
         }
         let said = between("10").expect_err("too many");
         assert_eq!(said, "write a whole number from 0 to 9");

@@ -85,7 +85,7 @@ enum Verb {
 
 #[derive(Args, Debug)]
 struct Settings {
-    /// Permits: so many readers, or users, at a time [default of create: 1]
+    /// Permits: so many readers, or users, at a time [default of a new one: 1]
     #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
     capacity: Option<i32>,
     /// How long nobody else gets what a holder has lost [default: 0]

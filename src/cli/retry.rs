@@ -6,13 +6,13 @@ use super::{
     error::CliError,
     exec::sql_value,
     filter::{AsEnded, AsSubmitted},
-    output, plural,
+    output, plural, shell,
     submit_calls::SUBMIT_TIMEOUT,
     task_name,
 };
 use clap::Args;
 use rallypoint_client::{Scheduler, api};
-use std::process::ExitCode;
+use std::{collections::HashMap, process::ExitCode};
 
 /// Arguments of `retry`.
 #[derive(Args, Debug)]
@@ -111,7 +111,7 @@ impl Retry {
                         let (last, _) = last_retry(scheduler, seq).await?;
                         failed.naming("SEQ", last)
                     }
-                    false => failed,
+                    false => of_job(scheduler, failed).await,
                 });
             }
         };
@@ -189,10 +189,14 @@ impl Retry {
         self.ended.add_to(&mut filter);
         loop {
             let answer = scheduler.retry_failed(Some(filter.clone()), page_token);
-            let answer = answer.await;
-            let what = format!("cannot retry the failed tasks of {}", self.handle);
-            let answer =
-                answer.map_err(|error| done_before(CliError::call(what, &error), count))?;
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let what = format!("cannot retry the failed tasks of {}", self.handle);
+                    let failed = of_job(&scheduler, CliError::call(what, &error)).await;
+                    return Err(done_before(failed, count));
+                }
+            };
             output::answer(&answer, |answer| {
                 let first = answer.first_seq.unwrap_or_default();
                 for (seq, retry) in answer.retried.iter().zip(first..) {
@@ -214,6 +218,30 @@ impl Retry {
             [first, ..] => Err(self.without_target(*first, no_target.len())),
         }
     }
+}
+
+/// The error of a retry; with another next step if a run of a job has opened the scheduler, and has
+/// released it at its end.
+async fn of_job(scheduler: &Scheduler, failed: CliError) -> CliError {
+    if !failed.is("HANDLE_RELEASED") {
+        return failed;
+    }
+    let settings = scheduler.describe().await.ok().and_then(|it| it.settings);
+    match settings.as_ref().and_then(|it| job_of_run(&it.labels)) {
+        Some(job) => failed.next(format!(
+            "it belongs to a run of job {job}, which has ended: `rallypoint jobs run {}` runs the \
+             job again; with --from-order N without the steps of lower orders",
+            shell::word(job)
+        )),
+        None => failed,
+    }
+}
+
+/// The job whose run has opened a scheduler with these labels. The tasks of `on_failure` are no
+/// run.
+fn job_of_run(labels: &HashMap<String, String>) -> Option<&str> {
+    let is_run = labels.contains_key("due") && !labels.contains_key("on_failure");
+    labels.get("job").filter(|_| is_run).map(String::as_str)
 }
 
 /// The error of a command that has retried so many tasks before.
@@ -243,6 +271,23 @@ async fn last_retry(
         match task.retried_as {
             Some(next) => seq = next,
             None => return Ok((seq, task.done.map(|done| done.outcome()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheduler_of_a_run_is_known_by_its_labels() {
+        let job = |labels: &[&str]| {
+            let labels = labels.iter().map(|key| (key.to_string(), "a".to_owned()));
+            job_of_run(&labels.collect()).map(str::to_owned)
+        };
+        assert_eq!(job(&["job", "due"]).as_deref(), Some("a"));
+        for other in [&["job"][..], &["due"], &[], &["job", "due", "on_failure"]] {
+            assert_eq!(job(other), None);
         }
     }
 }

@@ -16,12 +16,13 @@ use super::{
     number::whole,
     output, postgres_url,
     signals::{self, Signals},
+    time_text,
 };
 use crate::{
     database_url::options_of,
     identity::Authenticator,
     journal::{JournalError, refusal_remedy},
-    server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE},
+    server::{Config, ConfigFile},
 };
 use clap::{Args, ValueEnum};
 use listen::Listen;
@@ -127,27 +128,27 @@ pub(super) struct Serve {
     replica_name: Option<String>,
     #[command(flatten)]
     namespaces: CallersNamespaces,
-    /// Seconds for which running tasks may go on after a signal to stop; what is left then is
-    /// stopped and runs again
+    /// How long running tasks may go on after a signal to stop; what is left then is stopped and
+    /// runs again
     #[arg(
         long,
         env = "RALLYPOINT_SHUTDOWN_GRACE",
         hide_env_values = true,
-        default_value_t = DEFAULT_SHUTDOWN_GRACE.as_secs(),
-        value_parser = whole::<u64>(0..=86_400),
-        value_name = "SECONDS"
+        default_value = "10s",
+        value_parser = time_text::within(Duration::ZERO..=DAY),
+        value_name = "TIME"
     )]
-    shutdown_grace: u64,
-    /// Seconds for which a session on a target may be idle before it is closed; one stays open
+    shutdown_grace: Duration,
+    /// How long a session on a target may be idle before it is closed; one stays open
     #[arg(
         long,
         env = "RALLYPOINT_SESSION_IDLE",
         hide_env_values = true,
-        default_value_t = DEFAULT_SESSION_IDLE.as_secs(),
-        value_parser = whole::<u64>(1..=86_400),
-        value_name = "SECONDS"
+        default_value = "5m",
+        value_parser = time_text::within(Duration::from_secs(1)..=DAY),
+        value_name = "TIME"
     )]
-    session_idle: u64,
+    session_idle: Duration,
     #[command(flatten)]
     peers: Peers,
     #[command(flatten)]
@@ -211,7 +212,7 @@ impl Serve {
         if let Some(database) = &self.database {
             postgres_url::read("--database", database, options_of)?;
         }
-        let session_idle = Duration::from_secs(self.session_idle);
+        let session_idle = self.session_idle;
         let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;
         let namespaces = self.namespaces.trusted_namespace_metadata;
         let certificates = self.callers.takes_certificates();
@@ -251,7 +252,7 @@ impl Serve {
             http_hosts: self.callers.http_hosts.clone(),
             limits: self.quotas.limits(),
             lease,
-            shutdown_grace: Duration::from_secs(self.shutdown_grace),
+            shutdown_grace: self.shutdown_grace,
             session_idle,
             peer,
             tls: self.callers.tls()?,
@@ -272,6 +273,9 @@ fn host_name() -> String {
         name
     }
 }
+
+/// The longest time of the options.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Parts of libraries that log what callers send, when they are debugged. They do not, whatever
 /// RUST_LOG says.
@@ -331,4 +335,25 @@ async fn stop(mut signals: Signals) {
     tokio::spawn(async move {
         signals.next().await.now();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{DEFAULT_LEASE, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
+    use clap::Parser;
+
+    #[derive(Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    #[test]
+    fn lengths_of_time_are_those_of_the_server_where_nothing_is_said() {
+        let Line { serve } = Line::try_parse_from(["serve"]).expect("no option is required");
+        assert_eq!(serve.shutdown_grace, DEFAULT_SHUTDOWN_GRACE);
+        assert_eq!(serve.session_idle, DEFAULT_SESSION_IDLE);
+        assert_eq!(serve.peers.lease(), DEFAULT_LEASE);
+    }
 }

@@ -89,7 +89,9 @@ fn parsed(address: &str) -> Option<Uri> {
     let authority = uri.authority()?.as_str();
     let host = uri.host()?;
     let is_whole = authority == host || uri.port_u16().is_some();
-    (is_whole && !host.is_empty()).then_some(uri)
+    // A number alone is a port without a host.
+    let is_host = host.contains(|c: char| !c.is_ascii_digit());
+    (is_whole && is_host).then_some(uri)
 }
 
 #[cfg(test)]
@@ -115,6 +117,9 @@ mod tests {
             ("http://u:secret@a:1", "no user and no password"),
             ("http://", "`http://` is no address"),
             ("a:x", "`a:x` is no address"),
+            ("50051", "`50051` is no address"),
+            ("http://50051", "`http://50051` is no address"),
+            (":50051", "`:50051` is no address"),
             ("a b:1", "`a b:1` is no address"),
             ("a:1,b:99999", "`b:99999` is no address"),
         ] {

@@ -2,6 +2,7 @@
 //! changes one.
 
 use super::{enum_text::FailurePolicy, number, time_text};
+use crate::core::model::limits::WEIGHT;
 use clap::{Args, ValueEnum};
 use rallypoint_client::api::{LateOrder, OnFailure, ReleaseMode, SchedulerSettings, SessionReset};
 use std::{str::FromStr, time::Duration};
@@ -17,7 +18,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "N|none")]
     max_parallelism: Option<Parallelism>,
     /// Weight in the fair share among the schedulers of the namespace
-    #[arg(long, value_name = "NUMBER", value_parser = number::decimal)]
+    #[arg(long, value_name = "NUMBER", value_parser = number::decimal(WEIGHT))]
     weight: Option<f64>,
     /// What a failed task does to the orders after it [default of exec: halt for a .sql file, else
     /// continue]

@@ -15,8 +15,8 @@ pub(super) struct Table {
 struct Column {
     head: &'static str,
     is_right: bool,
-    /// A text that says something though it is cut.
-    shrinks: bool,
+    /// A text that says something though it is cut; to so many characters at least.
+    shrinks_to: Option<usize>,
     /// It may be left out.
     may_go: bool,
 }
@@ -25,10 +25,13 @@ struct Column {
 const GAP: &str = "  ";
 /// Characters that are left of a text that shrinks.
 const LEAST: usize = 8;
+/// Of one that is to be read.
+const READABLE: usize = 24;
 
 impl Table {
     /// A head may have marks ahead of it: `>` aligns its column to the right; where the terminal is
-    /// too narrow, `~` lets it shrink and `?` lets it go.
+    /// too narrow, `~` lets it shrink (`~~` only as far as it can be read, as long as others may
+    /// go) and `?` lets it go.
     pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
             columns: heads.iter().map(|head| Column::of(head)).collect(),
@@ -78,9 +81,9 @@ impl Table {
 
     /// Takes away columns, the widest first, until the others have room once they have shrunk.
     fn leave_out(&self, shown: &mut Vec<(usize, usize)>, room: usize) {
-        let least = |(at, width): &(usize, usize)| match self.columns[*at].shrinks {
-            true => (*at, (*width).min(LEAST)),
-            false => (*at, *width),
+        let least = |(at, width): &(usize, usize)| match self.columns[*at].shrinks_to {
+            Some(least) => (*at, (*width).min(least)),
+            None => (*at, *width),
         };
         while total(shown.iter().map(least)) > room {
             let may_go = |(_, (at, _)): &(usize, &(usize, usize))| self.columns[*at].may_go;
@@ -94,8 +97,9 @@ impl Table {
 
     fn shrink(&self, shown: &mut [(usize, usize)], room: usize) {
         while total(shown.iter().copied()) > room {
-            let shrinks =
-                |(at, width): &&mut (usize, usize)| self.columns[*at].shrinks && *width > LEAST;
+            let shrinks = |(at, width): &&mut (usize, usize)| {
+                self.columns[*at].shrinks_to.is_some() && *width > LEAST
+            };
             let texts = shown.iter_mut().filter(shrinks);
             let Some((_, width)) = texts.max_by_key(|(_, width)| *width) else {
                 return;
@@ -121,17 +125,17 @@ impl Column {
         let mut column = Column {
             head,
             is_right: false,
-            shrinks: false,
+            shrinks_to: None,
             may_go: false,
         };
         loop {
-            let mark = match column.head.as_bytes().first() {
-                Some(b'>') => &mut column.is_right,
-                Some(b'~') => &mut column.shrinks,
-                Some(b'?') => &mut column.may_go,
+            match column.head.as_bytes().first() {
+                Some(b'>') => column.is_right = true,
+                Some(b'~') if column.shrinks_to.is_some() => column.shrinks_to = Some(READABLE),
+                Some(b'~') => column.shrinks_to = Some(LEAST),
+                Some(b'?') => column.may_go = true,
                 _ => return column,
-            };
-            *mark = true;
+            }
             column.head = &column.head[1..];
         }
     }
@@ -196,6 +200,18 @@ mod tests {
                 " 1  rrrrrrrrrrrrrr…  select 1"
             ]
         );
+    }
+
+    #[test]
+    fn a_text_that_is_to_be_read_has_others_go_first() {
+        let lines = |head| {
+            let mut table = Table::new(&["?since", head]);
+            table.row(["yesterday".into(), "r".repeat(60)]);
+            table.lines(Some(30))
+        };
+        assert_eq!(lines("~remark")[0], "SINCE      REMARK");
+        assert_eq!(lines("~~remark")[0], "REMARK");
+        assert_eq!(lines("~~remark")[1].chars().count(), 30);
     }
 
     #[test]

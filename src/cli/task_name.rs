@@ -1,6 +1,6 @@
 //! A task on the command line: `HANDLE SEQ`, or `HANDLE/SEQ` in one word.
 
-use super::error::CliError;
+use super::{error::CliError, shell};
 use clap::Args;
 use std::{fmt, str::FromStr};
 
@@ -79,9 +79,41 @@ pub(super) fn tasks(first: &str, more: &[String]) -> Result<(String, Vec<i64>), 
 }
 
 fn named(word: &str) -> Result<TaskName, CliError> {
-    let task = match word.contains('/') {
-        true => word.parse(),
-        false => Err("no task is named".to_owned()),
+    let Some((handle, seq)) = word.rsplit_once('/') else {
+        return Err(CliError::usage("no task is named").next(FORM));
     };
-    task.map_err(|wrong: String| CliError::usage(wrong).next("write HANDLE SEQ, or HANDLE/SEQ"))
+    word.parse().map_err(|wrong: String| {
+        let is_number = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+        CliError::usage(wrong).next(match seq.is_empty() || is_number {
+            true => FORM.to_owned(),
+            // A task is shown by its name as well, which others may have, too.
+            false => format!(
+                "give its number, which `rallypoint tasks {}` shows beside its name",
+                shell::word(handle)
+            ),
+        })
+    })
+}
+
+const FORM: &str = "write HANDLE SEQ, or HANDLE/SEQ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_task_is_answered_by_where_its_number_is_shown() {
+        let said = |word: &str| {
+            let error = tasks("night", &[word.to_owned()]).expect_err(word);
+            (error.in_words(), error.next_step().map(str::to_owned))
+        };
+        let (what, next) = said("east");
+        assert_eq!(what, "`east` is not a task number");
+        assert!(next.is_some_and(|next| next.contains("`rallypoint tasks night`")));
+        assert_eq!(said("").1.as_deref(), Some(FORM));
+        assert_eq!(
+            tasks("night", &["2".to_owned()]).ok(),
+            Some(("night".to_owned(), vec![2]))
+        );
+    }
 }

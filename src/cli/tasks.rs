@@ -96,41 +96,72 @@ pub(super) fn print(tasks: &[TaskView]) {
         &format!("times are seconds since {}", time_text::time(zero)),
         output::DIM,
     ));
-    let mut table = Table::new(&[
-        ">task",
-        ">order",
-        "state",
-        "?>try",
-        "?>queued",
-        ">started",
-        "?>ended",
-        ">took",
-        "?submitted by",
-        "~remark",
-        "~statement",
-    ]);
+    // Of failures alone one wants to know why, rather than when.
+    let mut table = Table::new(match tasks.iter().all(has_failed) {
+        true => &FAILURES,
+        false => &COLUMNS,
+    });
     for task in tasks {
-        let done = task.done.clone().unwrap_or_default();
-        let (started, ended) = span(task);
-        table.row([
-            task.id.as_ref().map_or(0, |id| id.seq).to_string(),
-            enum_text::order(task.effective_order),
-            enum_text::state(task).to_owned(),
-            task.attempt.to_string(),
-            since(zero, time_text::micros(task.submitted_at.as_ref())),
-            since(zero, started),
-            since(zero, ended),
-            if started > 0 && ended > 0 {
-                time_text::duration(async_done::run_time_us(&done))
-            } else {
-                "-".to_owned()
-            },
-            enum_text::submitted_by(task.submitted_by.as_ref()),
-            remark(task),
-            title(task),
-        ]);
+        table.row(row(task, zero));
     }
     table.print();
+}
+
+/// Columns of tasks.
+const COLUMNS: [&str; 11] = [
+    ">task",
+    ">order",
+    "state",
+    "?>try",
+    "?>queued",
+    ">started",
+    "?>ended",
+    ">took",
+    "?submitted by",
+    "~remark",
+    "~statement",
+];
+
+/// The same of tasks that have all failed.
+const FAILURES: [&str; 11] = [
+    ">task",
+    ">order",
+    "state",
+    "?>try",
+    "?>queued",
+    "?>started",
+    "?>ended",
+    "?>took",
+    "?submitted by",
+    "~~remark",
+    "~~statement",
+];
+
+fn row(task: &TaskView, zero: i64) -> [String; 11] {
+    let done = task.done.clone().unwrap_or_default();
+    let (started, ended) = span(task);
+    [
+        task.id.as_ref().map_or(0, |id| id.seq).to_string(),
+        enum_text::order(task.effective_order),
+        enum_text::state(task).to_owned(),
+        task.attempt.to_string(),
+        since(zero, time_text::micros(task.submitted_at.as_ref())),
+        since(zero, started),
+        since(zero, ended),
+        if started > 0 && ended > 0 {
+            time_text::duration(async_done::run_time_us(&done))
+        } else {
+            "-".to_owned()
+        },
+        enum_text::submitted_by(task.submitted_by.as_ref()),
+        remark(task),
+        title(task),
+    ]
+}
+
+/// Why it failed is known.
+fn has_failed(task: &TaskView) -> bool {
+    task.done.as_ref().is_some_and(|done| done.error.is_some())
 }
 
 /// The name of a task, if it has one.

@@ -120,3 +120,56 @@ fn a_negative_number_is_a_value_that_is_refused_by_the_name_of_its_option() {
     let words = ["rallypoint", "exec", "--param", "-1", "select $1"];
     assert!(command_line().try_get_matches_from(words).is_ok());
 }
+
+#[test]
+fn how_a_task_ended_is_no_state_but_has_an_option() {
+    for (state, tip) in [
+        ("failed", "`--failed`"),
+        ("timed_out", "`--outcome timed-out`"),
+        ("succeeded", "`--outcome succeeded`"),
+    ] {
+        let words = ["rallypoint", "tasks", "x", "--state", state];
+        let error = command_line().try_get_matches_from(words);
+        let said = sensible(error.expect_err("refused")).to_string();
+        assert!(said.contains(&format!("it is written {tip}")), "{said}");
+    }
+    let words = ["rallypoint", "tasks", "x", "--state", "odd"];
+    let error = command_line().try_get_matches_from(words);
+    let said = sensible(error.expect_err("refused")).to_string();
+    assert!(!said.contains("it is written"), "{said}");
+}
+
+#[test]
+fn a_value_out_of_its_bounds_is_answered_by_its_option_and_the_bounds() {
+    for (line, option, bounds) in [
+        ("exec --weight 0 commit", "--weight", "from 0.01 to 1000"),
+        ("lock run x --lease 100ms -- true", "--lease", "1s to 1h"),
+        ("jobs claim x --lease 2h -- true", "--lease", "1s to 1h"),
+        ("serve --lease 2m", "--lease", "500ms to 1m"),
+        ("serve --session-idle 0", "--session-idle", "1s to 1 day"),
+        (
+            "serve --shutdown-grace 2d",
+            "--shutdown-grace",
+            "0s to 1 day",
+        ),
+    ] {
+        let words = ["rallypoint"].into_iter().chain(line.split(' '));
+        let error = command_line().try_get_matches_from(words).expect_err(line);
+        let said = error.to_string();
+        assert!(said.contains(option) && said.contains(bounds), "{said}");
+    }
+    let line = "serve --lease 5 --session-idle 5m --shutdown-grace 0s";
+    let words = ["rallypoint"].into_iter().chain(line.split(' '));
+    assert!(command_line().try_get_matches_from(words).is_ok());
+}
+
+#[test]
+fn what_help_adds_fits_its_width() {
+    for (verb, command) in verbs() {
+        let added = command.get_after_long_help();
+        let added = added.map(ToString::to_string).unwrap_or_default();
+        for line in added.lines() {
+            assert!(line.chars().count() <= 100, "{verb}: {line}");
+        }
+    }
+}

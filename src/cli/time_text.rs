@@ -92,7 +92,7 @@ pub(super) fn within(
     range: RangeInclusive<Duration>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let length = parse(text)?;
+        let length = parse_or_zero(text)?;
         let (least, most) = (length_text(*range.start()), length_text(*range.end()));
         let said = || format!("it must be {least} to {most}");
         range.contains(&length).then_some(length).ok_or_else(said)
@@ -107,9 +107,11 @@ mod tests {
     fn a_duration_out_of_its_range_is_answered_by_the_range() {
         let read = within(Duration::from_millis(1)..=Duration::from_secs(30 * 86_400));
         assert_eq!(read("30d"), Ok(Duration::from_secs(30 * 86_400)));
-        for wrong in ["31d", "0.0001"] {
+        for wrong in ["31d", "0.0001", "0"] {
             assert_eq!(read(wrong), Err("it must be 1ms to 30 days".to_owned()));
         }
+        let or_zero = within(Duration::ZERO..=Duration::from_secs(60));
+        assert_eq!(or_zero("0"), Ok(Duration::ZERO));
         assert!(read("soon").is_err_and(|said| said.starts_with("write a length of time")));
     }
 

@@ -1,7 +1,7 @@
 //! The tips of a command line that cannot be read: those that mislead are left out, and what `exec`
 //! says in other words is named.
 
-use super::exec;
+use super::{exec, filter};
 use clap::{
     Command,
     builder::StyledStr,
@@ -77,6 +77,7 @@ pub(super) fn sensible(error: Error) -> Error {
         return error;
     };
     let tip = of_exec(&error, &wrong).or_else(|| of_list(&error));
+    let tip = tip.or_else(|| of_tasks(&error));
     match tip.or_else(|| of_runs(&error, &wrong)) {
         Some(tip) => with_tip(error, tip),
         None => without_strangers(error, &wrong),
@@ -124,6 +125,23 @@ fn of_list(error: &Error) -> Option<String> {
     let wrong = error.get(ContextKind::InvalidValue)?;
     let is_halted = matches!(wrong, ContextValue::String(wrong) if wrong == "halted");
     (is_of_schedulers && is_halted).then(|| "`--halted`".to_owned())
+}
+
+/// What `tasks` shows as the state of a task that has ended: how it has.
+fn of_tasks(error: &Error) -> Option<String> {
+    let Some(ContextValue::Strings(states)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let is_of_tasks = states.iter().any(|state| state == "retrying");
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidValue) else {
+        return None;
+    };
+    let outcome = wrong.replace(['_', ' '], "-");
+    match outcome == "failed" {
+        _ if !is_of_tasks => None,
+        true => Some("`--failed`".to_owned()),
+        false => filter::is_outcome(&outcome).then(|| format!("`--outcome {outcome}`")),
+    }
 }
 
 /// Verbs of one run take its due time as an argument.

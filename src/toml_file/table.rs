@@ -155,6 +155,11 @@ impl<'t, 'f> Table<'t, 'f> {
         value.map_err(wrong).ok()
     }
 
+    /// Leaves the value of a key alone, about which all was said.
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.entries.remove(key);
+    }
+
     /// The table that is the value of a key.
     pub(crate) fn table(&mut self, key: &'static str) -> Option<Table<'t, '_>> {
         self.known.push(key);
@@ -177,10 +182,11 @@ impl<'t, 'f> Table<'t, 'f> {
         }
     }
 
-    /// What `read` makes of each table in the list that is the value of a key.
+    /// What `read` makes of each table in the list that is the value of a key. `example`: one.
     pub(crate) fn tables<R>(
         &mut self,
         key: &'static str,
+        example: &str,
         mut read: impl FnMut(Table<'t, '_>) -> Option<R>,
     ) -> Vec<R> {
         self.known.push(key);
@@ -195,17 +201,21 @@ impl<'t, 'f> Table<'t, 'f> {
             self.fault_of_form(key, &written);
             return Vec::new();
         };
+        let list = self.path_of(key);
         let mut made = Vec::new();
         for (index, value) in values.into_iter().enumerate() {
             let at = line(self.text, &value.span());
-            let path = format!("{}[{}]", self.path_of(key), index + 1);
+            let path = format!("{list}[{}]", index + 1);
             match value.into_inner() {
                 DeValue::Table(entries) => {
                     let table = Table::new(self.text, path, at, entries, self.faults);
                     made.extend(read(table));
                 }
                 _ => {
-                    let what = format!("{path}: expected a table, and found something else");
+                    let what = format!(
+                        "{path}: expected a table, and found something else: begin it with \
+                         `[[{list}]]`, or write it in braces, like `{example}`"
+                    );
                     self.faults.add(Some(at), what);
                 }
             }

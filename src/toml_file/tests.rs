@@ -12,7 +12,7 @@ fn every_fault_of_a_file_is_said_with_its_line() {
     assert_eq!(table.take::<String>("name"), None);
     assert!(table.take::<Length>("limit").is_none());
     assert_eq!(table.take::<bool>("wrong"), None);
-    let sizes = table.tables("list", |mut one| {
+    let sizes = table.tables("list", "{ size = 1 }", |mut one| {
         let size = one.take::<i64>("size");
         one.finish();
         size

@@ -1,6 +1,6 @@
 //! Why a call failed, readable by people and usable by programs.
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{collections::HashMap, fmt, iter, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -95,10 +95,30 @@ impl Error {
         }
     }
 
+    /// What answers there is no server of gRPC: a call had no effect, and is not repeated.
+    fn foreign(message: &str) -> Error {
+        Error {
+            code: Code::Unimplemented,
+            reason: None,
+            effect: Some(Effect::None),
+            request_id: None,
+            message: message.to_owned(),
+            violations: Box::default(),
+            metadata: Box::default(),
+            retry_after: None,
+            transport: true,
+        }
+    }
+
+    /// What answers at the address is another program than a server of gRPC.
+    pub fn is_foreign(&self) -> bool {
+        self.transport && self.code == Code::Unimplemented
+    }
+
     /// It says something of this server or the connection to it: another one may answer.
     pub(crate) fn is_of_the_server(&self) -> bool {
         let is_away = matches!(self.code, Code::Unavailable | Code::DeadlineExceeded);
-        is_away || (self.is_unknown() && self.reason.is_none())
+        is_away || self.is_foreign() || (self.is_unknown() && self.reason.is_none())
     }
 
     /// The service gave this reason.
@@ -109,6 +129,9 @@ impl Error {
     /// Advice for the caller, if there is any that the message does not give.
     pub fn remedy(&self) -> Option<&'static str> {
         match self.reason.as_deref() {
+            _ if self.is_foreign() => {
+                Some("Is this the address of a server, with https:// for TLS?")
+            }
             _ if self.transport => Some("Is the server running, and is this its address?"),
             Some("HANDLE_NOT_FOUND") => {
                 Some("Use a handle that GetScheduler returned, within its retention.")
@@ -142,6 +165,9 @@ impl From<Status> for Error {
             .bad_request()
             .map(|bad| bad.field_violations.as_slice())
             .unwrap_or_default();
+        if let Some(message) = foreign(&status).filter(|_| info.is_none()) {
+            return Error::foreign(message);
+        }
         Error {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()),
@@ -159,6 +185,23 @@ impl From<Status> for Error {
             transport: info.is_none() && std::error::Error::source(&status).is_some(),
         }
     }
+}
+
+/// How the library of HTTP/2 says that what it reads is none: an answer of HTTP/1, or of TLS.
+const NO_HTTP2: &str = "frame with invalid size";
+/// How that of gRPC says that an answer of HTTP/2 is none of gRPC.
+const NO_GRPC: &str = "grpc-status header missing";
+
+/// What answers, if it is no server of gRPC.
+fn foreign(status: &Status) -> Option<&'static str> {
+    let first = std::error::Error::source(status);
+    let mut causes = iter::successors(first, |cause| cause.source());
+    if causes.any(|cause| cause.to_string().contains(NO_HTTP2)) {
+        return Some("what answers there does not speak HTTP/2");
+    }
+    // A proxy answers so, too, while it has no server behind it: then the code is UNAVAILABLE.
+    let is_other = status.code() == Code::Unimplemented && status.message().contains(NO_GRPC);
+    is_other.then_some("what answers there is a web server without gRPC")
 }
 
 fn effect(said: &str) -> Effect {

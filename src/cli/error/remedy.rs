@@ -53,6 +53,9 @@ fn of_blocked_jobs(error: &Error) -> &'static str {
 pub(super) fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
         _ if broken_off(error).is_some() => broken_off(error),
+        _ if error.is_foreign() => Some(
+            "no Rallypoint server answers there: check --server (RALLYPOINT_SERVER); an address begins with https:// if the server has TLS",
+        ),
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")

@@ -75,6 +75,15 @@ fn parse(text: &str, how: &How) -> Result<Vec<Described>, Vec<Fault>> {
         .enumerate()
         .map(|(index, line)| (index + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let mut lines = lines.peekable();
+    if let Some((number, _)) = lines.peek().filter(|(_, line)| line.starts_with('[')) {
+        let next = r#"write one object a line, no list: `{"statement": "select 1"}` (`jq -c '.[]'` makes these of a list)"#;
+        return Err(vec![Fault::new(
+            *number,
+            "a list of JSON is not read",
+            next,
+        )]);
+    }
     let task = |(number, line): (usize, &str)| {
         let task = match line.starts_with('{') {
             true => object(line, how),
@@ -284,6 +293,17 @@ mod tests {
         for (text, why) in all {
             let fault = fault(text);
             assert!(fault.why.contains(why), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_json_is_answered_once() {
+        for text in [r#"[{"statement": "a"}]"#, "\n[\n{\"statement\": \"a\"},\n]"] {
+            let fault = fault(text);
+            assert!(
+                fault.next.starts_with("write one object a line"),
+                "{fault:?}"
+            );
         }
     }
 

@@ -61,17 +61,17 @@ pub(super) async fn detach(run: &Run) -> Result<(), CliError> {
 }
 
 async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
-    let (scheduler, handle) = (&run.scheduler, run.scheduler.handle());
+    let (scheduler, word) = (&run.scheduler, &run.word);
     let after = run.own.as_ref().map_or(0, OwnTasks::after);
     let end = printer.print_events(scheduler, after, None).await?;
     let halted = end.reason() == Reason::Halted;
     let console = printer.console();
     if run.ending.get() == Ending::Keep {
         if halted {
-            printer.say_halted(handle, end.blocked);
+            printer.say_halted(word, end.blocked);
         }
         console.say(format!(
-            "the scheduler stays open until `rallypoint release {handle}`"
+            "the scheduler stays open until `rallypoint release {word}`"
         ));
         return Ok(());
     }

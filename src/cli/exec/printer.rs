@@ -5,6 +5,7 @@
 use super::{
     idle_note::{IdleNote, SILENCE},
     own_tasks::OwnTasks,
+    psql_variable,
     task_option::Described,
 };
 use crate::cli::{
@@ -138,12 +139,12 @@ impl Printer {
     }
 
     /// Says that tasks wait behind a failure, and what can be done.
-    pub(in crate::cli) fn say_halted(&self, handle: &str, blocked: i64) {
+    pub(in crate::cli) fn say_halted(&self, scheduler: &str, blocked: i64) {
         let blocked = plural::with_verb(blocked, ["blocked task waits", "blocked tasks wait"]);
         self.console().say(format!(
             "halted by a failure: {blocked}, until \
-             `rallypoint retry {handle} --failed` has succeeded, or \
-             `rallypoint resume {handle} --ignore-failures`"
+             `rallypoint retry {scheduler} --failed` has succeeded, or \
+             `rallypoint resume {scheduler} --ignore-failures`"
         ));
     }
 
@@ -213,6 +214,7 @@ impl Printer {
             None => done.done_no,
         };
         let mut lines = vec![async_done::line(done, (place, self.total), &title)];
+        lines.extend(task.and_then(|task| variable(task, done)));
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
@@ -264,6 +266,14 @@ impl Printer {
 
 fn broken(error: Error) -> CliError {
     CliError::call("the stream of events broke", &error)
+}
+
+/// What to do about a variable of psql at which the error is.
+fn variable(task: &Described, done: &AsyncDone) -> Option<String> {
+    let error = done.error.as_ref()?;
+    let (code, message) = (&error.code, &error.message);
+    let hint = psql_variable::hint(&task.statement, code, message, error.position)?;
+    Some(format!("      ({hint})"))
 }
 
 /// The line on which an error is, if Postgres says where, else that on which the task begins.

@@ -31,6 +31,8 @@ pub(super) enum Ending {
 
 pub(super) struct Run {
     pub(super) scheduler: Scheduler,
+    /// What commands call the scheduler: its name if it has one, else its handle.
+    pub(super) word: String,
     pub(super) ending: Cell<Ending>,
     /// `None`: the scheduler has no others.
     pub(super) own: Option<OwnTasks>,
@@ -121,12 +123,12 @@ impl Run {
 
     /// The error of a run whose tasks go on without it.
     pub(super) fn left(&self, error: CliError) -> CliError {
-        let handle = self.scheduler.handle();
-        let mut next = format!("the tasks go on: `rallypoint wait {handle}` follows them");
+        let word = &self.word;
+        let mut next = format!("the tasks go on: `rallypoint wait {word}` follows them");
         if self.own.is_none() {
-            next += &format!("; when they have ended, `rallypoint release {handle}`");
+            next += &format!("; when they have ended, `rallypoint release {word}`");
         }
-        error.leaves(handle, next)
+        error.leaves(self.scheduler.handle(), next)
     }
 
     pub(super) async fn release(&self, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
@@ -163,10 +165,10 @@ impl Run {
 
     /// How to cancel what this run could not.
     pub(super) fn cancel_by_hand(&self) -> String {
-        let handle = self.scheduler.handle();
+        let word = &self.word;
         match self.own {
-            None => format!("`rallypoint release {handle} --cancel` cancels them"),
-            Some(_) => format!("see `rallypoint tasks {handle}`, and `rallypoint cancel`"),
+            None => format!("`rallypoint release {word} --cancel` cancels them"),
+            Some(_) => format!("see `rallypoint tasks {word}`, and `rallypoint cancel`"),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The file runs in psql as well, with the same effect, so what psql does from top to bottom is
 //! refused when it could not be done by tasks: nothing is guessed, and the line is named. Pure.
 
+mod annotation;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,7 @@ use super::{
     task_option::{self, Described, How},
     task_resource,
 };
-use crate::{core::model::limits::BODY_BYTES, likeness::closest};
+use crate::core::model::limits::BODY_BYTES;
 use std::{collections::BTreeSet, ops::Range};
 
 /// The tasks of a text in the order of the file, or everything that is wrong with it. `defaults`:
@@ -93,9 +94,9 @@ impl Reader<'_> {
         let line = part.line;
         match part.kind {
             Kind::Space => Ok(()),
-            Kind::Comment { alone } => match annotation(part.text) {
+            Kind::Comment { alone } => match annotation::read(line, part.text)? {
                 None => Ok(()),
-                Some(_) if !alone => Err(misplaced(line, part.text)),
+                Some(_) if !alone => Err(annotation::misplaced(line, part.text)),
                 Some((name, value)) => self.annotation(line, name, value),
             },
             Kind::Command => self.command(line, part.text),
@@ -147,7 +148,7 @@ impl Reader<'_> {
             first_line: line,
             escapes: Vec::new(),
         });
-        nothing_behind(line, "task", value)
+        annotation::nothing_behind(line, "task", value)
     }
 
     fn close(&mut self, line: usize, value: &str) -> Result<(), Fault> {
@@ -165,7 +166,7 @@ impl Reader<'_> {
             return Err(Fault::new(group.line, "the task has no statement", next));
         };
         self.task(group.first_line, range, &group.escapes)?;
-        nothing_behind(line, "end", value)
+        annotation::nothing_behind(line, "end", value)
     }
 
     fn order(&mut self, line: usize, value: &str) -> Result<(), Fault> {
@@ -213,7 +214,7 @@ impl Reader<'_> {
                 };
                 Fault::new(line, format!("`@{name}`: {why}"), next)
             }),
-            None => Err(unknown(line, name)),
+            None => Err(annotation::unknown(line, name)),
         }
     }
 
@@ -319,8 +320,10 @@ impl Reader<'_> {
 /// Refuses what no task can have, alone or in a group.
 fn is_sound(line: usize, statement: &Statement<'_>) -> Result<(), Fault> {
     let mut comments = statement.comments.iter();
-    if let Some((line, text)) = comments.find(|(_, text)| annotation(text).is_some()) {
-        return Err(misplaced(*line, text));
+    let of_tasks = comments.find(|(_, text)| annotation::begins(text));
+    if let Some((line, text)) = of_tasks {
+        annotation::read(*line, text)?;
+        return Err(annotation::misplaced(*line, text));
     }
     if copies(statement) {
         let why = "COPY cannot have data from the file, or give them to psql";
@@ -350,50 +353,4 @@ fn remedy(command: &str) -> String {
         _ => "leave it out, or run the file with psql",
     };
     instead.to_owned()
-}
-
-/// The name and the value of a comment like `-- @order 100`.
-fn annotation(comment: &str) -> Option<(&str, &str)> {
-    let text = comment
-        .trim_start_matches('-')
-        .trim_start()
-        .strip_prefix('@')?;
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
-    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
-    begins.then(|| (&text[..end], text[end..].trim()))
-}
-
-fn unknown(line: usize, name: &str) -> Fault {
-    let known = ["order", "task", "end", "label", "resource"].into_iter();
-    let known: Vec<&str> = known.chain(task_option::names()).collect();
-    let meant = closest(name, &known);
-    let meant = meant.map_or_else(String::new, |meant| format!("did you mean `@{meant}`? "));
-    let next = format!(
-        "{meant}known are @{}; a comment whose first word does not begin with @ may say anything",
-        known.join(", @")
-    );
-    Fault::new(line, format!("`@{name}` is unknown"), next)
-}
-
-fn misplaced(line: usize, comment: &str) -> Fault {
-    let why = format!(
-        "`{}` must stand on a line of its own between statements",
-        comment.trim()
-    );
-    Fault::new(
-        line,
-        why,
-        "put it on a line ahead of the statement that it is for",
-    )
-}
-
-fn nothing_behind(line: usize, name: &str, value: &str) -> Result<(), Fault> {
-    match value {
-        "" => Ok(()),
-        _ => {
-            let why = format!("nothing stands behind `@{name}`, not `{value}`");
-            Err(Fault::new(line, why, "a name is `-- @name TEXT`"))
-        }
-    }
 }

@@ -5,17 +5,20 @@
 //! ends with is said until that is acknowledged.
 
 use super::{job_clock, show};
-use crate::cli::{
-    child::{Change, Child},
-    connect::Server,
-    error::CliError,
-    exit::Exit,
-    job_signals::JobSignals,
-    lock, output,
-    resource::duration,
-    signals::Signals,
-    table, time_text,
-    when::{self, When},
+use crate::{
+    cli::{
+        child::{Change, Child},
+        connect::Server,
+        error::CliError,
+        exit::Exit,
+        job_signals::JobSignals,
+        lock, output,
+        resource::duration,
+        signals::Signals,
+        table, time_text,
+        when::{self, When},
+    },
+    core::model::limits::LEASE,
 };
 use clap::Args;
 use rallypoint_client::{
@@ -40,7 +43,7 @@ pub(super) struct ClaimCommand {
     #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     wait: Option<Duration>,
     /// How long the claim outlives this program, or its connection [default: 15s]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::within(LEASE), value_name = "TIME")]
     lease: Option<Duration>,
     /// For whom, as others see it [default: USER@HOST:PID]
     #[arg(long, value_name = "TEXT")]

@@ -26,6 +26,9 @@ const ON_STEP_FAILURE: &[(&str, OnFailure)] = &[
     ("CANCEL_REST", OnFailure::CancelRest),
 ];
 
+/// A step as a file has it.
+const STEP: &str = "{ statement = \"select 1\" }";
+
 /// The jobs of a file, in the order of their names.
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
     let text = toml_file::read(path).map_err(|error| Faults::of_unread(path, error))?;
@@ -67,7 +70,8 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
             "a job has a name of 1 to 63 bytes, without control characters",
         );
     }
-    if !table.has("schedule") {
+    let is_misplaced = schedule::take_misplaced(&mut table);
+    if !table.has("schedule") && !is_misplaced {
         let what = "missing: add `schedule.cron = \"30 2 * * *\"`";
         table.fault("schedule", what);
     }
@@ -84,8 +88,8 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let claimed = read_claimed(&mut table);
-    let steps = table.tables("steps", read_task);
-    let on_failure = table.tables("on_failure", read_task);
+    let steps = table.tables("steps", STEP, read_task);
+    let on_failure = table.tables("on_failure", STEP, read_task);
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
     let rerun = Rerun::read(&mut table, has_window);

@@ -112,6 +112,8 @@ impl Named {
         let runs = client.list_runs(request).await.map_err(failed)?;
         show::job(known.job.as_ref(), "");
         show::last_run(runs.runs.first());
+        let settings = known.job.as_ref().and_then(|job| job.settings.as_ref());
+        settings.into_iter().for_each(show::steps);
         Ok(())
     }
 

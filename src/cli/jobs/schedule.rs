@@ -23,6 +23,16 @@ const PERIODS: &[(&str, Period)] = &[
 ];
 /// The rules, of which a schedule has one.
 const RULES: [&str; 4] = ["cron", "interval", "once_per", "after"];
+/// What else a schedule has.
+const KEYS: [&str; 7] = [
+    "time_zone",
+    "dst_gap",
+    "dst_fold",
+    "jitter",
+    "start",
+    "end",
+    "exclude",
+];
 
 /// The schedule that a table describes, as it is written and as it is meant, and the line of its
 /// rule.
@@ -58,6 +68,18 @@ pub(super) fn read(
     table.finish();
     let schedule = schedule.ok().filter(|_| is_whole)?;
     Some((text, schedule, line))
+}
+
+/// Takes what stands in a job and belongs into its schedule. Returns whether there is any.
+pub(super) fn take_misplaced(job: &mut Table<'_, '_>) -> bool {
+    let keys = RULES.into_iter().chain(KEYS);
+    let misplaced: Vec<&str> = keys.filter(|key| job.has(key)).collect();
+    for key in &misplaced {
+        let what = format!("unknown key: did you mean `schedule.{key}`?");
+        job.fault(key, what);
+        job.forget(key);
+    }
+    !misplaced.is_empty()
 }
 
 /// The name of a choice.

@@ -1,5 +1,7 @@
 //! Jobs, their runs and the agent for people.
 
+mod definition;
+
 use crate::{
     cli::{
         enum_text, output, plural,
@@ -8,6 +10,7 @@ use crate::{
     },
     core::model::limits::length_text,
 };
+pub(super) use definition::steps;
 use jiff::Timestamp;
 use rallypoint_client::api::{
     Agent, BackfillJobResponse, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState,
@@ -34,8 +37,7 @@ pub(super) fn job(job: Option<&Job>, remark: &str) {
         ("etag", job.etag.clone()),
         ("changed by", job.changed_by.clone()),
     ];
-    let longest = settings.max_runtime.and_then(|it| it.try_into().ok());
-    lines.extend(longest.map(|longest: Duration| ("longest run", length_text(longest))));
+    lines.extend(definition::rules(&settings));
     if job.failures > 0 {
         lines.push(("failures", format!("{} in a row", job.failures)));
     }

@@ -172,7 +172,8 @@ fn everything_that_is_wrong_is_said_at_once_with_its_line() {
         "line 8: jobs.a.rerun: say how often",
         "line 9: jobs.a.steps[1].statment: it is unknown: did you mean `statement`?",
         "line 9: jobs.a.steps[1].statement: missing",
-        "line 9: jobs.a.steps[2]: expected a table",
+        "line 9: jobs.a.steps[2]: expected a table, and found something else: begin it with \
+         `[[jobs.a.steps]]`, or write it in braces, like `{ statement = \"select 1\" }`",
         "line 12: jobs.b.schedule.cron: never fires: no month of field 4 (`2`)",
         "line 13: jobs.b.schedule.interval: a schedule has one rule: keep one of cron, interval",
         "line 13: jobs.b.schedule.interval: unknown key `evry`: did you mean `every`?",
@@ -208,6 +209,12 @@ fn jobs_that_wait_for_each_other_and_files_without_jobs_are_errors() {
         "schedule.cron = \"@daily\"\nrerun.within_window = true",
     ));
     assert!(window.contains("jobs.a.rerun.within_window: the schedule has no window"));
+    let cron = said("[jobs.a]\ncron = \"0 3 * * *\"\nsteps = [{ statement = \"select 1\" }]\n");
+    let meant = "line 2: jobs.a.cron: unknown key: did you mean `schedule.cron`?";
+    assert!(
+        cron.contains(meant) && !cron.contains("jobs.a.schedule: missing"),
+        "{cron}"
+    );
     let plain = said("[jobs.a]\nschedule = \"0 3 * * *\"\noverlap = \"skipp\"\n");
     assert!(
         plain.contains("line 2: jobs.a.schedule: a schedule is a table: write `schedule.cron ="),

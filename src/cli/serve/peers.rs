@@ -2,12 +2,14 @@
 
 use super::listen::{self, unusable};
 use crate::{
-    cli::{error::CliError, peer_files::PeerFiles},
+    cli::{error::CliError, peer_files::PeerFiles, time_text},
     peer::{PeerConfig, Tls},
-    server::DEFAULT_LEASE,
 };
 use clap::Args;
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+
+/// How long an ownership may last without a heartbeat.
+const LEASES: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
 /// How replicas reach and authenticate each other.
 #[derive(Args, Debug)]
@@ -44,23 +46,22 @@ pub(super) struct Peers {
         value_name = "NAME"
     )]
     peer_names: Vec<String>,
-    /// Seconds without a heartbeat after which another replica takes over; the same for all
-    /// replicas
+    /// How long without a heartbeat before another replica takes over; the same for all replicas
     #[arg(
         long,
         env = "RALLYPOINT_LEASE",
         hide_env_values = true,
-        default_value_t = DEFAULT_LEASE.as_secs_f64(),
-        value_parser = lease,
-        value_name = "SECONDS"
+        default_value = "5s",
+        value_parser = time_text::within(LEASES),
+        value_name = "TIME"
     )]
-    lease: f64,
+    lease: Duration,
 }
 
 impl Peers {
     /// How long an ownership lasts without a heartbeat.
     pub(super) fn lease(&self) -> Duration {
-        Duration::from_secs_f64(self.lease)
+        self.lease
     }
 
     /// The configuration of the peer port, if there is one. Reads the certificates.
@@ -85,14 +86,6 @@ impl Peers {
             names: self.peer_names,
         }))
     }
-}
-
-fn lease(text: &str) -> Result<f64, String> {
-    let seconds = text
-        .parse()
-        .ok()
-        .filter(|seconds| (0.5..=60.0).contains(seconds));
-    seconds.ok_or_else(|| "must be 0.5 to 60 seconds".to_owned())
 }
 
 #[cfg(test)]

@@ -35,6 +35,10 @@ pub const MAX_RUNTIME: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 /// By how much a run of a job is put off: its jitter, or what lies between two attempts of it.
 pub const RUN_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
+/// Weight of a scheduler in the fair share of its namespace.
+pub const WEIGHT: RangeInclusive<f64> = 0.01..=1000.0;
+/// How long a hold of a resource, or a claim of a run, lasts unless it is renewed.
+pub const LEASE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 /// Rows of a result that are stored.
 pub const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 /// Highest order: the largest integer every JSON reader keeps exactly.

@@ -5,10 +5,11 @@ use crate::{
     coordinator::CallError,
     core::{
         Caller, Epoch, JobReject, JobReply, JobVerb, KnownClaim, Reject, RunClaimed, RunImage,
-        RunKey, RunToken, Time,
+        RunKey, RunToken, Time, model::limits::length_text,
     },
 };
 use rallypoint_client::api;
+use std::time::Duration;
 use tonic::Status;
 
 /// How often a claim is read that the core has forgotten: once for each owner that takes over
@@ -150,7 +151,7 @@ fn given(
     }
 }
 
-/// What is left of the window is shorter than the work may take.
+/// What is left of the time for claims is shorter than the work may take.
 fn warning(claimed: &RunClaimed) -> String {
     let (Some(closes), Some(longest)) = (claimed.run.closes, claimed.max_runtime) else {
         return String::new();
@@ -160,9 +161,9 @@ fn warning(claimed: &RunClaimed) -> String {
         return String::new();
     }
     format!(
-        "the window closes in {} s, which is less than max_runtime ({} s): if this claim is lost, \
-         nobody else may be in time",
-        left.as_secs(),
-        longest.as_secs()
+        "the run may be claimed for {} more, until its window closes or the next one is due, which \
+         is less than max_runtime ({}): if this claim is lost, nobody else may be in time",
+        length_text(Duration::from_secs(left.as_secs())),
+        length_text(longest)
     )
 }

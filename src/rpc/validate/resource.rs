@@ -4,7 +4,7 @@ use super::{hash::PayloadHash, scalar};
 use crate::{
     core::{
         Caller, ClaimSpec, Mode, Refill, Request, ResourceField, ResourceSettings, ResourceVerb,
-        Want,
+        Want, model::limits::LEASE,
     },
     rpc::errors::{
         reason::Reason,
@@ -24,7 +24,6 @@ const LOCK_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_sec
 const MAX_HOLD: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
-const LEASE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 const PAGE_SIZES: RangeInclusive<i32> = 0..=1_000;
 const DEFAULT_PAGE_SIZE: usize = 100;

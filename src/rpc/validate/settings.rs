@@ -6,7 +6,10 @@ use super::{
     scalar::{self, MAX_NAME_BYTES},
 };
 use crate::{
-    core::{LateOrder, OnFailure, ReleaseMode, SessionReset, Settings, SettingsField},
+    core::{
+        LateOrder, OnFailure, ReleaseMode, SessionReset, Settings, SettingsField,
+        model::limits::WEIGHT,
+    },
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -15,7 +18,6 @@ use crate::{
 use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
 
-const WEIGHT: RangeInclusive<f64> = 0.01..=1000.0;
 const IDLE_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 

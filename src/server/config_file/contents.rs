@@ -12,6 +12,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// A table of `access` as a file has it.
+const ACCESS: &str = "{ identities = [\"token:a\"], namespaces = [\"a\"], role = \"reader\" }";
+
 /// What a file says. A value that is missing or has another form is `None`, and a fault already.
 #[derive(Default)]
 pub(super) struct Contents {
@@ -123,7 +126,9 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Contents {
     }
     let identity = file.table("identity");
     contents.identity = identity.map(|table| (table.lines(), Identity::read(table)));
-    contents.access = file.tables("access", |table| Some((table.lines(), Access::read(table))));
+    contents.access = file.tables("access", ACCESS, |table| {
+        Some((table.lines(), Access::read(table)))
+    });
     file.finish();
     contents
 }

@@ -49,7 +49,11 @@ fn runs_of_one_name_share_a_scheduler_and_follow_their_own_tasks() {
     assert_eq!(seqs, [Some(2), Some(3)]);
     assert!(done.iter().all(|one| one["handle"] == *handle));
     let failed = ["exec", "--name", "nightly", "select 1/0"];
-    said(&server, &failed, 3);
+    let ended = server.run(&failed);
+    assert_eq!(code(&ended), 3, "{ended:?}");
+    // The next commands call it by its name.
+    let release = "stays open until `rallypoint release nightly`";
+    assert!(text(&ended.stderr).contains(release), "{ended:?}");
     let again = ["exec", "--name", "nightly", "select 3"];
     said(&server, &again, 0);
     // Verbs find it by its name, too.

@@ -5,10 +5,10 @@ use crate::harness::{
     conversation::WAIT_TIMEOUT, network::Network, process::PROGRAM, standalone::Standalone,
 };
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::time::{sleep, timeout};
 
@@ -80,4 +80,30 @@ fn a_call_that_finds_no_server_says_so_meanwhile_and_what_it_may_be_in_the_end()
         .nth(1)
         .is_some_and(|line| line.contains(advice));
     assert!(at_once && said.matches(advice).count() == 2, "{said}");
+}
+
+#[test]
+fn another_program_at_the_address_is_no_outage() {
+    // A web server that speaks HTTP/1 only.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = b"HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            (&stream).write_all(answer).ok();
+            // Until the other side has hung up.
+            (&stream).read_to_end(&mut Vec::new()).ok();
+        }
+    });
+    for verb in [&["status"][..], &["exec", "select 1"], &["health"]] {
+        let begun = Instant::now();
+        let output = run(&[verb, &["--server", &address]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 1, "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{said}");
+        assert!(
+            said.contains("no Rallypoint server answers there: check --server"),
+            "{said}"
+        );
+    }
 }

@@ -38,7 +38,8 @@ fn a_failure_whose_retry_succeeded_does_not_count() {
         assert_eq!(listed.contains(handle), named, "{listed}");
     }
     let explained = text(&server.run(&["explain", &format!("{handle}/2")]).stdout);
-    assert!(explained.contains("`retry --failed`"), "{explained}");
+    let retry = format!("`rallypoint retry {handle}") + " --failed`";
+    assert!(explained.contains(&retry), "{explained}");
     assert!(!explained.contains("RetryFailed"), "{explained}");
 
     // A retry that fails as well takes the place of its task.

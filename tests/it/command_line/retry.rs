@@ -2,10 +2,12 @@
 
 use super::{code, lines, text};
 use crate::harness::{
+    conversation::WAIT_TIMEOUT,
     standalone::Standalone,
     work::{failing, noop, sql},
 };
 use rallypoint_client::{Client, Scheduler, api};
+use std::time::Instant;
 
 async fn three_failed(server: &Standalone) -> Scheduler {
     let client = Client::connect_lazy(&server.url).expect("a URL");
@@ -172,4 +174,43 @@ async fn another_statement_is_not_dropped_in_silence_and_may_have_parameters() {
         "{tasks}"
     );
     assert_eq!(tasks.matches("failed").count(), 4, "{tasks}");
+}
+
+#[test]
+fn a_run_of_a_job_is_run_again_rather_than_retried() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let job = "[jobs.nightly]\nschedule.cron = \"0 3 1 1 *\"\nmax_runtime = \"2m\"\n\
+               steps = [{ order = 200, statement = \"select 1/0\" }]\n";
+    std::fs::write(&file, job).expect("written");
+    let file = file.display().to_string();
+    let said = |arguments: &[&str]| text(&server.run(arguments).stdout);
+    said(&["jobs", "apply", "-f", &file]);
+    let shown = said(&["jobs", "get", "nightly"]);
+    for line in [
+        "  overlap      SKIP",
+        "  misfire      RUN_ONCE",
+        "  max runtime  2m",
+        "   1    200  app     select 1/0",
+    ] {
+        assert!(shown.contains(line), "no `{line}` in\n{shown}");
+    }
+    said(&["jobs", "run", "nightly"]);
+    let begun = Instant::now();
+    let mut runs = String::new();
+    while !runs.contains("  failed ") {
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{runs}");
+        runs = said(&["jobs", "runs", "nightly"]);
+    }
+    let handle = runs.split_whitespace().last().expect("a handle");
+    for retry in [&["retry", handle, "--failed"][..], &["retry", handle, "1"]] {
+        let output = server.run(retry);
+        assert_eq!(code(&output), 1, "{output:?}");
+        let next = "`rallypoint jobs run nightly` runs the job again";
+        assert!(text(&output.stderr).contains(next), "{output:?}");
+    }
+    let named = server.run(&["retry", handle, "east"]);
+    let next = format!("give its number, which `rallypoint tasks {handle}` shows");
+    assert!(text(&named.stderr).contains(&next), "{named:?}");
 }

@@ -243,7 +243,7 @@ fn a_replica_that_nobody_knows_is_named_where_none_is_declared_dead() {
         let reason = ["--reason", "gone"];
         let dead = ["declare-dead", target, "--replica", replica];
         let output = server.run(&[&dead, &reason[..]].concat());
-        assert_eq!(code(&output), 0, "{output:?}");
+        assert_eq!(code(&output), 1, "{output:?}");
         text(&output.stderr)
     };
     let said = declare("app", "r-nobody");

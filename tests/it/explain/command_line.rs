@@ -40,7 +40,8 @@ async fn the_command_says_what_the_server_says() {
     let said = String::from_utf8_lossy(&for_people.stdout).into_owned();
     for blocker in blockers {
         let text = blocker["text"].as_str().expect("a text");
-        let text = text.replace("ResumeScheduler", "`resume`");
+        let resume = format!("`rallypoint resume {handle}`");
+        let text = text.replace("ResumeScheduler", &resume);
         assert!(said.contains(&text), "{said}");
     }
     assert!(for_people.status.success());

@@ -192,6 +192,9 @@ fn an_annotation_stands_on_a_line_of_its_own_ahead_of_a_statement() {
         "`-- @name a` must stand",
         ahead,
     );
+    let lone = "a space stands behind the `@`";
+    refused("-- @ order 5\nselect 1;", 1, lone, "`-- @order 5`");
+    refused("select 1\n-- @ order 5\n;", 2, lone, "`-- @order 5`");
     // Other comments may say anything.
     let other = "-- see @home, @ 1, a@b\n-- @1\nselect 1 -- mail a@b\n";
     assert_eq!(ordered(other).len(), 1);

@@ -2,7 +2,7 @@
 
 use super::{name, run_of, text};
 use crate::{
-    core::{Claimant, JobVerb, RunReport, RunToken, Time},
+    core::{Claimant, JobVerb, RunReport, RunToken, Time, model::limits::LEASE},
     rpc::{
         errors::{
             reason::Reason,
@@ -12,10 +12,9 @@ use crate::{
     },
 };
 use rallypoint_client::api;
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 const OWNER_BYTES: usize = 255;
-const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 /// A validated ClaimRunRequest.
@@ -31,7 +30,7 @@ pub(crate) fn claim_run(request: &api::ClaimRunRequest) -> Result<JobVerb, Viola
         v.add(Path::Root.field("owner"), Reason::TextOutOfRange, what);
     }
     let path = Path::Root.field("lease");
-    let lease = scalar::optional_duration(&mut v, path, &request.lease, LEASES);
+    let lease = scalar::optional_duration(&mut v, path, &request.lease, LEASE);
     v.into_result(JobVerb::Claim {
         name,
         due,
