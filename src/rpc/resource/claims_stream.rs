@@ -43,9 +43,9 @@ struct ManagedClaims {
     calls: Option<Streaming<api::ManageClaimsRequest>>,
     /// Calls that are not answered yet, and their bytes.
     unanswered: (usize, usize),
-    /// Those, claims that are watched, and the end of the server. As the latter is always among them,
-    /// a poll never comes to all of them, after which the set would yield: it would wake this very
-    /// task, and the runtime another thread for it, once a call.
+    /// Those, claims that are watched, and the end of the server. As the latter is always among
+    /// them, a poll never comes to all of them, after which the set would yield: it would wake
+    /// this very task, and the runtime another thread for it, once a call.
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
     /// The call under which the caller hears of each claim.
     followed: HashMap<i64, u64>,
