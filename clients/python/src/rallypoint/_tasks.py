@@ -219,8 +219,13 @@ def as_task(task: Task | str, argument: str = "task") -> Task:
     raise TypeError(f"{argument}: give sql('…') or noop(), not {task!r}")
 
 
-def refuse_options(call: str, options: Mapping[str, object]) -> None:
+def refuse_options(
+    call: str, options: Mapping[str, object], params: Sequence[object] = ()
+) -> None:
     """Says where arguments belong that `call` does not have. Raises TypeError."""
+    if params:
+        values = ", ".join(map(repr, params))
+        raise TypeError(f"parameters are given to the task; write {call}(sql('…', {values}))")
     known = TaskSpec.__optional_keys__
     for name, value in options.items():
         if name in known:
