@@ -242,7 +242,7 @@ def test_an_option_of_a_task_is_sent_to_the_task(make: Any) -> None:
     with pytest.raises(TypeError, match=r"write submit\(sql\('…', target='x'\)\)"):
         s.submit("select 1", target="x")
     with pytest.raises(TypeError, match=r"write submit\(sql\('…', 5, 'a'\)\)"):
-        s.submit("select $1, $2", 5, "a")  # type: ignore[arg-type]
+        s.submit("select $1, $2", 5, "a")
     with pytest.raises(TypeError, match=r"trget: submit has no such argument; .*target"):
         s.submit("select 1", trget="x")
     with pytest.raises(TypeError, match=r"write map\(sql\('…', timeout=5\)\)"):

@@ -219,9 +219,7 @@ def as_task(task: Task | str, argument: str = "task") -> Task:
     raise TypeError(f"{argument}: give sql('…') or noop(), not {task!r}")
 
 
-def refuse_options(
-    call: str, options: Mapping[str, object], params: Sequence[object] = ()
-) -> None:
+def refuse_options(call: str, options: Mapping[str, object], params: Sequence[object] = ()) -> None:
     """Says where arguments belong that `call` does not have. Raises TypeError."""
     if params:
         values = ", ".join(map(repr, params))
