@@ -69,6 +69,10 @@ async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
     if run.ending.get() == Ending::Keep {
         if halted {
             printer.say_halted(word, end.blocked);
+        } else if printer.has_failures() {
+            console.say(format!(
+                "`rallypoint retry {word} --failed` repeats what failed"
+            ));
         }
         console.say(format!(
             "the scheduler stays open until `rallypoint release {word}`"

@@ -148,6 +148,11 @@ impl Printer {
         ));
     }
 
+    /// Whether a task has failed, and its retries, if there were any, have, too.
+    pub(in crate::cli) fn has_failures(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     fn has_seen_its_own(&self) -> bool {
         let own = self.own.as_ref();
         own.is_some_and(|own| own.count() == self.counted)

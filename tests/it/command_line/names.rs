@@ -52,8 +52,12 @@ fn runs_of_one_name_share_a_scheduler_and_follow_their_own_tasks() {
     let ended = server.run(&failed);
     assert_eq!(code(&ended), 3, "{ended:?}");
     // The next commands call it by its name.
-    let release = "stays open until `rallypoint release nightly`";
-    assert!(text(&ended.stderr).contains(release), "{ended:?}");
+    for next in [
+        "`rallypoint retry nightly --failed` repeats what failed",
+        "stays open until `rallypoint release nightly`",
+    ] {
+        assert!(text(&ended.stderr).contains(next), "{ended:?}");
+    }
     let again = ["exec", "--name", "nightly", "select 3"];
     said(&server, &again, 0);
     // Verbs find it by its name, too.
