@@ -166,8 +166,9 @@ impl EventStream {
                 .await
                 .is_err()
             {
+                // Submissions wake no stream: what is pending may be more by now.
                 return Ok(Page {
-                    pending: progress.pending,
+                    pending: self.progress()?.pending,
                     ..Page::default()
                 });
             }

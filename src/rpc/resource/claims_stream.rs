@@ -167,7 +167,7 @@ impl ManagedClaims {
                 }
                 Some((number, message.map(Answer::Acquire)))
             }
-            Step::Stopping => None,
+            Step::Stopping => None, // is said by the end of the stream
         }
     }
 
