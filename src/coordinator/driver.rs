@@ -128,8 +128,11 @@ impl Driver {
         while let Some(events) = this.gather().await {
             let is_long = |event: &Event| matches!(event, Event::Recovered { .. } | Event::Deposed);
             if events.iter().any(is_long) {
-                // A shard of a million rows is taken in or dropped: sockets, timers and heartbeats
-                // have another thread meanwhile.
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a shard of a million rows is taken in or dropped: sockets, timers and \
+                              heartbeats have another thread meanwhile"
+                )]
                 tokio::task::block_in_place(|| this.step(events));
             } else {
                 this.step(events);
