@@ -126,17 +126,7 @@ impl Driver {
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather().await {
-            let is_long = |event: &Event| matches!(event, Event::Recovered { .. } | Event::Deposed);
-            if events.iter().any(is_long) {
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "a shard of a million rows is taken in or dropped: sockets, timers and \
-                              heartbeats have another thread meanwhile"
-                )]
-                tokio::task::block_in_place(|| this.step(events));
-            } else {
-                this.step(events);
-            }
+            this.step(events);
             // Work without a session is done by now. Its outcome is sent before the last batch is
             // published, because waking others takes longer.
             let done = this.take_arrived();
