@@ -199,8 +199,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::{super::event_ring::events_after, *};
-    use crate::coordinator::streams::event_ring::fixtures::{handle, large, numbers, record};
-    use crate::core::Tally;
+    use crate::{
+        coordinator::streams::event_ring::fixtures::{handle, large, numbers, record},
+        core::Tally,
+    };
 
     /// Records in the ring of a scheduler.
     fn buffered(buffer: &EventBuffer) -> usize {
