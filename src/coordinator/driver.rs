@@ -2,7 +2,8 @@
 //! nothing.
 //!
 //! Everything happens in one task, which never waits while the machine has something to do; only
-//! the append of the batch in flight runs beside it.
+//! the append of the batch in flight runs beside it. A shard is taken in and dropped on threads for
+//! long work.
 
 mod counting;
 mod effects;
@@ -28,6 +29,7 @@ use crate::{
 use counting::Counting;
 use rustc_hash::FxHashMap;
 use std::{
+    panic::resume_unwind,
     pin::Pin,
     time::{Duration, Instant},
 };
@@ -111,7 +113,7 @@ impl Driver {
 
     async fn run(self, first: Effect) {
         let writer = Some(self.journal.writer());
-        let mut this = Loop {
+        let mut this = Box::new(Loop {
             counting: Counting::new(self.metrics.clone()),
             driver: self,
             in_flight: None,
@@ -123,15 +125,15 @@ impl Driver {
             next_ticket: 0,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
             last_step: Instant::now(),
-        };
+        });
         this.carry_out(vec![first]);
         while let Some(events) = this.gather().await {
-            this.step(events);
+            this = this.step(events).await;
             // Work without a session is done by now. Its outcome is sent before the last batch is
             // published, because waking others takes longer.
             let done = this.take_arrived();
             if !done.is_empty() {
-                this.step(done);
+                this = this.step(done).await;
             }
             this.publish();
             if this.driver.state.is_stalled() {
@@ -142,24 +144,49 @@ impl Driver {
 }
 
 impl Loop {
-    fn step(&mut self, mut events: Vec<Event>) {
-        // Events after the end of an ownership belong to the next one.
-        if let Some(end) = events
-            .iter()
-            .position(|event| matches!(event, Event::Deposed))
-            .filter(|end| end + 1 < events.len())
-        {
-            let next = events.split_off(end + 1);
-            self.step(events);
-            return self.step(next);
+    /// Lets the machine decide, and carries out what it wants done.
+    async fn step(mut self: Box<Self>, events: Vec<Event>) -> Box<Self> {
+        for mut events in by_ownership(events) {
+            if events.iter().any(Event::is_recovery) {
+                let taken_in = std::mem::take(&mut events);
+                self = self.take_in(taken_in).await;
+            }
+            let effects = self.decide(events);
+            self.carry_out(effects);
+            if let Some(core) = self.driver.machine.core() {
+                self.driver.bodies.look_ahead(core);
+            }
         }
-        let driver = &mut self.driver;
-        let begins = events.iter().rev().find_map(|event| match event {
-            Event::Recovered { epoch, .. } => Some(*epoch),
-            _ => None,
+        self
+    }
+
+    /// Takes in a shard, which may be of millions of tasks, on a thread for long work: sockets,
+    /// timers and the heartbeat of the lease are served meanwhile. What waits for an answer that
+    /// rests on the lease is left to the next step, by the lease as it is then.
+    async fn take_in(mut self: Box<Self>, events: Vec<Event>) -> Box<Self> {
+        self.publish();
+        let decided = tokio::task::spawn_blocking(move || {
+            let effects = self.decide(events);
+            (self, effects)
         });
-        let epoch = begins.unwrap_or(driver.machine.epoch());
-        let holds = driver.state.lease_holds(epoch, driver.lease_margin);
+        match decided.await {
+            Ok((mut this, effects)) => {
+                this.carry_out(effects);
+                this
+            }
+            Err(failed) if failed.is_panic() => resume_unwind(failed.into_panic()),
+            // The runtime shuts down: what called this is dropped with it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn decide(&mut self, events: Vec<Event>) -> Vec<Effect> {
+        let driver = &mut self.driver;
+        let recovers = events.iter().any(Event::is_recovery);
+        let holds = !recovers && {
+            let epoch = driver.machine.epoch();
+            driver.state.lease_holds(epoch, driver.lease_margin)
+        };
         driver.machine.set_lease(holds);
         let mut begun = None;
         for event in &events {
@@ -189,10 +216,44 @@ impl Loop {
             self.driver.machine.was_paused(now);
         }
         self.last_step = Instant::now();
-        let effects = self.driver.machine.step(now, events);
-        self.carry_out(effects);
-        if let Some(core) = self.driver.machine.core() {
-            self.driver.bodies.look_ahead(core);
-        }
+        self.driver.machine.step(now, events)
+    }
+}
+
+/// Events after the end of an ownership belong to the next one. No events are one step as well:
+/// time has passed.
+fn by_ownership(events: Vec<Event>) -> impl Iterator<Item = Vec<Event>> {
+    let mut left = Some(events);
+    std::iter::from_fn(move || {
+        let mut events = left.take()?;
+        left = events
+            .iter()
+            .position(|event| matches!(event, Event::Deposed))
+            .filter(|end| end + 1 < events.len())
+            .map(|end| events.split_off(end + 1));
+        Some(events)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many events each step takes in.
+    fn steps(events: Vec<Event>) -> Vec<usize> {
+        by_ownership(events).map(|events| events.len()).collect()
+    }
+
+    #[test]
+    fn a_step_ends_with_the_ownership() {
+        let (end, other) = (|| Event::Deposed, || Event::internal(Command::Status));
+        assert_eq!(steps(vec![]), [0]);
+        assert_eq!(steps(vec![end()]), [1]);
+        assert_eq!(steps(vec![other(), end()]), [2]);
+        assert_eq!(steps(vec![end(), other()]), [1, 1]);
+        assert_eq!(
+            steps(vec![other(), end(), other(), end(), other()]),
+            [2, 2, 1]
+        );
     }
 }

@@ -220,6 +220,7 @@ impl<'a> World<'a> {
                     self.sent = Some(batch);
                 }
                 Effect::Release(release) => self.release(release),
+                Effect::Discard(_) => {}
                 Effect::StandBy => unreachable!("this loop is never deposed"),
                 Effect::Recover => {
                     self.recovering = true;

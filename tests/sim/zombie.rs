@@ -65,6 +65,7 @@ impl Zombie {
             match effect {
                 Effect::Append(batch, _) => self.sent = Some(batch),
                 Effect::Release(release) => self.release(release, journal, callers),
+                Effect::Discard(_) => {}
                 Effect::Recover | Effect::StandBy => {
                     self.end(callers);
                     return false;

@@ -13,6 +13,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use std::{sync::Arc, time::Duration};
+use tokio::task::spawn_blocking;
 
 impl Loop {
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -20,6 +21,7 @@ impl Loop {
             match effect {
                 Effect::Append(batch, pause) => self.append(batch, pause),
                 Effect::Release(release) => self.release(release),
+                Effect::Discard(core) => drop(spawn_blocking(move || drop(core))),
                 Effect::Recover => self.recover(),
                 Effect::StandBy => self.stand_by(),
             }

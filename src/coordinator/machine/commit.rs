@@ -9,7 +9,7 @@ use super::{
     event::{Effect, Release},
 };
 use crate::{
-    core::{Action, BatchNo, Output, Reject, Reply, Tally, Time},
+    core::{Action, BatchNo, Reject, Reply, Tally, Time},
     journal::Commit,
 };
 use std::time::Duration;
@@ -127,10 +127,7 @@ impl Machine {
     }
 
     fn discard(&mut self, effects: &mut Vec<Effect>) {
-        self.state = State::Recovering;
-        self.open = Output::default();
-        self.open_bytes = 0;
-        self.isolating = false;
+        self.without_core(State::Recovering, effects);
         effects.push(Effect::Recover);
     }
 }
@@ -175,7 +172,7 @@ mod tests {
         let mut machine = asked();
         let effects = refuse(&mut machine, 1);
         assert!(
-            matches!(effects.as_slice(), [Effect::Recover]),
+            matches!(effects.as_slice(), [Effect::Discard(_), Effect::Recover]),
             "{effects:?}"
         );
         machine.step(NOW, [recovered(2)]);
@@ -195,7 +192,7 @@ mod tests {
         machine.step(NOW, [Event::Commit(BatchNo(1), unknown)]);
         let effects = refuse(&mut machine, 1);
         assert!(
-            matches!(effects.as_slice(), [Effect::Recover]),
+            matches!(effects.as_slice(), [Effect::Discard(_), Effect::Recover]),
             "{effects:?}"
         );
         assert!(machine.undecided_tickets().is_empty());

@@ -4,7 +4,7 @@ use super::envelope::Envelope;
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress, RecoveredJobs,
-        RecoveredResources, RecoveredScheduler, RequestMemory, Seq, Tally, TargetPause,
+        RecoveredResources, RecoveredScheduler, RequestMemory, Seq, Shard, Tally, TargetPause,
     },
     journal::{Batch, Commit},
 };
@@ -47,6 +47,10 @@ impl Event {
             command,
         })
     }
+
+    pub(crate) fn is_recovery(&self) -> bool {
+        matches!(self, Event::Recovered { .. })
+    }
 }
 
 /// Something the loop wants done, in this order.
@@ -56,7 +60,9 @@ pub enum Effect {
     Append(Arc<Batch>, Duration),
     /// These are durable: release what waited for them.
     Release(Release),
-    /// The core is unusable: take the shard over again, recover, and send [`Event::Recovered`].
+    /// This core is of no use any more. To drop one of millions of tasks takes a while.
+    Discard(Box<Shard>),
+    /// There is no core: take the shard over again, recover, and send [`Event::Recovered`].
     Recover,
     /// Another replica owns the shard: every waiting caller and every stream must go there, and no
     /// assignment of this loop is valid any more.

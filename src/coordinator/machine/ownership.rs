@@ -34,16 +34,23 @@ impl Machine {
 
     /// Another replica owns the shard: everything about it is dropped.
     pub(super) fn stand_by(&mut self, effects: &mut Vec<Effect>) {
-        self.state = State::Standby;
+        self.without_core(State::Standby, effects);
         self.in_flight = None;
-        self.open = Output::default();
         self.open_commands.clear();
-        self.open_bytes = 0;
-        self.isolating = false;
         self.executors = ExecutorState::default();
         self.inbox.clear();
         self.isolated.clear();
         effects.push(Effect::StandBy);
+    }
+
+    /// Gives the core away, if there is one, and what it decided that is not sealed.
+    pub(super) fn without_core(&mut self, state: State, effects: &mut Vec<Effect>) {
+        if let State::Working(core) = std::mem::replace(&mut self.state, state) {
+            effects.push(Effect::Discard(core));
+        }
+        self.open = Output::default();
+        self.open_bytes = 0;
+        self.isolating = false;
     }
 
     /// Rebuilds the core. What executors still run for this loop, or have reported and is not
@@ -116,7 +123,7 @@ mod tests {
         machine.step(NOW, [opens(1)]);
         let effects = machine.step(NOW, [Event::Deposed, asks(2, Command::Status)]);
         assert!(
-            matches!(effects.as_slice(), [Effect::StandBy]),
+            matches!(effects.as_slice(), [Effect::Discard(_), Effect::StandBy]),
             "{effects:?}"
         );
         let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);

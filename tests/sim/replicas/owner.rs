@@ -226,6 +226,7 @@ impl Owner {
                     self.sent = Some(batch);
                 }
                 LoopEffect::Release(release) => self.release(release, executor, outside),
+                LoopEffect::Discard(_) => {}
                 LoopEffect::Recover => self.recover(executor, outside),
                 LoopEffect::StandBy => self.stand_by(executor, outside),
             }
