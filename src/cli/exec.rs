@@ -192,7 +192,11 @@ impl Exec {
             self.joins(name, &found)?;
         }
         Ok(Run {
-            word: shell::word(name),
+            word: match name.starts_with('-') {
+                // It would be taken for an option.
+                true => found.handle.clone(),
+                false => shell::word(name),
+            },
             scheduler: client.scheduler(found.handle),
             ending: Cell::new(Ending::Keep),
             own: Some(OwnTasks::default()),
@@ -219,7 +223,8 @@ impl Exec {
             let (wanted, present) = (wanted.name(), present.name());
             let what = format!("scheduler {name} is open, with --on-failure {present}");
             let next = format!(
-                "say `--on-failure {present}`, or `rallypoint update {name} --on-failure {wanted}`"
+                "say `--on-failure {present}`, or `rallypoint update {} --on-failure {wanted}`",
+                shell::word(name)
             );
             return Err(CliError::new(what)
                 .why(match self.settings.on_failure {

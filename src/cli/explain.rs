@@ -15,7 +15,7 @@ use super::{
 use clap::Args;
 use rallypoint_client::{
     Scheduler,
-    api::{Blocker, ExplainTaskResponse, TaskOptions},
+    api::{Blocker, ExplainTaskResponse, TaskOptions, blocker::Kind},
 };
 use std::{process::ExitCode, time::Duration};
 use tokio::time::timeout;
@@ -75,7 +75,12 @@ fn print(answer: &ExplainTaskResponse, options: &TaskOptions, scheduler: &str) {
         None => {}
     }
     for (number, blocker) in answer.blockers.iter().enumerate() {
-        let said = api_words::of_scheduler(&said(blocker), scheduler);
+        let said = match blocker.kind {
+            Some(Kind::Paused(_) | Kind::Halted(_)) => {
+                api_words::of_scheduler(&said(blocker), scheduler)
+            }
+            _ => said(blocker),
+        };
         output::line(format!("{:>3}. {said}", number + 1));
     }
     if let Some(place) = &answer.place {

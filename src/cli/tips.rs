@@ -123,7 +123,8 @@ fn of_list(error: &Error) -> Option<String> {
     };
     let is_of_schedulers = states.iter().any(|state| state == "releasing");
     let wrong = error.get(ContextKind::InvalidValue)?;
-    let is_halted = matches!(wrong, ContextValue::String(wrong) if wrong == "halted");
+    let is_halted =
+        matches!(wrong, ContextValue::String(wrong) if wrong.eq_ignore_ascii_case("halted"));
     (is_of_schedulers && is_halted).then(|| "`--halted`".to_owned())
 }
 
@@ -136,7 +137,7 @@ fn of_tasks(error: &Error) -> Option<String> {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidValue) else {
         return None;
     };
-    let outcome = wrong.replace(['_', ' '], "-");
+    let outcome = wrong.to_lowercase().replace(['_', ' '], "-");
     match outcome == "failed" {
         _ if !is_of_tasks => None,
         true => Some("`--failed`".to_owned()),

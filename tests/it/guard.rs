@@ -268,7 +268,7 @@ async fn a_table_with_the_trigger_is_written_with_a_token_only() {
         assert_eq!(refused.0, "RP004", "{write}");
     }
     let nines = "9".repeat(200_000);
-    for shown in ["4 5", "-5", "9223372036854775808", &nines] {
+    for shown in ["4 5", "-5", "\u{2003}5", "9223372036854775808", &nines] {
         let shown = format!("begin; set local rallypoint.token = '{shown}'; {insert}");
         let (code, said) = run(&mut writer, &shown).await.expect_err("no token");
         let is_explained = said.contains("which is no token") && said.contains("RALLYPOINT_TOKEN");

@@ -57,7 +57,7 @@ pub(super) fn name_of(path: &Path) -> String {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Fault> {
-    std::str::from_utf8(bytes).map_err(|error| {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
         Fault::new(
@@ -65,7 +65,9 @@ fn text(bytes: &[u8]) -> Result<&str, Fault> {
             "it is not UTF-8",
             "save it as UTF-8 (`iconv -t utf-8`)",
         )
-    })
+    })?;
+    // Some editors put one before it.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// The tasks of lines, or every malformed line.

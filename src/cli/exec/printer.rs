@@ -22,11 +22,7 @@ use rallypoint_client::{
     api::{AsyncDone, End, Outcome, TaskResult, until},
 };
 use serde_json::json;
-use std::{
-    collections::{HashMap, HashSet},
-    pin::pin,
-    process::ExitCode,
-};
+use std::{collections::HashMap, pin::pin, process::ExitCode};
 use tokio::time::sleep;
 
 /// Prints the events of a run, and counts them.
@@ -45,8 +41,8 @@ pub(in crate::cli) struct Printer {
     quiet: bool,
     /// Tasks that have ended, retries of them not counted.
     counted: usize,
-    /// Those that did not succeed, each by the number of its last retry.
-    failed: HashSet<i64>,
+    /// What became of those that did not succeed, each by the number of its last retry.
+    failed: HashMap<i64, Outcome>,
     /// How many succeeded when they were retried.
     retried: usize,
     /// Retries that failed again.
@@ -82,7 +78,7 @@ impl Printer {
             bars,
             quiet,
             counted: 0,
-            failed: HashSet::new(),
+            failed: HashMap::new(),
             retried: 0,
             in_vain: 0,
             seen: 0,
@@ -148,9 +144,11 @@ impl Printer {
         ));
     }
 
-    /// Whether a task has failed, and its retries, if there were any, have, too.
+    /// Whether a task has failed, and its retries, if there were any, have, too. One that was
+    /// cancelled has not.
     pub(in crate::cli) fn has_failures(&self) -> bool {
-        !self.failed.is_empty()
+        let mut outcomes = self.failed.values();
+        outcomes.any(|outcome| *outcome != Outcome::Cancelled)
     }
 
     fn has_seen_its_own(&self) -> bool {
@@ -166,12 +164,14 @@ impl Printer {
         }
         let good = done.outcome() == Outcome::Succeeded;
         // What came of a task is told by its last retry.
-        let again = done.retry_of.is_some_and(|of| self.failed.remove(&of));
+        let again = done
+            .retry_of
+            .is_some_and(|of| self.failed.remove(&of).is_some());
         self.counted += usize::from(!again);
         self.retried += usize::from(again && good);
         self.in_vain += usize::from(again && !good && done.outcome() != Outcome::Cancelled);
         if !good {
-            self.failed.insert(done.seq);
+            self.failed.insert(done.seq, done.outcome());
         }
         let begun = done.attempt > 0;
         self.bars.done(done.effective_order, good, begun);
@@ -277,7 +277,11 @@ fn broken(error: Error) -> CliError {
 fn variable(task: &Described, done: &AsyncDone) -> Option<String> {
     let error = done.error.as_ref()?;
     let (code, message) = (&error.code, &error.message);
-    let hint = psql_variable::hint(&task.statement, code, message, error.position)?;
+    let place = match task.line {
+        Some(_) => psql_variable::Place::File,
+        None => psql_variable::Place::Argument,
+    };
+    let hint = psql_variable::hint(&task.statement, place, (code, message), error.position)?;
     Some(format!("      ({hint})"))
 }
 

@@ -5,12 +5,19 @@
 const CODE: &str = "42601";
 const AT_COLON: &str = "\":\"";
 
+/// Where a statement was written.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Argument,
+    File,
+}
+
 /// What to do about the variable at which an error of this code and message is; `position` counts
 /// characters of the statement from 1.
 pub(super) fn hint(
     statement: &str,
-    code: &str,
-    message: &str,
+    place: Place,
+    (code, message): (&str, &str),
     position: Option<i32>,
 ) -> Option<String> {
     if code != CODE || !message.contains(AT_COLON) {
@@ -19,9 +26,13 @@ pub(super) fn hint(
     let before = usize::try_from(position? - 1).ok()?;
     let at = statement.char_indices().nth(before)?.0;
     let variable = variable(&statement[at..])?;
+    let else_write = match place {
+        Place::Argument => "$1 and pass it by --param",
+        Place::File => "the statement as a line of JSON with $1 and `params`",
+    };
     Some(format!(
-        "{variable} is a variable of psql, which tasks do not have: write its value, or pass \
-         parameters ($1), by --param or in lines of JSON"
+        "{variable} is a variable of psql, which tasks do not have: write its value, or \
+         {else_write}"
     ))
 }
 
@@ -44,7 +55,7 @@ mod tests {
     fn a_variable_of_psql_is_named() {
         let said = |statement: &str, position| {
             let message = "syntax error at or near \":\"";
-            hint(statement, "42601", message, Some(position))
+            hint(statement, Place::File, ("42601", message), Some(position))
         };
         for (statement, position, variable) in [
             ("select :x", 8, ":x "),
@@ -56,10 +67,8 @@ mod tests {
         }
         assert_eq!(said("select : x", 8), None);
         assert_eq!(said("select 1", 90), None);
-        assert_eq!(
-            hint("select :x", "42601", "at or near \"x\"", Some(8)),
-            None
-        );
-        assert_eq!(hint("select :x", "42703", "near \":\"", Some(8)), None);
+        let other = |code, message| hint("select :x", Place::File, (code, message), Some(8));
+        assert_eq!(other("42601", "at or near \"x\""), None);
+        assert_eq!(other("42703", "near \":\""), None);
     }
 }

@@ -20,7 +20,6 @@ use std::{collections::BTreeSet, ops::Range};
 /// The tasks of a text in the order of the file, or everything that is wrong with it. `defaults`:
 /// how they run where it says nothing.
 pub(super) fn parse(text: &str, defaults: &How) -> Result<Vec<Described>, Vec<Fault>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader {
         text,
         defaults,

@@ -99,7 +99,7 @@ begin
             using errcode = 'RP004', hint = 'Hold the resource, and first `set local rallypoint.token = TOKEN`.';
     end if;
     -- In a case, so that only what is a number is cast, and to a type that holds it.
-    if (case when shown ~ '^\s*0*[0-9]{1,19}\s*$' then shown::numeric > 9223372036854775807 else true end) then
+    if (case when shown ~ '^[ \t\n\v\f\r]*0*[0-9]{1,19}[ \t\n\v\f\r]*$' then shown::numeric > 9223372036854775807 else true end) then
         raise exception 'rallypoint.token is "%", which is no token', left(shown, 40)
             using errcode = '22023', hint = 'It is one number, that of a hold: under `rallypoint lock run` it is in RALLYPOINT_TOKEN.';
     end if;

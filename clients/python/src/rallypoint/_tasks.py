@@ -223,7 +223,8 @@ def refuse_options(call: str, options: Mapping[str, object], params: Sequence[ob
     """Says where arguments belong that `call` does not have. Raises TypeError."""
     if params:
         values = ", ".join(map(repr, params))
-        raise TypeError(f"parameters are given to the task; write {call}(sql('…', {values}))")
+        order = "" if [type(value) for value in params] != [int] else f"; an order is order={values}"
+        raise TypeError(f"parameters are given to the task; write {call}(sql('…', {values})){order}")
     known = TaskSpec.__optional_keys__
     for name, value in options.items():
         if name in known:

@@ -31,7 +31,7 @@ fn refused(text: &str, line: usize, why: &str, next: &str) {
 
 #[test]
 fn without_orders_each_statement_waits_for_the_one_before() {
-    let text = "\u{feff}-- a header\n\\set ON_ERROR_STOP on\nselect 1;\nselect 2 -- two\n; ; \\;; /*+ */;\nselect 3";
+    let text = "-- a header\n\\set ON_ERROR_STOP on\nselect 1;\nselect 2 -- two\n; ; \\;; /*+ */;\nselect 3";
     assert_eq!(
         ordered(text),
         pairs(&[

@@ -183,7 +183,7 @@ fn rules(job: &Job, set: &JobSettings, look: &Look) -> Vec<Row> {
     rows.extend(facts([
         ("while a run goes on", overlap),
         ("if nobody served", misfire),
-        ("longest run", lasting(set.max_runtime.as_ref())),
+        ("max runtime", lasting(set.max_runtime.as_ref())),
         ("paused after", paused),
         ("done by", claims.to_owned()),
         ("changed", changed),
