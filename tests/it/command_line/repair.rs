@@ -10,6 +10,8 @@ use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
     process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
 };
 
 /// Fails until there is a table of the name `repaired`.
@@ -123,4 +125,24 @@ fn exec_says_that_its_scheduler_stays_open_only_when_it_does() {
     let handle = event["handle"].as_str().expect("a handle");
     let released = text(&server.run(&["release", handle]).stdout);
     assert!(released.contains("released before"), "{released}");
+}
+
+#[test]
+fn what_was_cancelled_is_not_offered_for_a_retry() {
+    let server = Standalone::start();
+    let child = Command::new(PROGRAM)
+        .args(["--server", &server.url, "exec", "--name", "night"])
+        .arg("select pg_sleep(600)")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    while code(&server.run(&["cancel", "night", "1"])) != 0 {
+        sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 3);
+    let said = text(&output.stderr);
+    assert!(said.contains("stays open"), "{said}");
+    assert!(!said.contains("retry"), "{said}");
 }
