@@ -6,7 +6,7 @@ use super::{
     table::plain,
     time_text,
 };
-use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
+use rallypoint_client::api::{AsyncDone, Outcome, TaskError, TaskResult};
 use serde_json::Value;
 
 /// Microseconds from start to outcome; 0: never started.
@@ -20,6 +20,8 @@ pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
 
 /// SQLSTATE of a `$1` for which no value was given.
 const UNDEFINED_PARAMETER: &str = "42P02";
+/// Reason for more or fewer values than the statement has parameters.
+const PARAMS_INVALID: &str = "PARAMS_INVALID";
 /// Columns before further lines of a failure.
 const INDENT: usize = 6;
 
@@ -59,22 +61,26 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
     };
     match &done.error {
         Some(error) => format!(
-            "{attempt}{} {}{}  — {}",
-            error.code,
-            plain(&error.message),
-            tip(&error.code),
+            "{attempt}{}  — {}",
+            why(error, done.retry_of.is_some()),
             plain(statement)
         ),
         None => format!("{attempt}{}", plain(statement)),
     }
 }
 
-/// What Postgres does not know of a failure: how the option is called.
-fn tip(code: &str) -> &'static str {
-    match code {
-        UNDEFINED_PARAMETER => " (give it with --param, in a file with `params`)",
+/// Why a task failed, with the options that mend it where the server cannot know them.
+pub(super) fn why(error: &TaskError, is_retry: bool) -> String {
+    let tip = match (&*error.code, is_retry) {
+        (PARAMS_INVALID, true) => {
+            " (a retry keeps the values of its task: --param gives others, --no-params none)"
+        }
+        (UNDEFINED_PARAMETER | PARAMS_INVALID, _) => {
+            " (values are given with --param, in a file with `params`)"
+        }
         _ => "",
-    }
+    };
+    format!("{} {}{tip}", error.code, plain(&error.message))
 }
 
 /// The rows of the result; null when none were requested.
@@ -85,19 +91,21 @@ pub(super) fn rows(result: &TaskResult) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rallypoint_client::api::TaskError;
 
     #[test]
-    fn a_parameter_without_a_value_is_answered_by_the_option() {
-        let failed = |code: &str| AsyncDone {
-            error: Some(TaskError {
-                code: code.to_owned(),
-                message: "there is no parameter $1".to_owned(),
+    fn wrong_parameters_are_answered_by_the_options_that_give_them() {
+        let why = |code: &str, is_retry| {
+            let code = code.to_owned();
+            let error = TaskError {
+                code,
                 ..TaskError::default()
-            }),
-            ..AsyncDone::default()
+            };
+            why(&error, is_retry)
         };
-        assert!(remark(&failed(UNDEFINED_PARAMETER), "select $1").contains("--param"));
-        assert!(!remark(&failed("22012"), "select $1").contains("--param"));
+        assert!(why(UNDEFINED_PARAMETER, false).contains("--param"));
+        assert!(!why("22012", true).contains("--param"));
+        let of_retry = why(PARAMS_INVALID, true);
+        assert!(of_retry.contains("--param") && of_retry.contains("--no-params"));
+        assert!(!why(PARAMS_INVALID, false).contains("--no-params"));
     }
 }

@@ -1,16 +1,8 @@
 //! `tasks HANDLE`: the tasks of a scheduler, which are its log.
 
 use super::{
-    async_done,
-    connect::Server,
-    enum_text,
-    error::CliError,
-    exec,
-    filter::TaskConditions,
-    number::whole,
-    output, plural,
-    table::{Table, plain},
-    time_text,
+    async_done, connect::Server, enum_text, error::CliError, exec, filter::TaskConditions,
+    number::whole, output, plural, table::Table, time_text,
 };
 use clap::Args;
 use rallypoint_client::{
@@ -202,7 +194,7 @@ fn remark(task: &TaskView) -> String {
 
 fn ending(task: &TaskView) -> String {
     if let Some(error) = task.done.as_ref().and_then(|done| done.error.as_ref()) {
-        return format!("{} {}", error.code, plain(&error.message));
+        return async_done::why(error, task.retry_of.is_some());
     }
     let result = task.done.as_ref().and_then(|done| done.result.as_ref());
     match (result, time_text::micros(task.next_attempt_at.as_ref())) {

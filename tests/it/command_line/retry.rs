@@ -214,3 +214,17 @@ fn a_run_of_a_job_is_run_again_rather_than_retried() {
     let next = format!("give its number, which `rallypoint tasks {handle}` shows");
     assert!(text(&named.stderr).contains(&next), "{named:?}");
 }
+
+#[test]
+fn a_retry_with_too_many_values_is_answered_by_the_options_of_retry() {
+    let server = Standalone::start();
+    let failed = server.run(&["exec", "--name", "n", "--param", "0", "select 1 / $1::int"]);
+    assert_eq!(code(&failed), 3, "{}", text(&failed.stderr));
+    let retried = server.run(&["retry", "n", "1", "--statement", "select 3"]);
+    assert_eq!(code(&retried), 0, "{}", text(&retried.stderr));
+    for verb in ["wait", "tasks"] {
+        let said = text(&server.run(&[verb, "n"]).stdout);
+        assert!(said.contains("PARAMS_INVALID"), "{verb}: {said}");
+        assert!(said.contains("--no-params none"), "{verb}: {said}");
+    }
+}
