@@ -8,8 +8,10 @@ mod fault;
 mod file;
 mod file_name;
 mod follow;
+mod halt;
 mod idle_note;
 mod lone_statement;
+mod not_submitted;
 mod own_tasks;
 mod pipeline;
 pub(super) mod printer;
@@ -30,20 +32,14 @@ pub(super) use task_option::{
 };
 
 use super::{
-    connect::Server,
-    enum_text::FailurePolicy,
-    error::CliError,
-    number::whole,
-    output,
-    progress::{Bars, Console},
-    settings::Settings,
-    shell,
-    signals::Signals,
+    connect::Server, enum_text::FailurePolicy, error::CliError, number::whole, output,
+    progress::Bars, settings::Settings, shell, signals::Signals,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use file::Format;
 use follow::{detach, follow};
+use not_submitted::not_submitted;
 use own_tasks::OwnTasks;
 use printer::Printer;
 use rallypoint_client::api::{self, OnFailure, SchedulerSettings};
@@ -372,34 +368,5 @@ impl Exec {
             on_failure: OnFailure::from(self.on_failure()).into(),
             ..settings.into_api().0
         }
-    }
-}
-
-/// The error of a run that could not submit its tasks, whose rest is cancelled.
-async fn not_submitted(
-    error: CliError,
-    run: &Run,
-    console: &Console,
-    signals: &mut Signals,
-) -> CliError {
-    let cancelled = match error.has_effect() {
-        true => run.cancel(console, signals).await,
-        false => run.withdraw(signals).await,
-    };
-    let (handle, word) = (run.scheduler.handle(), &run.word);
-    match cancelled {
-        Ok(()) if !error.has_effect() => error,
-        Err(_) if !error.has_effect() => error
-            .why("its scheduler has no task, and could not be released")
-            .leaves(handle, format!("`rallypoint release {word}` releases it")),
-        Ok(()) => error
-            .why("what has been submitted is being cancelled")
-            .leaves(
-                handle,
-                format!("`rallypoint wait {word}` tells how it ends"),
-            ),
-        Err(_) => error
-            .why("what has been submitted could not be cancelled")
-            .leaves(handle, run.cancel_by_hand()),
     }
 }

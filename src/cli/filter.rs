@@ -72,6 +72,12 @@ enum State {
     Done,
 }
 
+/// How failed tasks have ended, as the API has it.
+pub(super) fn failures() -> Vec<i32> {
+    use api::Outcome::{Exhausted, Failed, TimedOut};
+    [Failed, TimedOut, Exhausted].map(i32::from).into()
+}
+
 /// Whether a task may end so, in the words of `--outcome`.
 pub(super) fn is_outcome(word: &str) -> bool {
     <Outcome as ValueEnum>::from_str(word, false).is_ok()
@@ -104,9 +110,7 @@ impl TaskConditions {
         self.now.add_to(&mut filter);
         self.ended.add_to(&mut filter);
         if self.failed {
-            use api::Outcome::{Exhausted, Failed, TimedOut};
-            let failures = [Failed, TimedOut, Exhausted];
-            filter.outcomes = failures.map(i32::from).into();
+            filter.outcomes = failures();
         }
         filter
     }

@@ -30,7 +30,6 @@ pub(super) async fn submit(
         let count = call.len();
         let answer = scheduler.exec(call).await.map_err(|error| {
             let error = CliError::call("cannot submit the tasks", &error).behind(before);
-            let error = error.naming("HANDLE", scheduler.handle());
             match before {
                 0 => error,
                 _ => error.with_effect(),

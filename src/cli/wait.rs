@@ -67,7 +67,8 @@ impl Wait {
             .print_events(&scheduler, self.after, self.until())
             .await?;
         if end.reason() == Reason::Halted {
-            printer.say_halted(&self.handle, end.blocked);
+            let said = printer.say_halted(&scheduler, &self.handle, end.blocked);
+            said.await;
         }
         Ok(verdict(printer, &end))
     }

@@ -64,7 +64,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
         Some("ORDER_CLOSED") => Some(
-            "use a later order, or wait until all tasks have ended (`rallypoint wait HANDLE`): then any order may come; `rallypoint tasks HANDLE` shows what the scheduler has done. One that a failure has halted goes on by `rallypoint retry HANDLE --failed` or `rallypoint resume HANDLE --ignore-failures`, or ends by `rallypoint release HANDLE`",
+            "wait until its tasks have ended (`rallypoint wait HANDLE`): then any order may come; or use a later order",
         ),
         Some("ALREADY_RETRIED") => {
             Some("retry that one: `rallypoint retry HANDLE SEQ --statement SQL`")

@@ -68,7 +68,7 @@ async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
     let console = printer.console();
     if run.ending.get() == Ending::Keep {
         if halted {
-            printer.say_halted(word, end.blocked);
+            printer.say_halted(scheduler, word, end.blocked).await;
         } else if printer.has_failures() {
             console.say(format!(
                 "`rallypoint retry {word} --failed` repeats what failed"

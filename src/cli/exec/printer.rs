@@ -3,6 +3,7 @@
 //! An event names the line of the file that it is about, as a compiler would.
 
 use super::{
+    halt,
     idle_note::{IdleNote, SILENCE},
     own_tasks::OwnTasks,
     psql_variable,
@@ -134,13 +135,19 @@ impl Printer {
         Ok(events.end().cloned().unwrap_or_default())
     }
 
-    /// Says that tasks wait behind a failure, and what can be done.
-    pub(in crate::cli) fn say_halted(&self, scheduler: &str, blocked: i64) {
+    /// Says that tasks wait behind a failure, which one it is unless that was printed, and what can
+    /// be done. `word`: what commands call the scheduler.
+    pub(in crate::cli) async fn say_halted(&self, scheduler: &Scheduler, word: &str, blocked: i64) {
+        let console = self.console();
+        let failures = halt::failures(scheduler, |seq| self.failed.contains_key(&seq)).await;
+        failures
+            .into_iter()
+            .for_each(|failure| console.say(failure));
         let blocked = plural::with_verb(blocked, ["blocked task waits", "blocked tasks wait"]);
-        self.console().say(format!(
+        console.say(format!(
             "halted by a failure: {blocked}, until \
-             `rallypoint retry {scheduler} --failed` has succeeded, or \
-             `rallypoint resume {scheduler} --ignore-failures`"
+             `rallypoint retry {word} --failed` has succeeded, or \
+             `rallypoint resume {word} --ignore-failures`"
         ));
     }
 

@@ -66,6 +66,42 @@ fn a_failure_whose_retry_succeeded_does_not_count() {
 }
 
 #[test]
+fn a_run_that_an_earlier_one_halts_is_told_its_failure_and_what_can_be_done() {
+    let server = Standalone::start();
+    let run = |order: &str| {
+        let options = ["--name", "night", "--on-failure", "halt", "--order", order];
+        let ended = server.run(&[&["exec"], &options[..], &["select 1/0", "select 2"]].concat());
+        (code(&ended), text(&ended.stderr))
+    };
+    let failure = "task 1 has failed before: 22012 division by zero  — select 1/0\n";
+    assert_eq!(run("1").0, 3);
+    let (ended, said) = run("2");
+    assert_eq!(ended, 3, "{said}");
+    assert!(said.contains(failure), "{said}");
+    let (refused, said) = run("1");
+    assert_eq!(refused, 1, "{said}");
+    assert!(said.contains("ORDER_CLOSED"), "{said}");
+    assert!(said.contains(&format!("  why:  {failure}")), "{said}");
+    assert!(
+        said.contains("  next: `rallypoint retry night --failed`"),
+        "{said}"
+    );
+    assert!(said.contains("`rallypoint release night`"), "{said}");
+}
+
+#[test]
+fn a_run_whose_order_has_passed_is_told_to_wait_by_the_name_of_the_scheduler() {
+    let server = Standalone::start();
+    let name = ["exec", "--name", "n", "--order"];
+    let begun = server.run(&[&name, &["2", "--detach", "select pg_sleep(600)"][..]].concat());
+    assert_eq!(code(&begun), 0, "{}", text(&begun.stderr));
+    let refused = server.run(&[&name, &["1", "select 1"][..]].concat());
+    let said = text(&refused.stderr);
+    assert!(said.contains("ORDER_CLOSED"), "{said}");
+    assert!(said.contains("(`rallypoint wait n`)"), "{said}");
+}
+
+#[test]
 fn a_halt_that_was_released_with_its_run_is_not_listed_as_one() {
     let server = Standalone::start();
     let run = ["exec", "--on-failure", "halt", "--order", "1", "select 1/0"];

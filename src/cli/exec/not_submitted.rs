@@ -1,0 +1,52 @@
+//! The error of a run that could not submit its tasks, and what becomes of its scheduler.
+
+use super::{halt, run::Run};
+use crate::cli::{error::CliError, progress::Console, signals::Signals};
+
+/// The error of a run that could not submit its tasks, whose rest is cancelled.
+pub(super) async fn not_submitted(
+    error: CliError,
+    run: &Run,
+    console: &Console,
+    signals: &mut Signals,
+) -> CliError {
+    let mut error = error.naming("HANDLE", &run.word);
+    if error.is("ORDER_CLOSED") {
+        error = with_halt(error, run).await;
+    }
+    let cancelled = match error.has_effect() {
+        true => run.cancel(console, signals).await,
+        false => run.withdraw(signals).await,
+    };
+    let (handle, word) = (run.scheduler.handle(), &run.word);
+    match cancelled {
+        Ok(()) if !error.has_effect() => error,
+        Err(_) if !error.has_effect() => error
+            .why("its scheduler has no task, and could not be released")
+            .leaves(handle, format!("`rallypoint release {word}` releases it")),
+        Ok(()) => error
+            .why("what has been submitted is being cancelled")
+            .leaves(
+                handle,
+                format!("`rallypoint wait {word}` tells how it ends"),
+            ),
+        Err(_) => error
+            .why("what has been submitted could not be cancelled")
+            .leaves(handle, run.cancel_by_hand()),
+    }
+}
+
+/// The error with the failures that halt the scheduler, if some do: then waiting is of no use.
+async fn with_halt(error: CliError, run: &Run) -> CliError {
+    let failures = halt::failures(&run.scheduler, |_| false).await;
+    if failures.is_empty() {
+        return error;
+    }
+    let word = &run.word;
+    let error = failures.into_iter().fold(error, CliError::why);
+    error.next(format!(
+        "`rallypoint retry {word} --failed` repeats what failed, `rallypoint resume {word} \
+         --ignore-failures` goes on without it, `rallypoint release {word}` frees the name for \
+         another run"
+    ))
+}
