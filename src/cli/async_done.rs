@@ -22,19 +22,42 @@ pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
 const UNDEFINED_PARAMETER: &str = "42P02";
 /// Reason for more or fewer values than the statement has parameters.
 const PARAMS_INVALID: &str = "PARAMS_INVALID";
+/// Columns of an order at least: those of most files are no longer.
+const LEAST_ORDER: usize = 5;
 /// Columns before further lines of a failure.
 const INDENT: usize = 6;
 
+/// How wide the columns of many lines are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Widths {
+    seq: usize,
+    order: usize,
+}
+
+impl Widths {
+    /// For numbers and orders up to these.
+    pub(super) fn of(last_seq: i64, last_order: Option<i64>) -> Widths {
+        let order = enum_text::order(last_order).len();
+        Widths {
+            seq: last_seq.to_string().len(),
+            order: order.max(LEAST_ORDER),
+        }
+    }
+}
+
 /// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome. On a terminal it
 /// is cut to one line, unless it says why a task did not succeed: nothing else repeats that.
-pub(super) fn line(done: &AsyncDone, (place, total): (i64, usize), statement: &str) -> String {
-    let digits = total.to_string().len();
+pub(super) fn line(
+    done: &AsyncDone,
+    (place, total): (i64, usize),
+    widths: Widths,
+    statement: &str,
+) -> String {
+    let (digits, Widths { seq, order }) = (total.to_string().len(), widths);
     let head = format!(
-        "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
-        place,
+        "{place:>digits$}/{total}  task {:<seq$}  order {:<order$}",
         done.seq,
         enum_text::order(done.effective_order),
-        digits = digits
     );
     let is_good = done.outcome() == Outcome::Succeeded;
     let word = format!("{:<9}", enum_text::outcome(done.outcome()));
@@ -91,6 +114,20 @@ pub(super) fn rows(result: &TaskResult) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_long_numbers_and_orders_have_their_columns_below_each_other() {
+        let place = |seq, order| {
+            let done = AsyncDone {
+                seq,
+                effective_order: Some(order),
+                ..AsyncDone::default()
+            };
+            let line = line(&done, (1, 1), Widths::of(10, Some(1_000_000)), "select 1");
+            line.find("select 1")
+        };
+        assert_eq!(place(9, 1), place(10, 1_000_000));
+    }
 
     #[test]
     fn wrong_parameters_are_answered_by_the_options_that_give_them() {

@@ -10,7 +10,7 @@ use super::{
     task_option::Described,
 };
 use crate::cli::{
-    async_done,
+    async_done::{self, Widths},
     error::CliError,
     exit::Exit,
     json,
@@ -23,7 +23,11 @@ use rallypoint_client::{
     api::{AsyncDone, End, Outcome, TaskResult, until},
 };
 use serde_json::json;
-use std::{collections::HashMap, pin::pin, process::ExitCode};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    process::ExitCode,
+};
 use tokio::time::sleep;
 
 /// Prints the events of a run, and counts them.
@@ -46,8 +50,8 @@ pub(in crate::cli) struct Printer {
     failed: HashMap<i64, Outcome>,
     /// How many succeeded when they were retried.
     retried: usize,
-    /// Retries that failed again.
-    in_vain: usize,
+    /// Retries that failed again, and have no retry that did not.
+    in_vain: HashSet<i64>,
     seen: i64,
     /// Nobody has closed the pipe that stdout is.
     is_read: bool,
@@ -81,7 +85,7 @@ impl Printer {
             counted: 0,
             failed: HashMap::new(),
             retried: 0,
-            in_vain: 0,
+            in_vain: HashSet::new(),
             seen: 0,
             is_read: true,
         }
@@ -176,7 +180,10 @@ impl Printer {
             .is_some_and(|of| self.failed.remove(&of).is_some());
         self.counted += usize::from(!again);
         self.retried += usize::from(again && good);
-        self.in_vain += usize::from(again && !good && done.outcome() != Outcome::Cancelled);
+        self.in_vain.retain(|seq| Some(*seq) != done.retry_of);
+        if again && !good && done.outcome() != Outcome::Cancelled {
+            self.in_vain.insert(done.seq);
+        }
         if !good {
             self.failed.insert(done.seq, done.outcome());
         }
@@ -191,6 +198,13 @@ impl Printer {
         };
         let console = self.console();
         console.suspended(|| self.is_read = self.is_read && lines.iter().all(output::is_read));
+    }
+
+    /// Of the numbers and of the orders of tasks, as far as they are known.
+    fn widths(&self) -> Widths {
+        let own = self.own.as_ref().and_then(|own| own.numbers().next_back());
+        let last_order = self.tasks.last().and_then(|task| task.order);
+        Widths::of(own.unwrap_or(self.total as i64), last_order)
     }
 
     fn task(&self, done: &AsyncDone) -> Option<&Described> {
@@ -225,7 +239,8 @@ impl Printer {
             Some(_) => self.counted as i64,
             None => done.done_no,
         };
-        let mut lines = vec![async_done::line(done, (place, self.total), &title)];
+        let widths = self.widths();
+        let mut lines = vec![async_done::line(done, (place, self.total), widths, &title)];
         lines.extend(task.and_then(|task| variable(task, done)));
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
@@ -259,7 +274,7 @@ impl Printer {
             0 => String::new(),
             retried => format!(", {retried} of them when retried"),
         };
-        let in_vain = match self.in_vain {
+        let in_vain = match self.in_vain.len() {
             0 => String::new(),
             in_vain => format!(
                 "; {} again",

@@ -58,7 +58,7 @@ fn a_failure_whose_retry_succeeded_does_not_count() {
     let said = text(&waited.stderr);
     assert_eq!(code(&waited), 0, "{said}");
     assert!(
-        said.contains("2 of 2 ended tasks succeeded, 1 of them when retried"),
+        said.contains("2 of 2 ended tasks succeeded, 1 of them when retried\n"),
         "{said}"
     );
     let words = ["retry", handle, "01890000-0000-7000-8000-000000000000/1"];
