@@ -106,13 +106,7 @@ impl Retry {
             Ok(answer) => answer,
             Err(error) => {
                 let failed = CliError::call(what(), &error).naming("HANDLE", self.handle());
-                return Err(match error.is("ALREADY_RETRIED") {
-                    true => {
-                        let (last, _) = last_retry(scheduler, seq).await?;
-                        failed.naming("SEQ", last)
-                    }
-                    false => of_job(scheduler, failed).await,
-                });
+                return Err(refused(scheduler, self.handle(), seq, failed).await?);
             }
         };
         let before = if answer.already_retried {
@@ -127,7 +121,8 @@ impl Retry {
         if !answer.already_retried {
             return Ok(());
         }
-        let (last, outcome) = last_retry(scheduler, answer.seq).await?;
+        let (last, task) = last_retry(scheduler, answer.seq).await?;
+        let outcome = task.done.as_ref().map(api::AsyncDone::outcome);
         match outcome.filter(|outcome| *outcome != api::Outcome::Succeeded) {
             Some(outcome) => Err(CliError::new(what())
                 .why(format!(
@@ -220,6 +215,33 @@ impl Retry {
     }
 }
 
+/// The error of a refused retry, with the state of the task, or of its last retry. `word`: what
+/// commands call the scheduler.
+async fn refused(
+    scheduler: &Scheduler,
+    word: &str,
+    seq: i64,
+    failed: CliError,
+) -> Result<CliError, CliError> {
+    let is_retried = failed.is("ALREADY_RETRIED");
+    if !is_retried && !failed.is("TASK_UNFINISHED") {
+        return Ok(of_job(scheduler, failed).await);
+    }
+    let (last, task) = last_retry(scheduler, seq).await?;
+    let state = enum_text::state(&task);
+    let failed = failed.naming("SEQ", last);
+    let failed = failed.why(format!("state of task {last}: {state}"));
+    Ok(match task.done.as_ref().map(api::AsyncDone::outcome) {
+        None if is_retried => failed.next(format!(
+            "wait until that one has ended: `rallypoint wait {word}`; if it fails, retry it"
+        )),
+        Some(api::Outcome::Succeeded) => {
+            failed.next("nothing is left to retry: submit another statement with `rallypoint exec`")
+        }
+        _ => failed,
+    })
+}
+
 /// The error of a retry; with another next step if a run of a job has opened the scheduler, and has
 /// released it at its end.
 async fn of_job(scheduler: &Scheduler, failed: CliError) -> CliError {
@@ -259,18 +281,15 @@ fn retried_before(error: CliError, count: usize) -> CliError {
     ))
 }
 
-/// The last retry in the line that begins with this task, and how it ended, if it has.
-async fn last_retry(
-    scheduler: &Scheduler,
-    mut seq: i64,
-) -> Result<(i64, Option<api::Outcome>), CliError> {
+/// The last retry in the line that begins with this task, by its number.
+async fn last_retry(scheduler: &Scheduler, mut seq: i64) -> Result<(i64, api::TaskView), CliError> {
     loop {
         let what = || format!("cannot see how task {}/{seq} ended", scheduler.handle());
         let task = scheduler.task(seq).await;
         let task = task.map_err(|error| CliError::call(what(), &error))?;
         match task.retried_as {
             Some(next) => seq = next,
-            None => return Ok((seq, task.done.map(|done| done.outcome()))),
+            None => return Ok((seq, task)),
         }
     }
 }

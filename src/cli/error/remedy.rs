@@ -3,13 +3,18 @@
 use rallypoint_client::Error;
 use tonic::Code;
 
-/// What the service says of something that is not there, without the command that shows what is:
-/// the advice names it.
+/// What the service says of something that is not there or not over, without the command that
+/// helps: the advice names it.
 pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
     match message.rsplit_once(": ") {
-        Some((fault, remedy)) if label.ends_with("_NOT_FOUND") && remedy.contains('`') => fault,
+        Some((fault, remedy)) if is_answered(label) && remedy.contains('`') => fault,
         _ => message,
     }
+}
+
+/// The advice for users of the command line says as much as the service does.
+fn is_answered(label: &str) -> bool {
+    label.ends_with("_NOT_FOUND") || label == "TASK_UNFINISHED"
 }
 
 /// What may be wrong where somebody answers and hangs up.

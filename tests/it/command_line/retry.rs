@@ -4,6 +4,7 @@ use super::{code, lines, text};
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     standalone::Standalone,
+    terminal::wait_for,
     work::{failing, noop, sql},
 };
 use rallypoint_client::{Client, Scheduler, api};
@@ -227,4 +228,27 @@ fn a_retry_with_too_many_values_is_answered_by_the_options_of_retry() {
         assert!(said.contains("PARAMS_INVALID"), "{verb}: {said}");
         assert!(said.contains("--no-params none"), "{verb}: {said}");
     }
+}
+
+#[test]
+fn a_retry_of_what_has_not_ended_says_where_that_stands() {
+    let server = Standalone::start();
+    let failed = server.run(&["exec", "--name", "n", "select 1/0"]);
+    assert_eq!(code(&failed), 3, "{}", text(&failed.stderr));
+    let retried = server.run(&["retry", "n", "1", "--statement", "select pg_sleep(600)"]);
+    assert_eq!(code(&retried), 0, "{}", text(&retried.stderr));
+    wait_for("its start", || {
+        text(&server.run(&["tasks", "n"]).stdout).contains("running")
+    });
+    let refused = |arguments: &[&str]| {
+        let output = server.run(&[&["retry", "n"], arguments].concat());
+        assert_eq!(code(&output), 1, "{arguments:?}");
+        text(&output.stderr)
+    };
+    let itself = refused(&["2"]);
+    assert!(itself.contains("state of task 2: running"), "{itself}");
+    assert!(itself.contains("`rallypoint cancel n 2`"), "{itself}");
+    let other = refused(&["1", "--statement", "select 2"]);
+    assert!(other.contains("state of task 2: running"), "{other}");
+    assert!(other.contains("`rallypoint wait n`"), "{other}");
 }
