@@ -21,6 +21,7 @@ mod remote;
 mod rules;
 mod schedule;
 mod show;
+mod waiting;
 
 pub(super) use import::Import;
 

@@ -13,6 +13,16 @@ pub(super) fn time(us: i64) -> String {
     }
 }
 
+/// `2026-03-01T12:00:00.123456Z` as commands take it, to the microsecond, or `-`. All six digits of
+/// a fraction: without zeros at its end, times would differ in length.
+pub(super) fn exact(time: Option<&prost_types::Timestamp>) -> String {
+    match Timestamp::from_microsecond(micros(time)) {
+        Ok(at) if time.is_some() && at.subsec_nanosecond() == 0 => at.to_string(),
+        Ok(at) if time.is_some() => format!("{at:.6}"),
+        _ => "-".to_owned(),
+    }
+}
+
 /// RFC 3339, or null for an absent time.
 pub(super) fn rfc3339(us: i64) -> serde_json::Value {
     Timestamp::from_microsecond(us)
@@ -152,8 +162,15 @@ mod tests {
     }
 
     #[test]
+    fn exact_times_with_fractions_are_equally_long() {
+        let at = |nanos| exact(Some(&prost_types::Timestamp { seconds: 1, nanos }));
+        assert_eq!(at(0), "1970-01-01T00:00:01Z");
+        assert_eq!(at(734_910_000), "1970-01-01T00:00:01.734910Z");
+    }
+
+    #[test]
     fn an_absent_time_is_a_dash() {
-        assert_eq!(time(0), "-");
+        assert_eq!((time(0), exact(None)), ("-".to_owned(), "-".to_owned()));
         assert_eq!(time(1_000_000), "1970-01-01 00:00:01.000Z");
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 use clap::Args;
 use rallypoint_client::{
     ClaimedRun, Client,
-    api::{ClaimRunRequest, ClaimRunResponse, RenewRunRequest},
+    api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest, RenewRunRequest},
 };
 use std::{process::ExitCode, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -117,10 +117,21 @@ impl ClaimCommand {
                 return Ok(ClaimedRun::of(client, answer, asked));
             }
             if Instant::now() + POLL_INTERVAL > until {
-                output::answer(&answer, |answer| output::line(self.why_not(answer)));
+                let next = self.next_due(client).await;
+                output::answer(&answer, |answer| output::line(self.why_not(answer) + &next));
                 return Ok(None);
             }
             sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// When a run of the job is due next, for people, if that is known.
+    async fn next_due(&self, client: &Client) -> String {
+        let name = self.name.clone();
+        let known = client.get_job(GetJobRequest { name }).await;
+        match known.ok().and_then(|known| known.job?.next_due) {
+            Some(next) => format!("; the next run is due {}", time_text::exact(Some(&next))),
+            None => String::new(),
         }
     }
 

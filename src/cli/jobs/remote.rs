@@ -1,6 +1,6 @@
 //! Verbs about jobs of the service.
 
-use super::{job_clock, show};
+use super::{job_clock, show, waiting};
 use crate::{
     cli::{
         connect::Server,
@@ -167,23 +167,29 @@ impl RunNow {
             from_order: self.from_order,
         };
         let name = request.name.clone();
-        let run = server.client().await?.run_job(request).await;
-        let run = run.map_err(|error| behind_a_run(&name, &error, CliError::call(what, &error)))?;
+        let client = server.client().await?;
+        let run = client.run_job(request).await;
+        let failed = |error| refused_run(&name, &error, CliError::call(what, &error));
+        let mut run = run.map_err(failed)?;
+        waiting::explain(&client, run.run.as_mut_slice()).await;
         output::answer(&run, |answer| show::run(answer.run.as_ref()));
         Ok(())
     }
 }
 
-/// Says how the run is cancelled that the service names as the one in the way of another. It names
-/// none where something else is in the way, such as an agent that is stopped.
-fn behind_a_run(job: &str, error: &Error, failed: CliError) -> CliError {
+/// Says how the run is cancelled that the service names as the one in the way of another, and where
+/// the orders of the job stand. The service names no run where something else is in the way, such
+/// as an agent that is stopped.
+fn refused_run(job: &str, error: &Error, failed: CliError) -> CliError {
+    let job = shell::word(job);
+    let is_of_order = |(field, _): &(String, String)| field == "from_order";
     match error.metadata.get("due") {
-        Some(due) if error.is("JOB_BLOCKED") => {
-            let job = shell::word(job);
-            failed.next(format!(
-                "`rallypoint jobs cancel-run {job} {due}` ends that run"
-            ))
-        }
+        Some(due) if error.is("JOB_BLOCKED") => failed.next(format!(
+            "`rallypoint jobs cancel-run {job} {due}` ends that run"
+        )),
+        _ if error.violations.iter().any(is_of_order) => failed.next(format!(
+            "give --from-order the order of a step: `rallypoint jobs get {job}` lists the steps"
+        )),
         _ => failed,
     }
 }
@@ -217,8 +223,10 @@ impl Runs {
             page_size: self.limit,
             page_token: String::new(),
         };
-        let runs = server.client().await?.list_runs(request).await;
-        let runs = runs.map_err(|error| CliError::call(what, &error))?;
+        let client = server.client().await?;
+        let runs = client.list_runs(request).await;
+        let mut runs = runs.map_err(|error| CliError::call(what, &error))?;
+        waiting::explain(&client, &mut runs.runs).await;
         output::answer(&runs, |answer| show::runs(&answer.runs));
         Ok(())
     }
@@ -278,7 +286,8 @@ impl NamedRun {
             name: self.name.clone(),
         };
         let run = client.get_run(request).await;
-        let run = run.map_err(|error| self.failed("show", due, &error))?;
+        let mut run = run.map_err(|error| self.failed("show", due, &error))?;
+        waiting::explain(&client, run.run.as_mut_slice()).await;
         output::answer(&run, |answer| {
             show::run(answer.run.as_ref());
             show::claims(&answer.claims);
@@ -331,7 +340,7 @@ mod tests {
         error.reason = Some("JOB_BLOCKED".to_owned());
         let said = |error: &Error| {
             let failed = CliError::call("cannot run job a", error);
-            format!("{:?}", behind_a_run("a", error, failed))
+            format!("{:?}", refused_run("a", error, failed))
         };
         let other = said(&error);
         assert!(

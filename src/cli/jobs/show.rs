@@ -1,22 +1,22 @@
 //! Jobs, their runs and the agent for people.
 
 mod definition;
+mod why;
 
 use crate::{
     cli::{
         enum_text, output, plural,
         table::{self, Table},
-        time_text,
+        time_text::{self, exact},
     },
     core::model::limits::length_text,
 };
 pub(super) use definition::steps;
-use jiff::Timestamp;
 use rallypoint_client::api::{
-    Agent, BackfillJobResponse, Job, JobRun, RunClaim, RunClaimEnd, RunReason, RunState,
-    schedule::Rule,
+    Agent, BackfillJobResponse, Job, JobRun, RunClaim, RunClaimEnd, RunState, schedule::Rule,
 };
 use std::time::Duration;
+use why::why;
 
 /// One job. `remark`: what else there is to say.
 pub(super) fn job(job: Option<&Job>, remark: &str) {
@@ -65,7 +65,7 @@ pub(super) fn jobs(jobs: &[Job]) {
         table.row([
             job.name.clone(),
             rule(job),
-            time(job.next_due.as_ref()),
+            exact(job.next_due.as_ref()),
             job.failures.to_string(),
             paused(job).unwrap_or_default(),
         ]);
@@ -102,11 +102,11 @@ pub(super) fn claims(claims: &[RunClaim]) {
         let late = match claim.late_at {
             None => String::new(),
             Some(_) if claim.late_succeeded => {
-                format!(", done late {}", time(claim.late_at.as_ref()))
+                format!(", done late {}", exact(claim.late_at.as_ref()))
             }
-            Some(_) => format!(", failed late {}", time(claim.late_at.as_ref())),
+            Some(_) => format!(", failed late {}", exact(claim.late_at.as_ref())),
         };
-        let since = time(claim.claimed_at.as_ref());
+        let since = exact(claim.claimed_at.as_ref());
         let owner = claimant(claim);
         output::line(format!("  claim of {owner} {since}: {end}{late}"));
     }
@@ -115,7 +115,7 @@ pub(super) fn claims(claims: &[RunClaim]) {
 /// Due times in the past that have runs now, or would have.
 pub(super) fn backfilled(answer: &BackfillJobResponse, is_dry: bool, is_ahead: bool) {
     for due in &answer.due {
-        output::line(timestamp(due));
+        output::line(exact(Some(due)));
     }
     let (now, had) = (answer.due.len(), answer.left_out);
     output::note(backfill_in_words(now, had, is_dry, is_ahead));
@@ -148,16 +148,6 @@ fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> Stri
     }
 }
 
-/// With all six digits of a fraction: without zeros at its end, times would differ in length.
-fn timestamp(time: &prost_types::Timestamp) -> String {
-    let time = Timestamp::from_microsecond(time_text::micros(Some(time)));
-    let text = |time: Timestamp| match time.subsec_nanosecond() {
-        0 => time.to_string(),
-        _ => format!("{time:.6}"),
-    };
-    time.map(text).unwrap_or_default()
-}
-
 /// Who has a claim.
 pub(super) fn claimant(claim: &RunClaim) -> String {
     match &*claim.owner {
@@ -187,7 +177,7 @@ pub(super) fn runs(runs: &[JobRun]) {
             state(run),
             why(run),
             run.attempt.to_string(),
-            time(from),
+            exact(from),
             took.unwrap_or_else(|| "-".to_owned()),
             run.handle.clone(),
         ]);
@@ -242,7 +232,7 @@ fn rule(job: &Job) -> String {
 
 /// The next due time, and that its run starts later: it stays the next one until then.
 fn next_due(job: &Job) -> String {
-    let next = time(job.next_due.as_ref());
+    let next = exact(job.next_due.as_ref());
     let settings = job.settings.as_ref();
     let schedule = settings.and_then(|settings| settings.schedule.as_ref());
     let schedule = schedule.filter(|_| job.next_due.is_some());
@@ -263,7 +253,7 @@ fn paused(job: &Job) -> Option<String> {
         "" => "the service",
         by => by,
     };
-    let since = time(paused.since.as_ref());
+    let since = exact(paused.since.as_ref());
     Some(match &*paused.reason {
         "" => format!("{since} by {by}"),
         reason => format!("{since} by {by}: {reason}"),
@@ -272,9 +262,9 @@ fn paused(job: &Job) -> Option<String> {
 
 /// The due time as `jobs cancel-run` takes it, and the last one of a range.
 pub(super) fn due(run: &JobRun) -> String {
-    let due = run.due.as_ref().map(timestamp).unwrap_or_default();
+    let due = exact(run.due.as_ref());
     match &run.last_due {
-        Some(last) => format!("{due} to {} ({})", timestamp(last), run.count),
+        Some(last) => format!("{due} to {} ({})", exact(Some(last)), run.count),
         None => due,
     }
 }
@@ -284,61 +274,10 @@ pub(super) fn state(run: &JobRun) -> String {
     enum_text::in_words(state.as_str_name(), "RUN_STATE_")
 }
 
-fn why(run: &JobRun) -> String {
-    let reason = RunReason::try_from(run.reason).unwrap_or_default();
-    let what = match reason {
-        RunReason::Unspecified if run.failed_tasks > 0 => {
-            return format!("{} failed", plural::count(run.failed_tasks, "task"));
-        }
-        RunReason::Unspecified => "",
-        RunReason::StillRunning => "previous run still running",
-        RunReason::QueueFull => "too many runs wait",
-        RunReason::Replaced => "replaced by a later due time",
-        RunReason::JobPaused => "job paused",
-        RunReason::JobDeleted => "job deleted",
-        RunReason::NoServer => "no server",
-        RunReason::AgentStopped => "agent stopped",
-        RunReason::WindowClosed => "window closed",
-        RunReason::TooLate => "too late",
-        RunReason::MaxRuntime => "longer than max_runtime",
-        RunReason::Asked => "asked for",
-        RunReason::Refused => "steps refused",
-        RunReason::SchedulerGone => "its scheduler is gone",
-        RunReason::ClaimantLost if run.state() == RunState::Running => {
-            "its claimant is lost: the target is asked"
-        }
-        RunReason::ClaimantLost if run.state() == RunState::Waiting => {
-            "its claimant is lost: it may be claimed"
-        }
-        RunReason::ClaimantLost => "its claimant was lost",
-        RunReason::CompletedLate => "completed late",
-        RunReason::NotClaimed => "nobody claimed it",
-        RunReason::Reported => "its claimant says so",
-    };
-    let by = Some(&run.by).filter(|by| !by.is_empty() && reason == RunReason::Asked);
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    let detail = Some(&run.detail).filter(|detail| !detail.is_empty());
-    let detail = detail
-        .map(|detail| format!(" ({detail})"))
-        .unwrap_or_default();
-    format!("{what}{by}{detail}").trim_start().to_owned()
-}
-
-fn time(time: Option<&prost_types::Timestamp>) -> String {
-    time_text::time(time_text::micros(time))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use rallypoint_client::api::{Interval, JobSettings, Schedule};
-
-    #[test]
-    fn due_times_with_fractions_are_equally_long() {
-        let at = |nanos| timestamp(&prost_types::Timestamp { seconds: 1, nanos });
-        assert_eq!(at(0), "1970-01-01T00:00:01Z");
-        assert_eq!(at(734_910_000), "1970-01-01T00:00:01.734910Z");
-    }
 
     #[test]
     fn a_job_shows_by_how_much_it_is_put_off() {

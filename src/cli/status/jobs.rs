@@ -26,7 +26,7 @@ pub(super) fn show(counts: Option<&JobCounts>) {
         }
     }
     if let Some(next) = &counts.next_due {
-        let next = time_text::time(time_text::micros(Some(next)));
+        let next = time_text::exact(Some(next));
         line.push_str(&format!("; next due {next}"));
     }
     output::sentence(&line, INDENT, None);
