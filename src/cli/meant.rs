@@ -1,10 +1,10 @@
 //! Names that the service does not know, with the one that was probably meant.
 
-use super::{connect::Server, error::CliError};
+use super::{connect::Server, error::CliError, shell};
 use crate::{core::Handle, likeness::closest};
 use rallypoint_client::{
     Client, Result,
-    api::{ListJobsRequest, ListResourcesRequest, ListSchedulersRequest},
+    api::{GetJobRequest, ListJobsRequest, ListResourcesRequest, ListSchedulersRequest},
 };
 use std::time::Duration;
 use tokio::time::timeout;
@@ -17,21 +17,51 @@ const CUT_HANDLE: usize = 13;
 /// some commands no longer listen to signals.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// The error, with the name that is there in the place of one that is not.
+/// The error, with the name that is there in the place of one that is not, or what the name is of.
 pub(super) async fn suggested(server: &Server, error: CliError) -> CliError {
     let Some((reason, name)) = error.unknown_name() else {
         return error;
     };
-    let names = timeout(WITHIN, names(server, reason)).await;
-    let names = names.unwrap_or_default();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match probable(name, &names).filter(|meant| *meant != name) {
-        Some(meant) => {
-            let meant = format!("did you mean `{meant}`?");
-            error.asking(&meant)
+    let found = timeout(WITHIN, found(server, reason, name)).await;
+    match found.ok().flatten() {
+        Some(Found::Job) => {
+            let next = of_job(name);
+            error.next(next)
         }
+        Some(Found::Alike(meant)) => error.asking(&format!("did you mean `{meant}`?")),
         None => error,
     }
+}
+
+/// What there is in the place of a name that the service does not know.
+enum Found {
+    /// Something of the kind that is missing, whose name is alike.
+    Alike(String),
+    /// A job of this name, where a scheduler is missing.
+    Job,
+}
+
+async fn found(server: &Server, reason: &str, name: &str) -> Option<Found> {
+    let client = server.quiet_client().await.ok()?;
+    let job = GetJobRequest {
+        name: name.to_owned(),
+    };
+    if reason == "HANDLE_NOT_FOUND" && client.get_job(job).await.is_ok() {
+        return Some(Found::Job);
+    }
+    let names = listed(&client, reason).await.ok()?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let meant = probable(name, &names).filter(|meant| *meant != name)?;
+    Some(Found::Alike(meant.to_owned()))
+}
+
+/// What to do with the name of a job in the place of a scheduler: each run has one of its own.
+fn of_job(name: &str) -> String {
+    let job = shell::word(name);
+    format!(
+        "{name} is a job: `rallypoint jobs runs {job}` lists its runs with their schedulers, \
+         `rallypoint jobs log {job}` the tasks of the last one"
+    )
 }
 
 /// The name that was probably meant. Handles begin with a time, so those of one month are more
@@ -46,14 +76,7 @@ fn probable<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
         .or_else(|| closest(name, &names))
 }
 
-/// The names of what there is of the kind that is missing; none: they cannot be had.
-async fn names(server: &Server, reason: &str) -> Vec<String> {
-    match server.quiet_client().await {
-        Ok(client) => listed(&client, reason).await.unwrap_or_default(),
-        Err(_) => Vec::new(),
-    }
-}
-
+/// The names of what there is of the kind that is missing.
 async fn listed(client: &Client, reason: &str) -> Result<Vec<String>> {
     match reason {
         "JOB_NOT_FOUND" => {

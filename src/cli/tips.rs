@@ -149,8 +149,9 @@ fn of_tasks(error: &Error) -> Option<String> {
 fn of_runs(error: &Error, wrong: &str) -> Option<String> {
     let usage = error.get(ContextKind::Usage)?.to_string();
     let mut verbs = ["jobs log", "jobs get-run", "jobs cancel-run"].into_iter();
-    let is_of_run = wrong == "--due" && verbs.any(|verb| usage.contains(verb));
-    is_of_run.then(|| "behind the name, without `--due`".to_owned())
+    let is_of_run =
+        matches!(wrong, "--due" | "--date" | "--time") && verbs.any(|verb| usage.contains(verb));
+    is_of_run.then(|| format!("behind the name, without `{wrong}`"))
 }
 
 fn with_tip(mut error: Error, tip: String) -> Error {

@@ -126,7 +126,9 @@ fn of_jobs(error: &Error) -> Option<&'static str> {
         "JOB_NOT_FOUND" => {
             Some("`rallypoint jobs list` lists them; `rallypoint jobs apply -f FILE` adds some")
         }
-        "RUN_NOT_FOUND" => Some("`rallypoint jobs runs JOB` lists those there are"),
+        "RUN_NOT_FOUND" => Some(
+            "give the due time of a run with its time of day, as `rallypoint jobs runs JOB` lists those there are",
+        ),
         _ => None,
     }
 }

@@ -1,21 +1,27 @@
 //! What an error says is to be done next.
 
 use super::{code, text};
-use crate::harness::standalone::Standalone;
+use crate::harness::{standalone::Standalone, terminal::wait_for};
 
 const FILE: &str = "[jobs.a]\nschedule.cron = \"0 3 * * *\"\n\
-                    steps = [{ statement = \"select 1\" }]\n\
+                    steps = [{ order = 1, statement = \"select 1\" }]\n\
                     [jobs.\"b c\"]\nschedule.after = \"a\"\n\
                     steps = [{ statement = \"select 1\" }]\n";
 
-#[test]
-fn a_call_about_a_job_that_is_refused_says_what_to_do() {
+/// A server with the jobs of a file.
+fn with_jobs(jobs: &str) -> Standalone {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("jobs.toml");
-    std::fs::write(&file, FILE).expect("written");
+    std::fs::write(&file, jobs).expect("written");
     let applied = server.run(&["jobs", "apply", "-f", &file.display().to_string()]);
     assert_eq!(code(&applied), 0, "{}", text(&applied.stderr));
+    server
+}
+
+#[test]
+fn a_call_about_a_job_that_is_refused_says_what_to_do() {
+    let server = with_jobs(FILE);
     for (call, next) in [
         (
             "delete a",
@@ -29,6 +35,14 @@ fn a_call_about_a_job_that_is_refused_says_what_to_do() {
             "backfill a --from 1976-01-01 --until 2026-01-01",
             "repeat the command for parts of that time",
         ),
+        (
+            "run a --from-order 7",
+            "give --from-order the order of a step: `rallypoint jobs get a`",
+        ),
+        (
+            "log a 2026-01-26",
+            "give the due time of a run with its time of day",
+        ),
     ] {
         let words: Vec<&str> = ["jobs"].into_iter().chain(call.split(' ')).collect();
         let refused = server.run(&words);
@@ -36,4 +50,45 @@ fn a_call_about_a_job_that_is_refused_says_what_to_do() {
         assert_eq!(code(&refused), 1, "{call}: {said}");
         assert!(said.contains(&format!("  next: {next}")), "{call}: {said}");
     }
+}
+
+#[test]
+fn the_name_of_a_job_in_the_place_of_a_scheduler_is_answered_by_its_runs() {
+    let server = with_jobs(FILE);
+    for verb in [&["tasks", "a"][..], &["explain", "a", "1"], &["wait", "a"]] {
+        let said = text(&server.run(verb).stderr);
+        let next = "  next: a is a job: `rallypoint jobs runs a` lists its runs";
+        assert!(said.contains(next), "{verb:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_run_waits_for_and_when_it_goes_on_is_said() {
+    let server = with_jobs(
+        "[jobs.bad]\nschedule.cron = \"@yearly\"\nrerun = { max = 3, delay = \"1h\" }\n\
+         steps = [{ statement = \"select 1/0\" }]\n\
+         [jobs.long]\nschedule.cron = \"@yearly\"\noverlap = \"QUEUE_ALL\"\n\
+         steps = [{ statement = \"select pg_sleep(600)\" }]\n\
+         [jobs.free]\nschedule.cron = \"@yearly\"\nclaimed = true\n",
+    );
+    let said = |words: &[&str]| text(&server.run(&[&["jobs"], words].concat()).stdout);
+    let claimed = said(&["claim", "free", "--", "true"]);
+    assert!(
+        claimed.contains("nothing is due yet; the next run is due 20"),
+        "{claimed}"
+    );
+    said(&["run", "bad"]);
+    wait_for("its failure", || {
+        said(&["runs", "bad"]).contains("1 task failed; the next attempt is at 20")
+    });
+    said(&["run", "long"]);
+    let behind = "its turn is behind other runs of the job";
+    for shown in [said(&["run", "long"]), said(&["runs", "long"])] {
+        assert!(shown.contains(behind), "{shown}");
+    }
+    let offered = said(&["run", "free"]);
+    assert!(
+        offered.contains(": waiting: for a program to claim it"),
+        "{offered}"
+    );
 }
