@@ -105,6 +105,7 @@ async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client)
         async with face.block(claim_run("no-such-job", client=rallypoint)):
             pass
     assert raised.value.reason == "JOB_NOT_FOUND"
+    assert "claimed = true" in str(raised.value)
     with pytest.raises(ValueError, match="job: give the name"):
         claim_run(lambda: None)  # type: ignore[arg-type]
 

@@ -261,7 +261,8 @@ async def test_one_wrong_task_does_not_take_others_with_it(face: Face, rallypoin
         assert (refused.reason, refused.is_unknown) == ("TARGET_UNKNOWN", False)
         assert refused.violations[0][0].startswith("task.")
         text = "task.sql.target: no such target on this server, which has: app"
-        assert str(refused) == f"INVALID_ARGUMENT TARGET_UNKNOWN: {text}"
+        assert str(refused).splitlines()[0] == f"INVALID_ARGUMENT TARGET_UNKNOWN: {text}"
+        assert "rallypoint serve --target NAME=URL" in str(refused)
         too_late = await face.error(late)
         assert too_late.reason == "ORDER_CLOSED"
         assert too_late.metadata["current_order"] == "5"

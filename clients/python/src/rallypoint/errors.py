@@ -13,6 +13,14 @@ _REMEDIES = {
     "RESOURCE_NOT_FOUND": (
         "Here that is Client.create_resource, at the command line `rallypoint resource create`."
     ),
+    "JOB_NOT_FOUND": (
+        "`rallypoint jobs list` shows the jobs, and `rallypoint jobs apply -f FILE` adds some; "
+        "claim_run takes those with `claimed = true`."
+    ),
+    "TARGET_UNKNOWN": (
+        "Targets are those of the server: `rallypoint serve --target NAME=URL`, or "
+        "[targets.NAME] in its configuration file."
+    ),
     "CIRCULAR_WAIT": "Release first, or lock everything in one call: lock('a', 'b').",
     "REQUEST_ID_REUSED": "Use a new request id for other content.",
 }
