@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub(super) enum When {
     /// By some clock, or everywhere.
     At(Moment),
-    /// It was so long ago when the command line was read.
+    /// It was so long ago when the command line was read, or just then.
     Ago(Timestamp),
 }
 
@@ -45,6 +45,9 @@ impl FromStr for When {
     type Err = String;
 
     fn from_str(text: &str) -> Result<When, String> {
+        if text == "now" {
+            return Ok(When::Ago(Timestamp::now()));
+        }
         if let Ok(moment) = text.parse() {
             return Ok(When::At(moment));
         }
@@ -54,7 +57,7 @@ impl FromStr for When {
         };
         ago().map(When::Ago).ok_or_else(|| {
             "write a time like 2026-03-01, 2026-03-01T12:00 or 2026-03-01T12:00:00Z, or how long \
-             ago it was, like 30m, 1h30m or 2d"
+             ago it was, like 30m, 1h30m or 2d; now is this moment"
                 .to_owned()
         })
     }
@@ -86,7 +89,7 @@ mod tests {
         }
         let day: When = "2026-03-01".parse().expect("a date");
         assert_eq!(day.in_utc().as_second(), noon - 12 * 3600);
-        for (text, seconds) in [("1h", 3600), ("1h30m", 5400), ("2d", 172_800)] {
+        for (text, seconds) in [("now", 0), ("1h", 3600), ("1h30m", 5400), ("2d", 172_800)] {
             let ago: When = text.parse().expect(text);
             let passed = Timestamp::now().as_second() - ago.in_utc().as_second();
             assert!((seconds..seconds + 10).contains(&passed), "{passed}");
