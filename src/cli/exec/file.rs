@@ -89,18 +89,25 @@ fn parse(text: &str, how: &How) -> Result<Vec<Described>, Vec<Fault>> {
     let task = |(number, line): (usize, &str)| {
         let task = match line.starts_with('{') {
             true => object(line, how),
-            false => pair(line, how),
+            false => pair(line, how).map_err(|wrong| vec![wrong]),
         };
-        let task = task.map_err(|(why, next)| Fault::new(number, why, next))?;
-        Ok(Described {
-            line: Some(number),
-            ..task
-        })
+        let fault = |(why, next)| Fault::new(number, why, next);
+        match task {
+            Ok(task) => Ok(Described {
+                line: Some(number),
+                ..task
+            }),
+            Err(all) => Err(all.into_iter().map(fault).collect::<Vec<_>>()),
+        }
     };
     let (tasks, faults): (Vec<_>, Vec<_>) = lines.map(task).partition(Result::is_ok);
     match faults.is_empty() {
         true => Ok(tasks.into_iter().flatten().collect()),
-        false => Err(faults.into_iter().filter_map(Result::err).collect()),
+        false => Err(faults
+            .into_iter()
+            .filter_map(Result::err)
+            .flatten()
+            .collect()),
     }
 }
 
@@ -131,22 +138,28 @@ fn pair(line: &str, how: &How) -> Result<Described, Wrong> {
     })
 }
 
-fn object(line: &str, how: &How) -> Result<Described, Wrong> {
+/// The task, or all that is wrong with it.
+fn object(line: &str, how: &How) -> Result<Described, Vec<Wrong>> {
     let wrong = |why: String| {
         let next = r#"write `{"order": 100, "statement": "select 1"}`, an object a line"#;
         (format!("not a task in JSON: {why}"), next)
     };
-    let Unique(object) = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let read = serde_json::from_str(line).map_err(|error| vec![wrong(error.to_string())]);
+    let Unique(object) = read?;
     let fields = object.as_object().cloned().unwrap_or_default();
     let mut task = Described {
         how: how.clone(),
         ..Described::default()
     };
-    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-        field(&mut task, name, value).map_err(|why| (format!("`{name}`: {why}"), ""))?;
-    }
+    let fields = fields.iter().filter(|(_, value)| !value.is_null());
+    let faults = fields.filter_map(|(name, value)| {
+        let why = field(&mut task, name, value).err()?;
+        Some((format!("`{name}`: {why}"), ""))
+    });
+    let faults: Vec<Wrong> = faults.collect();
     match task.statement.trim() {
-        "" => Err(wrong("`statement` is missing".to_owned())),
+        _ if !faults.is_empty() => Err(faults),
+        "" => Err(vec![wrong("`statement` is missing".to_owned())]),
         _ => Ok(task),
     }
 }
@@ -296,6 +309,17 @@ mod tests {
             let fault = fault(text);
             assert!(fault.why.contains(why), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn every_wrong_field_of_a_line_is_named() {
+        let line = r#"{"statement": 1, "order": "x", "timeout": "soon", "name": "a"}"#;
+        let faults = parse(line, &How::default()).unwrap_err();
+        let fields = faults
+            .iter()
+            .filter_map(|fault| fault.why.split('`').nth(1));
+        let fields: Vec<&str> = fields.collect();
+        assert_eq!(fields, ["order", "statement", "timeout"]);
     }
 
     #[test]
