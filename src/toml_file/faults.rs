@@ -3,7 +3,7 @@
 use crate::likeness::closest;
 use std::{
     fmt, io,
-    ops::{Range, RangeInclusive},
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -16,8 +16,8 @@ const MORE_BYTES: usize = 2;
 pub struct Faults {
     path: PathBuf,
     found: Vec<Fault>,
-    /// Lines whose table is not known, since its header is broken.
-    lost: Vec<RangeInclusive<usize>>,
+    /// It is no TOML: what else seems wrong may follow from that alone.
+    is_no_toml: bool,
     /// Why the file itself could not be read.
     unread: Option<io::Error>,
     /// Files that it names could not be read.
@@ -37,7 +37,7 @@ impl Faults {
         Faults {
             path: path.to_owned(),
             found: Vec::new(),
-            lost: Vec::new(),
+            is_no_toml: false,
             unread: None,
             names_unread: false,
         }
@@ -66,24 +66,22 @@ impl Faults {
         self.names_unread
     }
 
-    /// Something is wrong, unless it follows from a broken header.
+    /// Something is wrong.
     pub(crate) fn add(&mut self, line: Option<usize>, what: impl Into<String>) {
-        let is_lost = |line: usize| self.lost.iter().any(|lost| lost.contains(&line));
-        if !line.is_some_and(is_lost) {
+        if !self.is_no_toml {
             let what = what.into();
             self.found.push(Fault { line, what });
         }
     }
 
-    /// What stands below a broken header is read as if it belonged to the table above: nothing is
-    /// said of these lines.
-    pub(super) fn lose(&mut self, lines: RangeInclusive<usize>) {
-        self.lost.push(lines);
-    }
-
-    /// All tables of the file are known: what is not there is missing.
-    pub(crate) fn knows_all_tables(&self) -> bool {
-        self.lost.is_empty()
+    /// What the reader of TOML says of the text. If that is no TOML, its first fault is all that is
+    /// said: the others may follow from it.
+    pub(super) fn add_toml(&mut self, text: &str, errors: &[toml::de::Error]) {
+        let broken = errors.iter().find(|error| error.message() != DUPLICATE);
+        let said = broken.map_or(errors, std::slice::from_ref);
+        self.found
+            .extend(said.iter().map(|error| Fault::of_toml(text, error)));
+        self.is_no_toml = broken.is_some();
     }
 
     /// A line of text for each fault: the file, the line, and what is wrong.
@@ -141,22 +139,7 @@ impl Fault {
 }
 
 /// What the reader of TOML says of a key that is there already; the place is that of the key.
-pub(super) const DUPLICATE: &str = "duplicate key";
-
-/// The lines below a broken header, up to the next one. `None`: the fault is none of a header.
-pub(super) fn below_header(text: &str, error: &toml::de::Error) -> Option<RangeInclusive<usize>> {
-    let at = line(text, &error.span()?);
-    let is_header = |line: &str| line.trim_start().starts_with('[');
-    let lines: Vec<&str> = text.lines().collect();
-    // The reader of TOML passes over all that follows a key without a value, as `targets.app]`.
-    if error.message().starts_with("key with no value") {
-        return Some(at + 1..=lines.len());
-    }
-    let below = lines.get(at..)?.iter().position(|line| is_header(line));
-    let last = below.map_or(lines.len(), |next| at + next);
-    let is_broken = is_header(lines.get(at - 1)?) && error.message() != DUPLICATE;
-    is_broken.then_some(at + 1..=last)
-}
+const DUPLICATE: &str = "duplicate key";
 
 /// The line of a place in the text, from 1.
 pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {

@@ -3,7 +3,7 @@
 
 use super::{
     Faults,
-    faults::{DUPLICATE, Fault, below_header, line, none_of, unknown_key},
+    faults::{Fault, line, none_of, unknown_key},
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -52,19 +52,7 @@ impl<'t, 'f> Table<'t, 'f> {
     /// The whole file; what is no TOML is a fault.
     pub(crate) fn of_file(text: &'t str, faults: &'f mut Faults) -> Self {
         let (document, errors) = DeTable::parse_recoverable(text);
-        let mut next_header = None;
-        for error in &errors {
-            let fault = Fault::of_toml(text, error);
-            // The reader of TOML takes the `[[header]]` behind a broken one for `[header]`.
-            let follows = next_header.is_some() && fault.line == next_header;
-            if !(follows && error.message() == DUPLICATE) {
-                faults.add(fault.line, fault.what);
-            }
-            if let Some(lines) = below_header(text, error) {
-                next_header = Some(lines.end() + 1);
-                faults.lose(lines);
-            }
-        }
+        faults.add_toml(text, &errors);
         Table::new(text, String::new(), 1, document.into_inner(), faults)
     }
 
@@ -223,11 +211,6 @@ impl<'t, 'f> Table<'t, 'f> {
         made
     }
 
-    /// No header of the file is broken: what is not there is missing.
-    pub(crate) fn knows_all_tables(&self) -> bool {
-        self.faults.knows_all_tables()
-    }
-
     /// How many faults of the file have been found so far.
     pub(crate) fn count_faults(&self) -> usize {
         self.faults.count()
@@ -240,15 +223,12 @@ impl<'t, 'f> Table<'t, 'f> {
         self.faults.add(Some(at), format!("{path}: {what}"));
     }
 
-    /// The value of a key has another form than the expected one. Below a broken header a table may
-    /// be read as another one.
+    /// The value of a key has another form than the expected one.
     fn fault_of_form(&mut self, key: &str, expected: &str) {
-        if self.knows_all_tables() {
-            self.fault(
-                key,
-                format!("expected {expected}, and found something else"),
-            );
-        }
+        self.fault(
+            key,
+            format!("expected {expected}, and found something else"),
+        );
     }
 
     /// Has all that was not asked for be a fault.

@@ -54,7 +54,7 @@ pub(super) fn sources(
         let rule = rule(one, known, from.certificates, &mut at);
         sources.rules.extend(rule);
     }
-    if !has_rules && faults.knows_all_tables() {
+    if !has_rules {
         faults.add(
             None,
             "nobody may do anything: add [[access]] with identities, namespaces, role",
