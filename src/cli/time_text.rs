@@ -92,7 +92,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 pub(super) fn parse_or_zero(text: &str) -> Result<Duration, String> {
     let length = Length::parse(text);
     length.ok_or_else(|| {
-        "write a length of time like 30s, 500ms, 2m, 1h30m or 2d; a number alone is seconds"
+        "write a length of time like 30s, 500ms, 2m, 5 min, 1h30m or 2d; a number alone is seconds"
             .to_owned()
     })
 }

@@ -41,7 +41,7 @@ impl Visitor<'_> for Written {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Length, E> {
-        let expected = "not a length of time with its unit: write it like \"30s\" or \"5m\"";
+        let expected = "not a length of time with its unit: write it like \"30s\", \"5m\", \"1h30m\" or \"2d\"";
         let has_unit = text.parse::<f64>().is_err();
         let length = Length::parse(text).filter(|_| has_unit).map(Length);
         length.ok_or_else(|| E::custom(expected))

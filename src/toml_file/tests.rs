@@ -25,7 +25,7 @@ fn every_fault_of_a_file_is_said_with_its_line() {
     let lines = [
         "f.toml line 1: a: not enough",
         "f.toml line 2: a.name: expected a string, and found something else",
-        "f.toml line 3: a.limit: not a length of time with its unit: write it like \"30s\" or \"5m\"",
+        "f.toml line 3: a.limit: not a length of time with its unit: write it like \"30s\", \"5m\", \"1h30m\" or \"2d\"",
         "f.toml line 4: a: unknown key `wrnog`: did you mean `wrong`?",
         "f.toml line 9: a.list[2].size: expected a whole number, and found something else",
     ];
