@@ -108,8 +108,10 @@ pub(super) fn read(file: &ConfigFile) -> Result<Described, CliError> {
     file.read().map_err(|faults| {
         let path = file.path.display().to_string();
         let error = CliError::new(format!("{path} cannot be used"));
-        let correct = match faults.names_unread() {
-            true => "correct that path, or let the account of the server read it".to_owned(),
+        let correct = match faults.are_of_other_files() {
+            true => {
+                "correct the path or the file, or let the account of the server read it".to_owned()
+            }
             false => {
                 let path = shell::word(&path);
                 format!("correct it: `rallypoint check-config {path}` says whether it is good then")

@@ -112,6 +112,11 @@ impl CliError {
         self.call.as_ref().is_some_and(|call| call.reason == reason)
     }
 
+    /// Whether no call has failed.
+    pub(super) fn is_own(&self) -> bool {
+        self.call.is_none()
+    }
+
     /// Whether it may pass by itself: no server answered, or none that could do so by now.
     pub(super) fn may_pass(&self) -> bool {
         let is_late = self.is("Unavailable") || self.is("DeadlineExceeded");

@@ -89,7 +89,7 @@ impl Retry {
             _ => retried_before(error, before).with_effect(),
         };
         let numbers: Vec<String> = rest.iter().map(i64::to_string).collect();
-        match rest.is_empty() {
+        match rest.is_empty() || !concerns_one_task(&error) {
             true => error,
             false => error.then(&format!(
                 "retry the others: `rallypoint retry {} {}`",
@@ -251,9 +251,10 @@ async fn of_job(scheduler: &Scheduler, failed: CliError) -> CliError {
     let settings = scheduler.describe().await.ok().and_then(|it| it.settings);
     match settings.as_ref().and_then(|it| job_of_run(&it.labels)) {
         Some(job) => failed.next(format!(
-            "it belongs to a run of job {job}, which has ended: `rallypoint jobs run {}` runs the \
-             job again; with --from-order N without the steps of lower orders",
-            shell::word(job)
+            "it belongs to a run of job {job}, whose tasks are not retried one by one: when \
+             `rallypoint jobs runs {word}` shows that the run is over, `rallypoint jobs run {word}` \
+             runs the job again; with --from-order N without the steps of lower orders",
+            word = shell::word(job)
         )),
         None => failed,
     }
@@ -264,6 +265,17 @@ async fn of_job(scheduler: &Scheduler, failed: CliError) -> CliError {
 fn job_of_run(labels: &HashMap<String, String>) -> Option<&str> {
     let is_run = labels.contains_key("due") && !labels.contains_key("on_failure");
     labels.get("job").filter(|_| is_run).map(String::as_str)
+}
+
+/// Whether other tasks of the scheduler may be retried all the same.
+fn concerns_one_task(error: &CliError) -> bool {
+    let reasons = [
+        "TASK_NOT_FOUND",
+        "TASK_SUCCEEDED",
+        "TASK_UNFINISHED",
+        "ALREADY_RETRIED",
+    ];
+    error.is_own() || reasons.iter().any(|reason| error.is(reason))
 }
 
 /// The error of a command that has retried so many tasks before.

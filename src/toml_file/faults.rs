@@ -20,8 +20,8 @@ pub struct Faults {
     is_no_toml: bool,
     /// Why the file itself could not be read.
     unread: Option<io::Error>,
-    /// Files that it names could not be read.
-    names_unread: bool,
+    /// How many faults are of files that it names, which cannot be read.
+    of_others: usize,
 }
 
 /// One of them.
@@ -39,7 +39,7 @@ impl Faults {
             found: Vec::new(),
             is_no_toml: false,
             unread: None,
-            names_unread: false,
+            of_others: 0,
         }
     }
 
@@ -58,12 +58,12 @@ impl Faults {
 
     /// A file that this one names cannot be read, which is a fault besides.
     pub(crate) fn names_an_unread_file(&mut self) {
-        self.names_unread = true;
+        self.of_others += 1;
     }
 
-    /// Whether files that it names could not be read.
-    pub(crate) fn names_unread(&self) -> bool {
-        self.names_unread
+    /// Whether nothing is wrong but files that it names, which cannot be read.
+    pub(crate) fn are_of_other_files(&self) -> bool {
+        self.of_others == self.count()
     }
 
     /// Something is wrong.

@@ -113,6 +113,13 @@ async fn what_was_done_before_an_error_is_said() {
         stopped.contains("1 task was retried before") && stopped.contains(&next),
         "{stopped}"
     );
+    // Where none can be retried, the others cannot.
+    assert_eq!(code(&server.run(&["release", handle])), 0);
+    let released = text(&server.run(&["retry", handle, "3", "4"]).stderr);
+    assert!(
+        released.contains("HANDLE_RELEASED") && !released.contains("retry the others"),
+        "{released}"
+    );
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ fn a_file_that_is_not_there_is_named_with_what_to_do() {
         let said = text(&output.stderr);
         assert_eq!(code(&output), 1, "{line}");
         let next = match line.starts_with("guard") {
-            true => "  next: give the file",
+            true => "  next: name the file",
             false => "  next: check the name",
         };
         assert!(
