@@ -108,7 +108,7 @@ impl OwnershipTask {
 
     /// Owns the shard whenever it may, until the loop ends.
     async fn run(mut self) {
-        let mut claim = Claim::Start;
+        let (mut claim, mut start_claims) = (Claim::Start, 0);
         let mut lease = LeaseWatch::new(self.timing);
         loop {
             match self.take_over(claim).await {
@@ -122,7 +122,7 @@ impl OwnershipTask {
                 None if self.state.role() != Role::Standby => self.step_down().await,
                 None => self.heartbeat.fire(),
             }
-            match self.stand_by(&mut lease).await {
+            match self.stand_by(&mut lease, &mut start_claims).await {
                 Some(next) => claim = next,
                 None => return,
             }
@@ -131,7 +131,7 @@ impl OwnershipTask {
 
     /// Watches the owner until the shard may be taken over; `None`: the loop has ended. What was
     /// seen of a lease counts on after a claim that failed.
-    async fn stand_by(&mut self, lease: &mut LeaseWatch) -> Option<Claim> {
+    async fn stand_by(&mut self, lease: &mut LeaseWatch, start_claims: &mut u32) -> Option<Claim> {
         loop {
             tokio::select! {
                 polled = self.polls.changed() => polled.ok()?,
@@ -143,6 +143,16 @@ impl OwnershipTask {
                 () = self.events.closed() => return None,
             }
             let poll = self.polls.borrow_and_update().clone();
+            if *start_claims <= MAX_START_CLAIMS && self.namesake_owns() {
+                let failed = *start_claims;
+                *start_claims += 1;
+                if failed < MAX_START_CLAIMS {
+                    // Of one that was killed the sessions end in a moment.
+                    tokio::time::sleep(RETRY_BACKOFF.delay(failed)).await;
+                    return Some(Claim::Start);
+                }
+                self.warn_of_namesake();
+            }
             let claim = poll.and_then(|poll| lease.claim(self.replica.id, &poll));
             if claim.is_some() && !self.heartbeat.declines() {
                 return claim;
@@ -328,12 +338,21 @@ impl OwnershipTask {
             epoch = membership.epoch.0,
             "this replica does not own the shard any more"
         );
-        if name == &*self.replica.name {
-            tracing::error!(
-                name,
-                "another process has the name of this replica: give each its own (--replica-name)"
-            );
-        }
+    }
+
+    fn warn_of_namesake(&self) {
+        tracing::error!(
+            name = &*self.replica.name,
+            "another process of this name owns the shard, and is waited for: give each server its \
+             own name (--replica-name)"
+        );
+    }
+
+    /// Whether another process owns the shard that was given the name of this one.
+    fn namesake_owns(&self) -> bool {
+        let membership = self.membership.borrow();
+        let owner = membership.owning();
+        owner.is_some_and(|it| it.id != self.replica.id && it.name == self.replica.name)
     }
 
     fn decline(&self, request: OwnershipRequest) {

@@ -17,29 +17,29 @@ with free as materialized (
     select s.shard, now() - $9 * interval '1 microsecond' as usually_since
     from shard s
     join lease l on l.shard = s.shard
+    left join lateral (
+        select exists (
+            select
+            from pg_stat_activity a
+            where a.pid = r.heartbeat_pid
+                and (a.backend_start is null or a.backend_start = r.heartbeat_start)
+        ) as is_there
+        from replica r
+        where r.shard = s.shard and r.replica = l.owner_id and r.heartbeat_pid is not null
+    ) session on true
     where s.shard = $1
         and case $5::text
-            when 'start' then l.owner is null or l.owner = $2 or l.handover_to = $3
+            when 'start'
+                then l.owner is null or l.handover_to = $3
+                or l.owner = $2 and session.is_there is not true
             when 'successor'
                 then l.owner is null or l.lease_until = $8 or l.handover_to = $3
             when 'gone' then
                 l.owner_id = $7 and s.epoch = $6 and l.handover_to is null
-                and exists (
-                    select
-                    from replica r
-                    where r.shard = s.shard
-                        and r.replica = $7
-                        and r.heartbeat_pid is not null
-                        and not exists (
-                            select
-                            from pg_stat_activity a
-                            where a.pid = r.heartbeat_pid
-                                and (a.backend_start is null or a.backend_start = r.heartbeat_start)
-                        )
-                )
+                and not session.is_there
             else l.owner_id = $3 and s.epoch = $6 and l.handover_to is null
         end
-    for update skip locked
+    for update of s, l skip locked
 ),
 begun as (
     update shard s
@@ -97,6 +97,8 @@ pub enum TakeOver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// It has just started, and nobody owns the shard, or an earlier run under its own name does.
+    /// Of such a run the session of the heartbeat must be gone: else it may be another process that
+    /// was given the same name, whose tasks would be cut off.
     Start,
     /// It has seen that nobody owns the shard, or that it is handed to it; or it has watched the
     /// lease that ends at this time until it was over, and nobody has renewed it.

@@ -4,6 +4,7 @@ use super::{Owned, config, make::*, replica, take_over};
 use rallypoint::{core::*, journal::*};
 use sqlx::Executor;
 use std::time::Duration;
+use tokio::time::sleep;
 
 #[tokio::test]
 async fn a_stale_owner_writes_nothing() {
@@ -84,13 +85,21 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
 #[tokio::test]
 async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_from_no_other() {
     const MEMORY: Duration = Duration::from_secs(15 * 60);
+    const LEASE: Duration = Duration::from_secs(5);
     let owned = Owned::new().await;
     let one = owned.replica.clone();
     let mut psql = owned.psql().await;
     let long_ago = owned.now - Duration::from_secs(3 * 24 * 3600);
-    let mut heart = owned.journal.heartbeat(one.clone(), Duration::from_secs(5));
+    let mut heart = owned.journal.heartbeat(one.clone(), LEASE);
     heart.requests_since = Some(long_ago);
     heart.renew(Some(owned.epoch)).await.unwrap();
+    let start = owned.journal.take_over(&one, Claim::Start, LEASE).await;
+    assert_eq!(start.unwrap(), TakeOver::Refused, "it lives");
+    drop(heart);
+    let alive = "select count(*) from replica r join pg_stat_activity a on a.pid = r.heartbeat_pid";
+    while owned.count(alive).await > 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
     let second = take_over(&owned.journal, &one).await;
     assert_eq!(second.requests_since, long_ago);
     // An owner that ends before its first heartbeat passes on what it was given.

@@ -85,6 +85,41 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
 }
 
 #[tokio::test]
+async fn a_name_is_taken_over_from_a_server_that_has_ended_and_from_no_other() {
+    let postgres = postgres::durable(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let replica = || {
+        let address = free_address();
+        let options = [
+            format!("--listen={address}"),
+            "--replica-name=a".to_owned(),
+            // The test would time out before it ends.
+            "--lease=60".to_owned(),
+            format!("--database={}", postgres.coordination_url()),
+        ];
+        let mut process = Process::serve(options);
+        process.command().stderr(File::create(&log).expect("a log"));
+        process.start();
+        (address, process)
+    };
+    let (first, mut running) = replica();
+    until_serving(first).await;
+    let (_, mut second) = replica();
+    let wait = async {
+        while !fs::read_to_string(&log).is_ok_and(|log| log.contains("--replica-name")) {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("it says so");
+    assert_eq!(status(first).await, Some(ServingStatus::Serving));
+    second.kill();
+    running.kill();
+    let (third, _restarted) = replica();
+    until_serving(third).await;
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_have_others_says_why_it_is_not_ready() {
     let postgres = postgres::durable(Vec::new());
     let folder = tempfile::tempdir().expect("a folder");
