@@ -4,13 +4,14 @@ pub(super) mod closed;
 mod show;
 
 use super::{
-    connect::Server, error::CliError, number::whole, outage_note::OutageNote, output, time_text,
+    confirm::Confirm, connect::Server, error::CliError, number::whole, outage_note::OutageNote,
+    output, time_text,
 };
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     Client,
     api::{
-        ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
+        ClaimEnd, ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
         GetResourceRequest, ListResourcesRequest, ListResourcesResponse, Refill, ReleaseResponse,
         ResourceSettings, UpdateResourceRequest,
     },
@@ -116,6 +117,8 @@ struct Release {
     /// Why, for the record
     #[arg(long, requires = "force", value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl Settings {
@@ -285,6 +288,7 @@ impl Release {
             true => format!("claim {claim}: had ended before"),
             false => format!("claim {claim}: released"),
         };
+        self.ask(client).await?;
         match self.reason {
             Some(reason) => {
                 let ended = client.force_release(claim, reason).await;
@@ -292,9 +296,14 @@ impl Release {
                 output::answer(&ended, |ended| output::line(said(ended.already_ended)));
             }
             None => match client.release_claim(claim, self.token).await {
-                Ok(ended) => {
-                    output::answer(&ended, |ended| output::line(said(ended.already_ended)));
-                }
+                Ok(ended) => output::answer(&ended, |ended| {
+                    let its = ended.claim.as_ref();
+                    let is_withdrawn = its.is_some_and(|its| its.end() == ClaimEnd::Withdrawn);
+                    output::line(match its.filter(|_| is_withdrawn && !ended.already_ended) {
+                        Some(its) => format!("claim {claim} of {}: withdrawn", show::who(its)),
+                        None => said(ended.already_ended),
+                    });
+                }),
                 Err(error) if error.is("TOKEN_MISMATCH") => {
                     let known = client.get_claim(claim).await;
                     let known = known.map_err(|error| CliError::call(&what, &error))?;
@@ -313,6 +322,23 @@ impl Release {
             },
         }
         Ok(())
+    }
+
+    /// A claim that waits may be withdrawn by anybody: without a token a person is asked whether it
+    /// is the one that was meant.
+    async fn ask(&self, client: &Client) -> Result<(), CliError> {
+        let claim = self.claim;
+        if self.token > 0 || self.force || !self.confirm.is_needed() {
+            return Ok(());
+        }
+        match client.get_claim(claim).await {
+            Ok(known) if known.state() == ClaimState::Waiting => {
+                let question = format!("withdraw claim {claim} of {}?", show::who(&known));
+                self.confirm.ask(&question).await
+            }
+            // What is wrong with it the call says.
+            _ => Ok(()),
+        }
     }
 }
 

@@ -190,7 +190,7 @@ pub(super) fn claim(claim: Option<&Claim>, closed: Option<String>) {
 }
 
 /// The owner in the caller's words, or the task that holds it.
-fn who(claim: &Claim) -> String {
+pub(super) fn who(claim: &Claim) -> String {
     match claim.handle.as_str() {
         "" => claim.owner.clone(),
         handle => format!("task {handle}/{}", claim.seq),
