@@ -47,6 +47,8 @@ struct ManagedClaims {
     /// them, a poll never comes to all of them, after which the set would yield: it would wake
     /// this very task, and the runtime another thread for it, once a call.
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
+    /// Claims that calls under way give back: their answers tell how these end.
+    given_back: Vec<i64>,
     /// The call under which the caller hears of each claim.
     followed: HashMap<i64, u64>,
     /// Claims that were granted just now.
@@ -62,6 +64,8 @@ struct ManagedClaims {
 struct UnderWay {
     number: u64,
     bytes: usize,
+    /// The claim that it gives back.
+    gives_back: Option<i64>,
 }
 
 /// What has come about.
@@ -102,6 +106,7 @@ impl ManagedClaims {
             calls: Some(calls),
             unanswered: (0, 0),
             steps,
+            given_back: Vec::new(),
             followed: HashMap::new(),
             granted: HashMap::new(),
             due: VecDeque::new(),
@@ -114,7 +119,12 @@ impl ManagedClaims {
         let call = UnderWay {
             number: request.call,
             bytes: request.encoded_len(),
+            gives_back: match &request.kind {
+                Some(Call::Release(request)) => Some(request.claim),
+                _ => None,
+            },
         };
+        self.given_back.extend(call.gives_back);
         self.unanswered.0 += 1;
         self.unanswered.1 += call.bytes;
         let (resources, caller) = (self.resources.clone(), self.caller.clone());
@@ -159,6 +169,10 @@ impl ManagedClaims {
             Step::Changed(claim, claims, message) => {
                 let number = *self.followed.get(&claim)?;
                 let message = message?;
+                if self.given_back.contains(&claim) && is_released(&message) {
+                    self.followed.remove(&claim);
+                    return None;
+                }
                 match message.as_ref().map(claim_of) {
                     Ok((_, state)) if state != api::ClaimState::Ended => {
                         self.follow(claim, state, claims);
@@ -174,6 +188,10 @@ impl ManagedClaims {
     fn note_answer(&mut self, call: UnderWay) {
         self.unanswered.0 -= 1;
         self.unanswered.1 -= call.bytes;
+        let its = |claim: &i64| Some(*claim) == call.gives_back;
+        if let Some(place) = self.given_back.iter().position(its) {
+            self.given_back.swap_remove(place);
+        }
     }
 
     /// Has a claim told again when it has changed.
@@ -303,6 +321,11 @@ fn claim_of(message: &api::AcquireResponse) -> (i64, api::ClaimState) {
     let claim = message.claim.as_ref();
     let ended = (0, api::ClaimState::Ended);
     claim.map_or(ended, |claim| (claim.claim, claim.state()))
+}
+
+fn is_released(message: &Result<api::AcquireResponse, Status>) -> bool {
+    let claim = message.as_ref().ok().and_then(|it| it.claim.as_ref());
+    claim.is_some_and(|claim| claim.end() == api::ClaimEnd::Released)
 }
 
 fn error_of(status: &Status) -> api::CallError {

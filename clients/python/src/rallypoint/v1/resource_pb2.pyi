@@ -879,7 +879,9 @@ Global___ManageClaimsRequest: _TypeAlias = ManageClaimsRequest  # noqa: Y015
 
 @_typing.final
 class ManageClaimsResponse(_message.Message):
-    """What comes of a call: of `acquire` again whenever its claim has changed, else once."""
+    """What comes of a call: of `acquire` again whenever its claim has changed, else once.
+    That a claim was given back is told by the answer to `release`.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
