@@ -222,9 +222,9 @@ def as_task(task: Task | str, argument: str = "task") -> Task:
 def refuse_options(call: str, options: Mapping[str, object], params: Sequence[object] = ()) -> None:
     """Says where arguments belong that `call` does not have. Raises TypeError."""
     if params:
-        values = ", ".join(map(repr, params))
-        order = "" if [type(value) for value in params] != [int] else f"; an order is order={values}"
-        raise TypeError(f"parameters are given to the task; write {call}(sql('…', {values})){order}")
+        given = ", ".join(map(repr, params))
+        order = f"; an order is order={given}" if [type(one) for one in params] == [int] else ""
+        raise TypeError(f"parameters are given to the task; write {call}(sql('…', {given})){order}")
     known = TaskSpec.__optional_keys__
     for name, value in options.items():
         if name in known:
