@@ -14,9 +14,12 @@ from conftest import Face
 from rallypoint import (
     CallError,
     Client,
+    Options,
     RallypointError,
     Retry,
+    Scheduler,
     SchedulerHalted,
+    Settings,
     TaskCancelled,
     TaskFailed,
     TasksFailed,
@@ -96,8 +99,6 @@ async def test_an_error_says_what_postgres_says(
 def test_values_of_python_reach_postgres(
     rallypoint: Client, value: Any, type_: str, shown: Any
 ) -> None:
-    from rallypoint import Scheduler
-
     with Scheduler(rallypoint) as s:
         future = s.submit(sql(f"select to_jsonb($1::{type_}) as v", value, rows=1))
         assert future.result(30).rows == [{"v": shown}]
@@ -178,6 +179,57 @@ async def test_a_scheduler_can_be_left_open(face: Face, rallypoint: Client) -> N
         async with face.scheduler(rallypoint, handle=s.handle) as over:
             await face.result(over.submit(noop()))
     assert released.value.reason == "HANDLE_RELEASED"
+
+
+async def test_settings_that_the_open_scheduler_has_not_are_refused(
+    face: Face, rallypoint: Client
+) -> None:
+    def named(**settings: Any) -> Any:
+        return face.scheduler(rallypoint, name=name, reuse=True, **settings)
+
+    name = f"shared-{uuid.uuid4()}"
+    async with named(on_failure=None):
+        pass
+    s = named(on_failure="halt", max_parallelism=1, weight=1)
+    with pytest.raises(RallypointError) as refused:
+        await s.open()
+    assert str(refused.value).splitlines() == [
+        f"scheduler {name} is open with on_failure='continue', max_parallelism=None, "
+        "not with on_failure='halt', max_parallelism=1",
+        "  Give what it has, leave these out and call update(on_failure='halt', "
+        "max_parallelism=1), or use another name.",
+    ]
+    async with named() as shared_one:
+        await shared_one.update(on_failure="halt", max_parallelism=1)
+    await s.open()
+    await s.close()
+    async with named(on_exit="drain", on_failure="halt") as last:
+        assert (await last.describe()).settings.max_parallelism == 1
+
+
+def test_settings_that_the_open_scheduler_has_are_no_others(rallypoint: Client) -> None:
+    options: Options = {"timeout": 60, "retries": 2, "resources": ["a", shared("b")], "role": ""}
+    settings: Settings = {
+        "display_name": "night",
+        "max_parallelism": 3,
+        "weight": 0.1,
+        "on_failure": "cancel_rest",
+        "late_order": "join",
+        "default_options": {**options, "read_only": True, "search_path": ["a"], "labels": {}},
+        "idle_timeout": datetime.timedelta(seconds=3600.5),
+        "on_abandon": "cancel",
+        "labels": {"team": "etl"},
+        "session_reset": "scheduler",
+    }
+    name = f"shared-{uuid.uuid4()}"
+    with Scheduler(rallypoint, name=name, **settings):
+        with Scheduler(rallypoint, name=name, reuse=True, **settings):
+            pass
+        others: dict[str, Any] = {"idle_timeout": 60, "labels": {}, "default_options": {}}
+        for setting, value in others.items():
+            with pytest.raises(RallypointError, match=f"is open with {setting}=") as refused:
+                Scheduler(rallypoint, name=name, reuse=True, **{setting: value}).open()
+            assert f"update({setting}={value})" in str(refused.value)
 
 
 async def test_tasks_of_others_in_a_shared_scheduler_are_left_alone(

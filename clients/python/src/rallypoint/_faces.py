@@ -63,7 +63,8 @@ class _SchedulerFace:
 
         `client`: a client, an address, or None for what the environment says.
         `name`: others find it under the name as long as it is open; with `reuse` this one is the
-        one that is open, if there is one. `handle`: the one with this handle.
+        one that is open, if there is one. `handle`: the one with this handle. One that is open has
+        its settings: opening raises RallypointError when one that is given here is another.
 
         When the block ends, `on_exit` says what becomes of the tasks:
 

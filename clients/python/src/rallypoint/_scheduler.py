@@ -20,7 +20,7 @@ from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
-from rallypoint._settings import Settings, settings_message
+from rallypoint._settings import Settings, check_in_force, settings_message
 from rallypoint._submission import Entry, Submission
 from rallypoint._tasks import Task, as_task
 from rallypoint.errors import RallypointError
@@ -47,6 +47,7 @@ class SchedulerCore:
         handle: str | None,
     ) -> None:
         self._client = client
+        self._settings = settings
         self._request = scheduler_pb2.GetSchedulerRequest(
             settings=settings_message(settings), name=name, reuse=reuse
         )
@@ -97,6 +98,8 @@ class SchedulerCore:
             self._request.request_id = new_request_id()
             answer = await self._connection.call(_methods.GET_SCHEDULER, self._request)
             opened = answer.scheduler
+            if answer.reused:
+                check_in_force(self._settings, opened)
         else:
             described = scheduler_pb2.DescribeSchedulerRequest(handle=self._handle)
             found = await self._connection.call(_methods.DESCRIBE_SCHEDULER, described)

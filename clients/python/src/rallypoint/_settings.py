@@ -1,11 +1,12 @@
 """The settings of a scheduler, as its caller writes them."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from rallypoint import _checks, _times
 from rallypoint._tasks import Options, check_labels, choice, options_message
 from rallypoint._times import Seconds
+from rallypoint.errors import RallypointError
 from rallypoint.v1 import scheduler_pb2
 
 OnFailure: TypeAlias = Literal["continue", "halt", "cancel_rest"]
@@ -72,3 +73,36 @@ def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
         message.idle_timeout.CopyFrom(_times.duration(idle, "idle_timeout"))
     message.labels.update(check_labels(settings.get("labels")))
     return message
+
+
+def check_in_force(settings: Settings, found: scheduler_pb2.Scheduler) -> None:
+    """Raises RallypointError when a scheduler that was open has others than those given."""
+    given = settings_message(settings)
+    wanted, present = [], []
+    for name, value in settings.items():
+        if value is not None and getattr(given, name) != getattr(found.settings, name):
+            wanted.append(f"{name}={value!r}")
+            present.append(f"{name}={_shown(found.settings, name)}")
+    if wanted:
+        change = ", ".join(wanted)
+        raise RallypointError(
+            f"scheduler {found.name} is open with {', '.join(present)}, not with {change}\n"
+            f"  Give what it has, leave these out and call update({change}), or use another name."
+        )
+
+
+def _shown(settings: scheduler_pb2.SchedulerSettings, name: str) -> str:
+    """A setting in force, as a caller writes it; of `default_options` what the service has."""
+    field = settings.DESCRIPTOR.fields_by_name[name]
+    value: Any = getattr(settings, name)
+    if field.has_presence and not settings.HasField(name):  # type: ignore[arg-type]
+        value = None
+    elif name == "default_options":
+        return f"{{{' '.join(str(value).split())}}}"
+    elif name == "idle_timeout":
+        value = value.ToTimedelta().total_seconds()
+    elif name == "labels":
+        value = dict(value)
+    elif field.enum_type is not None and value in (words := field.enum_type.values_by_number):
+        value = words[value].name.removeprefix(words[0].name.removesuffix("UNSPECIFIED")).lower()
+    return repr(value)
