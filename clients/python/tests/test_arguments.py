@@ -85,7 +85,11 @@ NOWHERE = "127.0.0.1:1"
         ),
         (lambda: Client("localhost"), ValueError, "has no port; the usual one is 50051"),
         (lambda: Client("ftp://x:1"), ValueError, "an address is like http://127.0.0.1:50051"),
-        (lambda: Client("http://x:1/path"), ValueError, "an address is like"),
+        (lambda: Client("53999"), ValueError, "and no address; write http://127.0.0.1:53999"),
+        (lambda: Client("https://:7/"), ValueError, "and no address; write https://127.0.0.1:7"),
+        (lambda: Client("x:1/path"), ValueError, "'x:1/path': an address has no path"),
+        (lambda: Client("https://x/a?b"), ValueError, r"an address has no path; leave out /a\?b"),
+        (lambda: Client("u:p@x:1"), ValueError, "^server: an address has no user and no password$"),
         (lambda: Client("127.0.0.1:99999"), ValueError, "a port is at most 65535"),
         (lambda: sql("a", resources="abc"), TypeError, r"a list of resources, like \['abc'\]"),
         (lambda: Client(" , "), ValueError, "server: no address"),
@@ -301,3 +305,10 @@ def test_what_is_left_out_is_taken_from_the_environment(monkeypatch: pytest.Monk
     assert client.server == "127.0.0.1:7,127.0.0.1:8"
     expected = (("rallypoint-namespace", "etl"), ("authorization", "Bearer secret"))
     assert client._connection.metadata() == expected
+
+
+def test_a_variable_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALLYPOINT_SERVER", "53999")
+    with pytest.raises(ValueError, match="^RALLYPOINT_SERVER: '53999' is a port, and no address"):
+        Client()
+    Client(NOWHERE)

@@ -55,7 +55,8 @@ class BaseClient:
         if tls is None:
             keys = (environment(f"RALLYPOINT_TLS_{name}") for name in ("CA", "CERT", "KEY"))
             tls = _environment_tls(*(key or None for key in keys), server=server)
-        servers = Servers(server or environment("RALLYPOINT_SERVER") or DEFAULT_SERVER, tls)
+        addresses = server or environment("RALLYPOINT_SERVER") or DEFAULT_SERVER
+        servers = Servers(addresses, tls, "server" if server else "RALLYPOINT_SERVER")
         if token is not None and token_file is not None:
             raise ValueError("token_file: give it or token, not both")
         if token is None and token_file is None:

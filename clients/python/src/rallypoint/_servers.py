@@ -72,20 +72,29 @@ class _Address(NamedTuple):
 
 # Compiled at their first use, since an import is to be short.
 _URL = (
-    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/:@?#\[\]]+)(?::(?P<port>\d{1,5}))?/?"
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/:@?#\[\]]+)(?::(?P<port>\d{1,5}))?"
+    r"(?P<path>/.*)?"
 )
+_PORT_ALONE = r"(https?://)?:?(\d{1,5})/?"
 _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 
 
-def _address(text: str) -> _Address:
+def _address(text: str, argument: str) -> _Address:
+    if "@" in text:  # it is not repeated: there may be a password in it
+        raise ValueError(f"{argument}: an address has no user and no password")
+    if alone := re.fullmatch(_PORT_ALONE, text, re.IGNORECASE):
+        meant = f"{alone[1] or 'http://'}127.0.0.1:{alone[2]}"
+        raise ValueError(f"{argument}: {text!r} is a port, and no address; write {meant}")
     url = re.fullmatch(_URL, text, re.IGNORECASE)
     if url is None:
-        raise ValueError(f"server: {text!r}: an address is like http://127.0.0.1:50051")
+        raise ValueError(f"{argument}: {text!r}: an address is like http://127.0.0.1:50051")
+    if url["path"] not in (None, "/"):
+        raise ValueError(f"{argument}: {text!r}: an address has no path; leave out {url['path']}")
     host, is_tls = url["host"].lower(), (url["scheme"] or "").lower() == "https"
     if url["port"] is None and not is_tls:
-        raise ValueError(f"server: {text!r} has no port; the usual one is 50051")
+        raise ValueError(f"{argument}: {text!r} has no port; the usual one is 50051")
     if int(url["port"] or 443) > 65_535:
-        raise ValueError(f"server: {text!r}: a port is at most 65535")
+        raise ValueError(f"{argument}: {text!r}: a port is at most 65535")
     return _Address(f"{host}:{url['port'] or 443}", host, is_tls)
 
 
@@ -140,10 +149,12 @@ class Channel:
 class Servers:
     """Channels to the servers, and which one is in use."""
 
-    def __init__(self, addresses: str, tls: Tls) -> None:
-        found = [_address(text.strip()) for text in addresses.split(",") if text.strip()]
+    def __init__(self, addresses: str, tls: Tls, argument: str) -> None:
+        """`argument`: the argument or the variable that says the addresses."""
+        named = [text.strip() for text in addresses.split(",") if text.strip()]
+        found = [_address(text, argument) for text in named]
         if not found:
-            raise ValueError("server: no address; one is like http://127.0.0.1:50051")
+            raise ValueError(f"{argument}: no address; one is like http://127.0.0.1:50051")
         if tls != Tls() and not any(address.is_tls for address in found):
             raise ValueError(f"tls: {addresses} is reached in plain text; write https://")
         if any(address.is_tls for address in found):
