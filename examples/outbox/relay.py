@@ -5,7 +5,8 @@ Any number of relays may run. psycopg (version 3) finds the database by PGHOST a
 The service is found by the variables of the command line: RALLYPOINT_SERVER (an address, or those
 of several replicas, separated by commas), RALLYPOINT_TLS_CA, RALLYPOINT_TLS_CERT,
 RALLYPOINT_TLS_KEY, RALLYPOINT_AUTH_TOKEN_FILE, RALLYPOINT_AUTH_TOKEN and RALLYPOINT_NAMESPACE.
-Exit codes: 0 all is given, 1 it is not (--once), 2 a variable cannot be used.
+Exit codes: 0 all is given (--once), 1 it is not, or the database fails, 2 a variable cannot be
+used, or the table is missing.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import functools
 import http.client
 import json
 import os
+import re
 import ssl
 import sys
 import time
@@ -27,9 +29,11 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 
 SERVER = os.environ.get("RALLYPOINT_SERVER", "http://127.0.0.1:50051")
+ADDRESS = r"(https?)://(\[[\da-f:.]+\]|[^\s/:?#\[\]]+)(?::(\d{1,5}))?"
 SCHEDULER = "outbox"
 # The service knows a request id for 15 minutes. From this age on the task itself is looked for.
 KNOWN_FOR = datetime.timedelta(minutes=10)
+NO_ANSWER = "this is no answer of Rallypoint"
 
 Connection = psycopg.Connection[DictRow]
 
@@ -37,8 +41,8 @@ Connection = psycopg.Connection[DictRow]
 class Refused(Exception):
     """The service will not take this call, however often it is repeated."""
 
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}")
+    def __init__(self, reason: str, said: str) -> None:
+        super().__init__(said)
         self.reason = reason
 
 
@@ -47,7 +51,7 @@ class Unavailable(Exception):
 
 
 class Unusable(Exception):
-    """A variable of the command line says what cannot be."""
+    """No call could succeed: a variable says what cannot be, or the table is missing."""
 
 
 def setting(name: str) -> str | None:
@@ -68,19 +72,15 @@ def check_settings() -> None:
     if "@" in SERVER:  # it is not repeated: there may be a password in it
         raise Unusable("RALLYPOINT_SERVER: an address has no user and no password")
     for address in addresses():
-        try:
-            parts = urllib.parse.urlsplit(address)
-            is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            is_usable = False
-        if not is_usable or len(address.split()) > 1:
-            raise Unusable(f"RALLYPOINT_SERVER: {address!r} is no address like http://HOST:PORT")
+        check_address(address)
     for name in ("TLS_CA", "TLS_CERT", "TLS_KEY", "AUTH_TOKEN_FILE"):
         try:
             if file := setting(name):
                 open(file, "rb").close()
         except OSError as error:
             raise Unusable(f"RALLYPOINT_{name}: {error}") from None
+    if (setting("TLS_CERT") is None) != (setting("TLS_KEY") is None):
+        raise Unusable("RALLYPOINT_TLS_CERT, RALLYPOINT_TLS_KEY: set both, or none of them")
     try:
         tls()
     except OSError as error:  # also what ssl says of files that are no PEM
@@ -88,29 +88,51 @@ def check_settings() -> None:
     try:
         who_calls()
     except Unavailable as error:
-        raise Unusable(f"RALLYPOINT_SERVER: {error}") from None
+        raise Unusable(str(error)) from None
+
+
+def check_address(address: str) -> None:
+    """Raises Unusable when it is none of a server."""
+    named = f"RALLYPOINT_SERVER: {address!r}"
+    found = re.fullmatch(ADDRESS, address, re.IGNORECASE)
+    # A number alone is a port without a host.
+    if found is None or found[2].isdigit() or not 0 < int(found[3] or 1) < 65_536:
+        raise Unusable(f"{named} is no address like http://HOST:PORT")
+    if found[3] is None and found[1].lower() == "http":
+        raise Unusable(f"{named} has no port; the usual one is 50051")
 
 
 def who_calls() -> dict[str, str]:
-    """Headers with token and namespace. The file is read each time, as the token may be renewed."""
+    """Headers with token and namespace. Raises Unavailable, which names the variable."""
     headers = {}
-    token = setting("AUTH_TOKEN")
-    if file := setting("AUTH_TOKEN_FILE"):
-        try:
-            with open(file) as lines:
-                token = lines.readline().strip()
-        except OSError as error:
-            raise Unavailable(f"RALLYPOINT_AUTH_TOKEN_FILE: {error}") from None
-    if token:
+    if token := token_now():
         for address in addresses():
             server = urllib.parse.urlsplit(address)
             is_here = server.hostname in ("localhost", "127.0.0.1", "::1")
             if server.scheme != "https" and not is_here:
-                raise Unavailable(f"{address}: the token would go out in plain text; use https://")
+                what = "the token would go out in plain text; use https://"
+                raise Unavailable(f"RALLYPOINT_SERVER: {address}: {what}")
         headers["authorization"] = f"Bearer {token}"
     if namespace := setting("NAMESPACE"):
+        if not (namespace.isascii() and namespace.isprintable()):
+            raise Unavailable(f"RALLYPOINT_NAMESPACE: {namespace!r} is not printable ASCII")
         headers["rallypoint-namespace"] = namespace
     return headers
+
+
+def token_now() -> str | None:
+    """The token to call with. The file is read each time, as the token may be renewed."""
+    variable, token = "RALLYPOINT_AUTH_TOKEN", setting("AUTH_TOKEN")
+    if file := setting("AUTH_TOKEN_FILE"):
+        variable = "RALLYPOINT_AUTH_TOKEN_FILE"
+        try:
+            with open(file, encoding="ascii") as lines:
+                token = lines.readline().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unavailable(f"{variable}: {file}: {error}") from None
+    if token is not None and not (token and all("!" <= letter <= "~" for letter in token)):
+        raise Unavailable(f"{variable}: a token is printable ASCII without spaces")
+    return token
 
 
 @functools.cache
@@ -148,17 +170,28 @@ def call_at(address: str, method: str, request: dict[str, Any]) -> dict[str, Any
             return found
     except urllib.error.HTTPError as error:
         with error:
-            text = error.read().decode(errors="replace")
-        status: dict[str, Any] = json.loads(text) if text.startswith("{") else {"message": text}
-        reasons = [detail["reason"] for detail in status.get("details", []) if "reason" in detail]
-        reason = reasons[0] if reasons else str(error.code)
-        message = status.get("message", "")
-        # The caller may not call (401, 403), it calls too often, or the service has a fault.
-        if error.code in (401, 403, 429) or error.code >= 500:
-            raise Unavailable(f"{reason}: {message}") from None
-        raise Refused(reason, message) from None
+            raise refusal(address, error.code, error.read()) from None
     except (OSError, http.client.HTTPException) as error:
         raise Unavailable(f"{address}: {error}") from None
+    except ValueError as error:  # no JSON
+        raise Unavailable(f"{address}: {NO_ANSWER}: {error}") from None
+
+
+def refusal(address: str, code: int, body: bytes) -> Refused | Unavailable:
+    """What is not answered with 200."""
+    try:
+        status = json.loads(body)
+        reason = next(detail["reason"] for detail in status["details"] if "reason" in detail)
+        said = f"{reason}: {status['message']}"
+    except (ValueError, LookupError, TypeError, StopIteration):
+        # A proxy, or another program: only that the task is too large is a word about the task.
+        if code == 413:
+            return Refused("413", f"{address}: HTTP 413, the task is too large for it")
+        return Unavailable(f"{address}: {NO_ANSWER}: HTTP {code}")
+    # The caller may not call (401, 403), it calls too often, or the service has a fault.
+    if code in (401, 403, 429) or code >= 500:
+        return Unavailable(said)
+    return Refused(reason, said)
 
 
 def relay(connection: Connection) -> tuple[int, int]:
@@ -254,39 +287,55 @@ def refused(connection: Connection) -> int:
     return 0 if row is None else int(row["count"])
 
 
+def check_table(connection: Connection) -> None:
+    """Raises Unusable when there is none, before a scheduler is opened for its tasks."""
+    try:
+        connection.execute("select from task_outbox limit 0")
+    except psycopg.errors.UndefinedTable:
+        database = connection.info.dbname
+        what = "has no table task_outbox; `psql -f outbox.sql` makes it"
+        raise Unusable(f"the database {database} {what}") from None
+
+
+def run(connection: Connection, once: bool) -> int:
+    """Relays for ever; with `once`, what is there. The exit code."""
+    total = 0
+    while True:
+        try:
+            found, given = relay(connection)
+        except (Unavailable, Refused) as error:
+            print(f"later: {error}", file=sys.stderr)
+            if once:
+                return 1
+            found = given = 0
+        total += given
+        if once and found == 0:
+            print(f"{total} given to {SCHEDULER}")
+            if left := refused(connection):
+                print(f"{left} refused: see `error` in task_outbox", file=sys.stderr)
+                return 1
+            return 0
+        if found == 0:
+            time.sleep(1)
+
+
 def main() -> int:
-    """Relays for ever; with --once, what is there. The exit code."""
+    """The exit code."""
     parser = argparse.ArgumentParser(description="Gives the tasks of an outbox to Rallypoint.")
     parser.add_argument("--once", action="store_true", help="end when the table has been read")
     once: bool = parser.parse_args().once
     try:
         check_settings()
+        with psycopg.connect(autocommit=True, row_factory=dict_row) as connection:
+            check_table(connection)
+            return run(connection, once)
     except Unusable as error:
         print(error, file=sys.stderr)
         return 2
-    total = 0
-    with psycopg.connect(autocommit=True, row_factory=dict_row) as connection:
-        while True:
-            try:
-                found, given = relay(connection)
-            except (Unavailable, Refused) as error:
-                print(f"later: {error}", file=sys.stderr)
-                if once:
-                    return 1
-                found = given = 0
-            total += given
-            if once and found == 0:
-                print(f"{total} given to {SCHEDULER}")
-                if left := refused(connection):
-                    print(f"{left} refused: see `error` in task_outbox", file=sys.stderr)
-                    return 1
-                return 0
-            if found == 0:
-                time.sleep(1)
+    except psycopg.Error as error:
+        print(f"the database: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except psycopg.OperationalError as error:
-        sys.exit(f"the database: {error}")
+    sys.exit(main())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import http.server
 import importlib.util
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -215,13 +217,26 @@ def test_the_next_replica_is_asked_when_one_is_away(
     assert relay.relay(connection) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [("AUTH_TOKEN_FILE", "/nowhere"), ("TLS_CA", "/nowhere"), ("SERVER", "ftp://a")],
-)
+UNUSABLE = [
+    ("AUTH_TOKEN_FILE", "/nowhere", "No such file"),
+    ("AUTH_TOKEN", "a b", "without spaces"),
+    ("NAMESPACE", "a\nb", "not printable"),
+    ("TLS_CA", "/nowhere", "No such file"),
+    ("TLS_KEY", __file__, "set both"),
+    ("SERVER", "ftp://a", "'ftp://a' is no address like http://HOST:PORT"),
+    ("SERVER", "53999", "'http://53999' is no address"),
+    ("SERVER", "127.0.0.1:1, 127.0.0.1:x", "'http://127.0.0.1:x' is no address"),
+    ("SERVER", "http://[", "is no address"),
+    ("SERVER", "http://127.0.0.1:1/path", "is no address"),
+    ("SERVER", "http://127.0.0.1/", "'http://127.0.0.1' has no port; the usual one is 50051"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "said"), UNUSABLE)
 def test_a_variable_that_cannot_be_used_ends_the_relay(
     variable: str,
     value: str,
+    said: str,
     relay: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -232,4 +247,71 @@ def test_a_variable_that_cannot_be_used_ends_the_relay(
         monkeypatch.setenv(f"RALLYPOINT_{variable}", value)
     monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
     assert relay.main() == 2
-    assert f"RALLYPOINT_{variable}: " in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"RALLYPOINT_{variable}: " in line
+    assert said in line
+
+
+def test_without_the_table_no_scheduler_is_opened(
+    once: Any,
+    connection: psycopg.Connection[Any],
+    rallypoint_server: RallypointServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    connection.execute("alter table task_outbox rename to elsewhere")
+    exit_code = once.main()
+    connection.execute("alter table elsewhere rename to task_outbox")
+    assert exit_code == 2
+    said = "the database app has no table task_outbox; `psql -f outbox.sql` makes it\n"
+    assert capsys.readouterr().err == said
+    assert "outbox" not in rallypoint_server.run("list", "--state", "open")
+    assert once.main() == 0
+
+
+def test_a_database_that_is_away_is_said_in_a_line(
+    relay: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PGHOST", "/nowhere")
+    monkeypatch.setattr("sys.argv", ["relay.py", "--once"])
+    assert relay.main() == 1
+    assert capsys.readouterr().err.startswith("the database: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "said"),
+    [(404, "<html>", "HTTP 404"), (400, '{"error": 1}', "HTTP 400"), (200, "hello", "line 1")],
+)
+def test_what_another_program_answers_is_no_word_about_a_task(
+    code: int,
+    body: str,
+    said: str,
+    once: Any,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    put(connection, "insert into made values (1)")
+    once.relay(connection)
+    put(connection, "insert into made values (2)")
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as other, monkeypatch.context() as wrong:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{other.server_port}"
+        wrong.setattr(once, "SERVER", url)
+        assert once.main() == 1
+        with pytest.raises(once.Unavailable):
+            once.submit(connection.execute("select *, 'h' as handle from task_outbox").fetchone())
+        other.shutdown()
+    err = capsys.readouterr().err
+    assert err.startswith(f"later: {url}: this is no answer of Rallypoint: ")
+    assert said in err
+    assert once.main() == 0
