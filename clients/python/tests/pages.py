@@ -24,13 +24,15 @@ _TIMEOUT = 60
 # What differs from run to run, the longer forms first.
 _VARIES = re.compile(
     r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    r"|(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d)?)?)"
+    r"|(?P<instant>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"
+    r"|(?P<time>\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d)?)?)"
     r"|(?P<duration>\d+(?:\.\d+)? ?[mµ]?s\b)|(?P<address>127\.0\.0\.1:\d+)"
     r"|(?P<number>\d+\.\d+)|(?P<any>…)|(?P<space>\s+)"
 )
 _FORMS = {
     "id": r"[0-9a-f-]{36}",
-    "time": r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d)?)?",
+    "instant": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z",
+    "time": r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d)?)?",
     "duration": r"\d+(?:\.\d+)? ?[mµ]?s",
     "address": r"127\.0\.0\.1:\d+",
     "number": r"\d+\.\d+",

@@ -259,6 +259,8 @@ def test_the_logins_of_a_page_are_all_that_is_needed(file: str, rallypoint_progr
         ("task  1  0.010 s\n", "task 1   1.250 s\n", True),
         ("a\n…\nd\n", "a\nb\nc\nd\n", True),
         ("a\n…\nd\n", "a\nb\nc\n", False),
+        ("at 2026-11-24T04:13:09.559916Z\n", "at 2026-12-01T00:00:00Z\n", True),
+        ("at 2026-11-24 04:13:09.559Z\n", "at 2026-11-24T04:13:09.559916Z\n", False),
         ("pid … ends\n", "pid 4711 ends\n", True),
         ("a\n", "a\nb\n", False),
     ],
