@@ -67,7 +67,8 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
                      @read_only, @isolation serializable, @search_path a, b,
                      @statement_timeout 5m, @role NAME
   -- @resource NAME  (also repeated) holds it while the task runs: alone, or shared with others, by
-                     `@resource NAME shared` or `@resource NAME permits 2`
+                     `@resource NAME shared` or `@resource NAME permits 2`; a name that holds spaces
+                     stands in quotes
 Refused with their line: `@` ahead of another name or of a space, psql's own commands but
 `\\set ON_ERROR_STOP on`, and COPY from stdin or to stdout. Variables (`:name`) are left as they are.
 

@@ -207,7 +207,11 @@ impl Reader<'_> {
         };
         match taken {
             Some(taken) => taken.map_err(|why| {
-                let next = match &*task_option::form(name) {
+                let form = match name {
+                    "resource" => task_resource::FORM.to_owned(),
+                    _ => task_option::form(name),
+                };
+                let next = match &*form {
                     "" => "mend the comment, or leave it out".to_owned(),
                     form => format!("mend the comment (`-- @{form}`), or leave it out"),
                 };

@@ -1,44 +1,97 @@
 //! Resources of a task in words, as in `-- @resource pool permits 2`, and as JSON.
 
+use super::task_option;
+use crate::likeness::did_you_mean;
 use rallypoint_client::api::{ResourceMode, ResourceUse};
 use serde_json::{Map, Value, json};
 
-/// A name that may hold spaces, and behind it how it is used: exclusively unless it is said.
+/// How it stands in a comment.
+pub(super) const FORM: &str =
+    "resource NAME`, `-- @resource NAME shared` or `-- @resource NAME permits N";
+
+/// A name, in quotes if it holds spaces, and behind it how it is used: exclusively unless it is
+/// said. A slip there must not become a part of the name: a pattern would take that for another
+/// resource.
 pub(super) fn parse(text: &str) -> Result<ResourceUse, String> {
-    let shared = |name: &str, permits| ResourceUse {
-        name: name.trim().to_owned(),
-        mode: ResourceMode::Shared.into(),
-        permits,
-    };
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let used = match words[..] {
-        [.., "permits", number] if words.len() > 2 => {
+    let (name, behind) = name(text.trim())?;
+    let words: Vec<&str> = behind.split_whitespace().collect();
+    let (mode, permits) = match words[..] {
+        [] => (ResourceMode::Exclusive, 0),
+        ["shared"] => (ResourceMode::Shared, 1),
+        ["permits", number] => {
             let permits = number.parse().ok().filter(|permits| *permits > 0);
             let permits = permits.ok_or_else(|| format!("`{number}` is no number of permits"))?;
-            let name = text.trim_end().trim_end_matches(number).trim_end();
-            shared(name.trim_end_matches("permits"), permits)
+            (ResourceMode::Shared, permits)
         }
-        [.., "shared"] if words.len() > 1 => shared(text.trim_end().trim_end_matches("shared"), 1),
-        _ => ResourceUse {
-            name: text.trim().to_owned(),
-            mode: ResourceMode::Exclusive.into(),
-            permits: 0,
-        },
+        ["permits"] => return Err("a number is missing behind `permits`".to_owned()),
+        [first, ..] => return Err(misused(text.trim(), &name, first, behind.trim())),
     };
-    match used.name.as_str() {
-        "" => Err("there is nothing behind it".to_owned()),
-        _ => Ok(used),
+    Ok(ResourceUse {
+        name,
+        mode: mode.into(),
+        permits,
+    })
+}
+
+/// The name at the beginning, and what stands behind it. In quotes, a quote is written twice, as in
+/// a name of SQL.
+fn name(text: &str) -> Result<(String, &str), String> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        return match text.split_once(char::is_whitespace) {
+            Some((name, behind)) => Ok((name.to_owned(), behind)),
+            None if text.is_empty() => Err("there is nothing behind it".to_owned()),
+            None => Ok((text.to_owned(), "")),
+        };
+    };
+    let mut name = String::new();
+    let mut rest = quoted;
+    loop {
+        let (part, behind) = rest
+            .split_once('"')
+            .ok_or("the quote ahead of the name has none behind it")?;
+        name.push_str(part);
+        match behind.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None if name.is_empty() => return Err("there is no name in the quotes".to_owned()),
+            None => return Ok((name, behind)),
+        }
     }
 }
 
-/// As [`parse`] takes it.
-pub(super) fn text(used: &ResourceUse) -> String {
-    match (used.mode(), used.permits) {
-        (ResourceMode::Shared, 0 | 1) => format!("{} shared", used.name),
-        (ResourceMode::Shared, permits) => format!("{} permits {permits}", used.name),
-        _ => used.name.clone(),
+/// What is wrong with the words behind a name.
+fn misused(text: &str, name: &str, first: &str, behind: &str) -> String {
+    let wrong = format!("`{behind}` behind the name `{name}` is neither `shared` nor `permits N`");
+    let meant = did_you_mean(first, &["shared", "permits"]);
+    match (text.starts_with('"'), &*meant) {
+        (true, _) => wrong + &meant,
+        (false, "") => format!("{wrong}; {QUOTE}: `{}`", quoted(text)),
+        (false, meant) => format!("{wrong}{meant} {QUOTE}: `{}`", quoted(text)),
     }
 }
+
+const QUOTE: &str = "a name that holds spaces is quoted";
+
+/// As [`parse`] takes it.
+pub(super) fn text(used: &ResourceUse) -> String {
+    let name = match used.name.starts_with('"') || used.name.contains(char::is_whitespace) {
+        true => quoted(&used.name),
+        false => used.name.clone(),
+    };
+    match (used.mode(), used.permits) {
+        (ResourceMode::Shared, 0 | 1) => format!("{name} shared"),
+        (ResourceMode::Shared, permits) => format!("{name} permits {permits}"),
+        _ => name,
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+const KEYS: [&str; 3] = ["name", "mode", "permits"];
 
 /// One of the field `resources`: its name, or an object with `name`, `mode` and `permits`.
 pub(super) fn from_json(value: &Value) -> Result<ResourceUse, String> {
@@ -47,13 +100,15 @@ pub(super) fn from_json(value: &Value) -> Result<ResourceUse, String> {
             .to_owned()
     };
     let object = match value {
-        Value::String(name) => &Map::from_iter([("name".to_owned(), json!(name))]),
+        Value::String(name) => &Map::from_iter([("name".to_owned(), json!(plain(name)?))]),
         Value::Object(object) => object,
         _ => return Err(wrong()),
     };
-    let known = |key: &String| ["name", "mode", "permits"].contains(&key.as_str());
+    if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("`{key}`: {}", task_option::unknown(key, &KEYS)));
+    }
     let name = object.get("name").and_then(Value::as_str);
-    let name = name.filter(|name| !name.is_empty() && object.keys().all(known));
+    let name = name.filter(|name| !name.is_empty());
     let permits = object.get("permits").map_or(Some(0), Value::as_i64);
     let permits = permits.and_then(|permits| i32::try_from(permits).ok());
     let permits = permits.filter(|permits| *permits >= 0).ok_or_else(wrong)?;
@@ -67,6 +122,18 @@ pub(super) fn from_json(value: &Value) -> Result<ResourceUse, String> {
         mode: mode.into(),
         permits,
     })
+}
+
+/// The name that a string is. With spaces it may have been meant to say how it is used.
+fn plain(name: &str) -> Result<&str, String> {
+    match name.split_once(char::is_whitespace) {
+        None => Ok(name),
+        Some((first, _)) => Err(format!(
+            "a string with spaces may be a name, or a name and its use: write {} or {}",
+            json!({"name": name}),
+            json!({"name": first, "permits": 2}),
+        )),
+    }
 }
 
 /// As [`from_json`] takes it.
@@ -89,8 +156,10 @@ mod tests {
             "orders",
             "tenant/7 shared",
             "pool permits 2",
-            "my permits",
-            "a b shared",
+            "shared",
+            r#""my permits""#,
+            r#""a b" shared"#,
+            r#""a ""b"" c" permits 3"#,
         ] {
             let used = parse(said).expect(said);
             assert_eq!(text(&used), said);
@@ -101,12 +170,36 @@ mod tests {
             assert_eq!(again, ResourceUse { permits, ..used });
         }
         assert_eq!(parse("pool permits 1").unwrap().permits, 1);
+        assert_eq!(parse(r#"  "pool"  shared "#), parse("pool shared"));
+    }
+
+    #[test]
+    fn a_slip_behind_a_name_is_no_part_of_it() {
+        for (text, why) in [
+            (
+                "tenant/a sharde",
+                "did you mean `shared`? a name that holds spaces is quoted: `\"tenant/a sharde\"`",
+            ),
+            (
+                "tenant/a permit 1",
+                "`permit 1` behind the name `tenant/a` is neither",
+            ),
+            ("a shared 2", "`shared 2` behind the name"),
+            ("a permits 2 3", "`permits 2 3` behind the name"),
+            ("nope permits", "a number is missing"),
+            ("pool permits none", "`none`"),
+            (r#""a b" 2"#, "`2` behind the name `a b`"),
+            (r#""a b"#, "has none behind it"),
+            (r#""""#, "no name in the quotes"),
+            (" ", "nothing behind it"),
+        ] {
+            let wrong = parse(text).expect_err(text);
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert!(parse(" ").is_err());
-        assert!(parse("pool permits none").unwrap_err().contains("`none`"));
         let bad = [
             json!({"name": "a", "mode": "exclusive", "permits": 2}),
             json!({"name": "a", "permit": 2}),
@@ -115,5 +208,9 @@ mod tests {
             json!(7),
         ];
         assert!(bad.iter().all(|value| from_json(value).is_err()));
+        let unknown = from_json(&json!({"name": "a", "permit": 2})).unwrap_err();
+        assert!(unknown.starts_with("`permit`: it is unknown: did you mean `permits`?"));
+        let spaced = from_json(&json!("tenant/a sharde")).unwrap_err();
+        assert!(spaced.contains(r#"{"name":"tenant/a sharde"}"#), "{spaced}");
     }
 }

@@ -90,7 +90,7 @@ fn a_resource_that_a_step_needs_and_nobody_has_made_is_named_before_a_run_fails(
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("jobs.toml");
-    let task = "[{ statement = \"select 1\", resources = [\"a b\"] }]";
+    let task = "[{ statement = \"select 1\", resources = [{ name = \"a b\" }] }]";
     let job =
         format!("[jobs.n]\nschedule.cron = \"@daily\"\nsteps = {task}\non_failure = {task}\n");
     std::fs::write(&file, job).expect("written");

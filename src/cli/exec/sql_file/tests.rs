@@ -164,6 +164,7 @@ fn an_annotation_that_makes_no_sense_is_refused() {
         ("-- @label a", "KEY=VALUE"),
         ("-- @name a\n-- @name b", "said twice"),
         ("-- @label a=1\n-- @label a=2", "`a` is said twice"),
+        ("-- @resource a sharde", "did you mean `shared`?"),
     ];
     for (comments, why) in all {
         let line = comments.lines().count();
