@@ -4,7 +4,7 @@
 
 mod remedy;
 
-use super::{api_words, exit::Exit, output};
+use super::{api_words, exit::Exit, output, shell};
 use crate::journal::without_line;
 use rallypoint_client::Error;
 pub(super) use remedy::broken_off;
@@ -213,7 +213,8 @@ impl CliError {
         let mut cli_error = CliError::new(what);
         cli_error.why = reasons(error, &label);
         let quoted = error.message.split('"').nth(1);
-        let quoted = quoted.filter(|_| label.ends_with("_NOT_FOUND"));
+        let definition = error.metadata.get("definition");
+        let quoted = quoted.filter(|_| label.ends_with("_NOT_FOUND") && definition.is_none());
         let fields = error.violations.iter().map(|(field, _)| field.clone());
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
@@ -223,8 +224,9 @@ impl CliError {
             unknown: quoted.map(str::to_owned),
         }));
         cli_error.has_effect = error.is_unknown();
-        match remedy(error) {
-            Some(next) => cli_error.next(next),
+        cli_error.next = remedy(error).map(str::to_owned);
+        match definition {
+            Some(definition) => cli_error.naming("NAME", shell::word(definition)),
             None => cli_error,
         }
     }

@@ -210,6 +210,13 @@ pub struct Holder {
 pub enum ResourceReject {
     /// Neither a resource nor a pattern has this name.
     UnknownResource(Arc<str>),
+    /// A pattern defines it, and it is no definition itself.
+    OfPattern {
+        /// Which resource.
+        name: Arc<str>,
+        /// The pattern that defines it.
+        pattern: Arc<str>,
+    },
     /// It exists with other settings.
     ResourceExists,
     /// Somebody holds it, or waits for it.
@@ -223,6 +230,8 @@ pub enum ResourceReject {
     TooManyPermits {
         /// Which resource.
         name: Arc<str>,
+        /// What defines it: itself, or a pattern.
+        definition: Arc<str>,
         /// How many it has.
         capacity: u32,
     },

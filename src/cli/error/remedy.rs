@@ -39,6 +39,18 @@ fn of_roles(error: &Error) -> &'static str {
     }
 }
 
+/// What to do where there is no resource, or no other definition of it than a pattern.
+fn of_missing_resources(error: &Error) -> &'static str {
+    match error.metadata.contains_key("definition") {
+        true => {
+            "`rallypoint resource update NAME` changes all resources of the pattern, and `rallypoint resource delete NAME` deletes it; `rallypoint resource create` gives a name settings of its own"
+        }
+        false => {
+            "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one"
+        }
+    }
+}
+
 /// What is in the way of a call about a job: the job that follows it, its own runs, or the agent.
 fn of_blocked_jobs(error: &Error) -> &'static str {
     let says = |key| error.metadata.contains_key(key);
@@ -83,9 +95,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         Some("TARGET_UNKNOWN") => Some(
             "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
         ),
-        Some("RESOURCE_NOT_FOUND") => Some(
-            "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
-        ),
+        Some("RESOURCE_NOT_FOUND") => Some(of_missing_resources(error)),
         Some("RESOURCE_EXISTS") => Some(
             "`rallypoint resource list` shows its settings, and `rallypoint resource update` changes them",
         ),

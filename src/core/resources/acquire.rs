@@ -93,6 +93,7 @@ impl Resources {
             if matches!(want.mode, Mode::Shared(permits) if capacity > 0 && permits > capacity) {
                 return Err(Reject::Resource(ResourceReject::TooManyPermits {
                     name: want.name.clone(),
+                    definition: definition.image.key.name.clone(),
                     capacity,
                 }));
             }

@@ -179,10 +179,14 @@ impl Resources {
     }
 
     fn defined_as(&self, key: &ResourceKey) -> Result<ResourceImage, Reject> {
-        let known = self.definitions.get(key);
-        known
-            .map(|known| known.image.clone())
-            .ok_or_else(|| unknown(key))
+        if let Some(own) = self.definitions.get(key) {
+            return Ok(own.image.clone());
+        }
+        let pattern = self.definitions.of(key).ok_or_else(|| unknown(key))?;
+        Err(Reject::Resource(ResourceReject::OfPattern {
+            name: key.name.clone(),
+            pattern: pattern.image.key.name.clone(),
+        }))
     }
 
     fn defined(&self, key: &ResourceKey, changed: bool) -> ResourceReply {

@@ -44,8 +44,8 @@ pub(crate) fn is_unknown_resource(error: &CallError) -> bool {
 /// Why the core refused it.
 pub(crate) fn rejected(reject: ResourceReject) -> Status {
     use ResourceReject::{
-        CircularWait, ClaimEnded, ClaimOfAnother, ClaimOfTask, PermitsRefill, ResourceExists,
-        ResourceInUse, TooManyPermits, UnknownClaim, UnknownResource, WrongToken,
+        CircularWait, ClaimEnded, ClaimOfAnother, ClaimOfTask, OfPattern, PermitsRefill,
+        ResourceExists, ResourceInUse, TooManyPermits, UnknownClaim, UnknownResource, WrongToken,
     };
     match reject {
         UnknownResource(name) => {
@@ -55,6 +55,7 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             let details = info(Reason::ResourceNotFound, &[("resource", name.to_string())]);
             Status::with_error_details(Code::NotFound, message, details)
         }
+        OfPattern { name, pattern } => of_pattern(&name, &pattern),
         ResourceExists => plain(
             Code::AlreadyExists,
             Reason::ResourceExists,
@@ -71,11 +72,11 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             ];
             precondition(Reason::ResourceInUse, &counts, "resource", message)
         }
-        TooManyPermits { name, capacity } => {
-            let message = format!("resource {name:?} has a capacity of {capacity}: ask for fewer");
-            let facts = [("capacity", capacity.to_string())];
-            precondition(Reason::PermitsExceedCapacity, &facts, &name, message)
-        }
+        TooManyPermits {
+            name,
+            definition,
+            capacity,
+        } => exceeded(&name, &definition, capacity),
         PermitsRefill(name) => {
             let message = format!(
                 "the permits of resource {name:?} come back by time, so nobody has it alone: set \
@@ -98,6 +99,40 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
         ClaimOfAnother => made_by_another(),
         ClaimEnded(state) => ended(&state),
     }
+}
+
+/// The fact that names what defines a resource: what is to be changed.
+const DEFINITION: &str = "definition";
+
+fn exceeded(name: &str, definition: &str, capacity: u32) -> Status {
+    let message = too_many_permits(name, definition, capacity);
+    let facts = [
+        ("capacity", capacity.to_string()),
+        (DEFINITION, definition.to_owned()),
+    ];
+    precondition(Reason::PermitsExceedCapacity, &facts, name, message)
+}
+
+fn too_many_permits(name: &str, definition: &str, capacity: u32) -> String {
+    let of = match name == definition {
+        true => String::new(),
+        false => format!(", of pattern {definition:?},"),
+    };
+    format!("resource {name:?}{of} has a capacity of {capacity}: ask for fewer")
+}
+
+/// A call is about the definition of a resource that has none of its own.
+fn of_pattern(name: &str, pattern: &str) -> Status {
+    let message = format!(
+        "resource {name:?} comes from the pattern {pattern:?} and has no settings of its own: \
+         UpdateResource and DeleteResource take the pattern"
+    );
+    let facts = [
+        ("resource", name.to_owned()),
+        (DEFINITION, pattern.to_owned()),
+    ];
+    let details = info(Reason::ResourceNotFound, &facts);
+    Status::with_error_details(Code::NotFound, message, details)
 }
 
 fn made_by_another() -> Status {
@@ -133,12 +168,17 @@ pub(super) fn of_task(index: usize, name: &str, reject: ResourceReject) -> Statu
             details.set_bad_request([violation(&field, Reason::ResourceNotFound, what.clone())]);
             Status::with_error_details(Code::NotFound, what, details)
         }
-        ResourceReject::TooManyPermits { capacity, .. } => {
-            let message =
-                format!("{field}: resource {name:?} has a capacity of {capacity}: ask for fewer");
+        ResourceReject::TooManyPermits {
+            definition,
+            capacity,
+            ..
+        } => {
+            let why = too_many_permits(name, &definition, capacity);
+            let message = format!("{field}: {why}");
             let facts = [
                 ("index", index.to_string()),
                 ("capacity", capacity.to_string()),
+                (DEFINITION, definition.to_string()),
             ];
             precondition(Reason::PermitsExceedCapacity, &facts, &field, message)
         }

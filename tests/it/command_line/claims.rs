@@ -88,3 +88,26 @@ fn a_program_that_is_not_there_is_told_with_what_to_do() {
         "{said}"
     );
 }
+
+#[test]
+fn what_is_to_be_changed_of_a_name_of_a_pattern_is_the_pattern() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "tenant/*", "--capacity", "2"]);
+    let of_pattern = "comes from the pattern \"tenant/*\" and has no settings of its own";
+    let capacity = ["resource", "update", "tenant/a", "--capacity", "3"];
+    let lock = ["lock", "run", "tenant/a", "--permits", "3", "--", "true"];
+    for (command, why) in [
+        (&capacity[..], of_pattern),
+        (&["resource", "delete", "tenant/a"], of_pattern),
+        (&lock, "of pattern \"tenant/*\", has a capacity of 2"),
+    ] {
+        let said = text(&server.run(command).stderr);
+        assert!(said.contains(why), "{said}");
+        let next = "next: `rallypoint resource update 'tenant/*'";
+        assert!(said.contains(next), "{said}");
+    }
+    let own = server.run(&["resource", "create", "tenant/a", "--capacity", "5"]);
+    assert_eq!(code(&own), 0, "{}", text(&own.stderr));
+    assert_eq!(code(&server.run(&capacity)), 0);
+    assert_eq!(code(&server.run(&["resource", "delete", "tenant/a"])), 0);
+}
