@@ -44,7 +44,14 @@ impl Health {
 
 fn not_serving() -> CliError {
     CliError::new("the server is up but not serving")
-        .why("it is starting, stopping, or has lost its database")
+        .why(
+            "it is starting or stopping, has lost its database, or stands by for another server \
+             that it does not reach",
+        )
+        .next(
+            "its log says which; `rallypoint status` shows the owner of the work, to which every \
+             server with --peer-listen passes calls on",
+        )
 }
 
 /// Asks until the server serves. Fails at the limit with what was the matter last, and at once with

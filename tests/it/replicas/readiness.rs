@@ -3,13 +3,14 @@
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     postgres,
-    process::{Process, free_address},
+    process::{PROGRAM, Process, free_address},
 };
 use rallypoint::postgres::TARGET;
 use rallypoint_client::Client;
 use std::{
     fs::{self, File},
     net::SocketAddr,
+    process::Command,
     time::Duration,
 };
 use tokio::time::{sleep, timeout};
@@ -138,11 +139,18 @@ async fn a_server_that_cannot_have_others_says_why_it_is_not_ready() {
     };
     let (owner, _running, _) = replica("a");
     until_serving(owner).await;
-    let (_, _running_too, log) = replica("b");
+    let (standby, _running_too, log) = replica("b");
     let wait = async {
         while !fs::read_to_string(&log).is_ok_and(|log| log.contains("--peer-listen")) {
             sleep(POLL_INTERVAL).await;
         }
     };
     timeout(WAIT_TIMEOUT, wait).await.expect("it says so");
+    let address = standby.to_string();
+    let mut health = Command::new(PROGRAM);
+    let asked = health.args(["--server", &address, "health"]).output();
+    let said = asked.expect("the program runs").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("stands by for another server"), "{said}");
+    assert!(said.contains("  next: its log says which"), "{said}");
 }
