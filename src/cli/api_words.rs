@@ -35,6 +35,7 @@ const OPTIONS: &[(&str, &str)] = &[
         "set the mode to SHARED",
         "say `--shared` (of a task `shared`, behind the name)",
     ),
+    ("filter.error_codes", "--error-code"),
     ("from_order: every step", "--from-order: every step"),
     ("the list of jobs has", "`jobs list` has"),
     ("the list of its runs has", "`jobs runs` has"),

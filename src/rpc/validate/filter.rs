@@ -12,7 +12,6 @@ use rallypoint_client::api;
 
 const MAX_OUTCOMES: usize = 10;
 const MAX_ERROR_CODES: usize = 100;
-const MAX_ERROR_CODE_BYTES: usize = 64;
 
 /// Which tasks are meant.
 pub(super) fn tasks(v: &mut Violations, path: Path<'_>, asked: &api::TaskFilter) -> TaskFilter {
@@ -87,10 +86,8 @@ fn error_codes(v: &mut Violations, path: Path<'_>, codes: &[String]) -> Vec<Stri
         v.add(path, Reason::FilterInvalid, message);
     }
     for (index, code) in codes.iter().enumerate().take(MAX_ERROR_CODES) {
-        if !(1..=MAX_ERROR_CODE_BYTES).contains(&code.len()) {
-            let message =
-                format!("a SQLSTATE or a reason in capitals, 1 to {MAX_ERROR_CODE_BYTES} bytes");
-            v.add(path.index(index), Reason::FilterInvalid, message);
+        if !scalar::is_error_code(code) {
+            v.add(path.index(index), Reason::FilterInvalid, scalar::ERROR_CODE);
         }
     }
     codes.to_vec()

@@ -19,7 +19,6 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
 const BACKOFF: RangeInclusive<Duration> = SHORTEST..=DAY;
 const MAX_NON_RETRYABLE: usize = 100;
-const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 
 /// `allows`: whether the operator allows a role.
 pub(super) fn task_options(
@@ -117,10 +116,12 @@ fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
         return;
     }
     for (index, code) in codes.iter().enumerate() {
-        let good = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-        if !CODE_BYTES.contains(&code.len()) || !code.bytes().all(good) {
-            let message = "an SQLSTATE like 23505 or a reason in capitals, 1 to 64 characters";
-            v.add(path.index(index), Reason::NonRetryableInvalid, message);
+        if !scalar::is_error_code(code) {
+            v.add(
+                path.index(index),
+                Reason::NonRetryableInvalid,
+                scalar::ERROR_CODE,
+            );
         }
     }
 }

@@ -163,6 +163,21 @@ pub(super) fn enumeration<E: TryFrom<i32>>(
     value
 }
 
+/// What [`is_error_code`] takes.
+pub(super) const ERROR_CODE: &str = "write a SQLSTATE of five characters like 22012, or a reason \
+                                     in capitals like TARGET_UNKNOWN";
+const MAX_ERROR_CODE_BYTES: usize = 64;
+
+/// Whether a task can end with it: Postgres has names for its codes as well, which are none.
+pub(super) fn is_error_code(code: &str) -> bool {
+    let is_good = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    let is_long_enough = match code.starts_with(|first: char| first.is_ascii_digit()) {
+        true => code.len() == 5,
+        false => (1..=MAX_ERROR_CODE_BYTES).contains(&code.len()),
+    };
+    is_long_enough && code.bytes().all(is_good)
+}
+
 /// Labels. Keys are printable ASCII, so that keys that look the same are the same.
 pub(super) fn labels(
     v: &mut Violations,
@@ -198,4 +213,19 @@ pub(super) fn labels(
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_postgres_is_no_error_code() {
+        for code in ["22012", "P0001", "LEASE_LOST"] {
+            assert!(is_error_code(code), "{code}");
+        }
+        for code in ["division_by_zero", "22p02", "2201", "220123", "", "A B"] {
+            assert!(!is_error_code(code), "{code}");
+        }
+    }
 }
