@@ -27,6 +27,7 @@ mod task_resource;
 mod unique_json;
 
 pub(super) use file::field;
+pub(super) use file_name::refuse as refuse_file;
 pub(super) use task_option::{
     Described, is_time, name_of, names as option_names, sql_value, titled,
 };
@@ -248,6 +249,7 @@ impl Exec {
         let mut tasks = match self.sql_file() {
             Some(path) => {
                 self.stands_alone(path)?;
+                self.refuse_idle(path, Format::Sql)?;
                 file::read(path, &how, Format::Sql)?
             }
             None => {
@@ -261,6 +263,9 @@ impl Exec {
                 });
                 let mut tasks: Vec<Described> = arguments.collect();
                 if let Some(path) = &self.file {
+                    if self.statements.is_empty() {
+                        self.refuse_idle(path, Format::Lines)?;
+                    }
                     tasks.extend(file::read(path, &how, Format::Lines)?);
                 }
                 tasks
@@ -309,13 +314,32 @@ impl Exec {
 
     /// A file of SQL says all of its tasks.
     fn stands_alone(&self, path: &Path) -> Result<(), CliError> {
-        let others = self.statements.len() + usize::from(self.file.is_some()) > 1;
-        if !others && self.order.is_none() && self.tasks.params().is_empty() {
+        if self.statements.len() + usize::from(self.file.is_some()) == 1 {
             return Ok(());
         }
         let what = format!("{} is a file of SQL, which stands alone", path.display());
-        Err(CliError::usage(what)
-            .next("give other statements to a command of their own, orders by `-- @order N`"))
+        Err(CliError::usage(what).next("give other statements to a command of their own"))
+    }
+
+    /// Refuses options of statements that are given as arguments where there are none of these.
+    fn refuse_idle(&self, path: &Path, format: Format) -> Result<(), CliError> {
+        let (option, next) = match (self.order, &self.tasks.params()[..], format) {
+            (None, [], _) => return Ok(()),
+            (Some(_), _, Format::Sql) => ("--order", "write `-- @order N` in the file"),
+            (Some(_), _, Format::Lines) => ("--order", "write the order in each line: `N, SQL`"),
+            (None, _, Format::Sql) => (
+                "--param",
+                "write the values in the file, or give the statement as an argument: \
+                 `rallypoint exec 'select $1' --param VALUE`",
+            ),
+            (None, _, Format::Lines) => (
+                "--param",
+                r#"write the values in each line: `{"statement": "select $1", "params": ["5"]}`"#,
+            ),
+        };
+        let file = file::name_of(path);
+        let what = format!("{option} is for statements given as arguments, not for {file}");
+        Err(CliError::usage(what).next(next))
     }
 
     /// The file of SQL that is named, as an argument or by --file.

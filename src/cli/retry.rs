@@ -4,7 +4,7 @@ use super::{
     connect::Server,
     enum_text,
     error::CliError,
-    exec::sql_value,
+    exec::{refuse_file, sql_value},
     filter::{AsEnded, AsSubmitted},
     output, plural, shell,
     submit_calls::SUBMIT_TIMEOUT,
@@ -20,7 +20,7 @@ pub(super) struct Retry {
     /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
     handle: String,
     /// Numbers of tasks, or HANDLE/SEQ
-    #[arg(conflicts_with_all = ["failed", "AsSubmitted", "AsEnded"])]
+    #[arg(conflicts_with_all = ["failed", "order", "labels", "outcomes", "error_codes"])]
     seq: Vec<String>,
     /// All that failed, timed out or were exhausted and have no retry yet
     #[arg(long)]
@@ -56,9 +56,13 @@ impl Retry {
                      --order, --label, --outcome and --error-code choose some",
             ));
         }
-        if self.statement.is_some() && tasks.len() != 1 {
-            return Err(CliError::usage("--statement is for one task")
-                .next("retry tasks one by one, each with its statement"));
+        if let Some(statement) = &self.statement {
+            if tasks.len() != 1 {
+                return Err(CliError::usage("--statement is for one task")
+                    .next("retry tasks one by one, each with its statement"));
+            }
+            let next = "give the SQL itself: `--statement \"$(cat FILE)\"`";
+            refuse_file(statement).map_err(|error| error.next(next))?;
         }
         let scheduler = server.scheduler(&handle).await?;
         match self.failed {
@@ -235,11 +239,34 @@ async fn refused(
         None if is_retried => failed.next(format!(
             "wait until that one has ended: `rallypoint wait {word}`; if it fails, retry it"
         )),
+        None if has_not_begun(&task) => {
+            failed.next(waits_for(scheduler, &shell::word(word), seq).await)
+        }
         Some(api::Outcome::Succeeded) => {
             failed.next("nothing is left to retry: submit another statement with `rallypoint exec`")
         }
         _ => failed,
     })
+}
+
+/// Whether the task waits for its first attempt.
+fn has_not_begun(task: &api::TaskView) -> bool {
+    matches!(
+        task.state(),
+        api::TaskState::Blocked | api::TaskState::Queued
+    )
+}
+
+/// What to do with a task that has not run, in the place of a retry. Nothing says that it will end
+/// by itself.
+async fn waits_for(scheduler: &Scheduler, word: &str, seq: i64) -> String {
+    let explain =
+        format!("it has not run yet: `rallypoint explain {word} {seq}` says what it waits for");
+    let described = scheduler.describe().await;
+    match described.is_ok_and(|scheduler| scheduler.halt.is_some()) {
+        true => format!("{explain}; `rallypoint retry {word} --failed` repeats what halts it"),
+        false => explain,
+    }
 }
 
 /// The error of a retry; with another next step if a run of a job has opened the scheduler, and has

@@ -82,17 +82,28 @@ fn named(word: &str) -> Result<TaskName, CliError> {
     let Some((handle, seq)) = word.rsplit_once('/') else {
         return Err(CliError::usage("no task is named").next(FORM));
     };
-    word.parse().map_err(|wrong: String| {
-        let is_number = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
-        CliError::usage(wrong).next(match seq.is_empty() || is_number {
-            true => FORM.to_owned(),
-            // A task is shown by its name as well, which others may have, too.
-            false => format!(
-                "give its number, which `rallypoint tasks {}` shows beside its name",
-                shell::word(handle)
-            ),
-        })
-    })
+    word.parse()
+        .map_err(|wrong: String| CliError::usage(wrong).next(instead(handle, seq)))
+}
+
+/// What to write in place of a word that is no number of a task.
+fn instead(handle: &str, seq: &str) -> String {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = seq.split([',', ';', '-', '.']).collect();
+    let several = parts.len() > 1 && parts.iter().all(|part| part.is_empty() || is_number(part));
+    match several && parts.iter().any(|part| is_number(part)) {
+        true => "write each number as a word of its own, with spaces between: 1 2 3".to_owned(),
+        false if seq.is_empty() || is_number(seq) => FORM.to_owned(),
+        false if is_number(handle) => format!(
+            "the scheduler comes first, and the task behind it: {} {handle}",
+            shell::word(seq)
+        ),
+        // A task is shown by its name as well, which others may have, too.
+        false => format!(
+            "give its number, which `rallypoint tasks {}` shows beside its name",
+            shell::word(handle)
+        ),
+    }
 }
 
 const FORM: &str = "write HANDLE SEQ, or HANDLE/SEQ";
@@ -111,6 +122,13 @@ mod tests {
         assert_eq!(what, "`east` is not a task number");
         assert!(next.is_some_and(|next| next.contains("`rallypoint tasks night`")));
         assert_eq!(said("").1.as_deref(), Some(FORM));
+        for several in ["1,2", "1-2", "1..3"] {
+            let next = said(several).1.unwrap_or_default();
+            assert!(next.contains("with spaces between"), "{several}: {next}");
+        }
+        let swapped = tasks("2", &["night".to_owned()]).expect_err("swapped");
+        let next = swapped.next_step().unwrap_or_default();
+        assert!(next.ends_with("the task behind it: night 2"), "{next}");
         assert_eq!(
             tasks("night", &["2".to_owned()]).ok(),
             Some(("night".to_owned(), vec![2]))

@@ -5,7 +5,7 @@ use crate::cli::error::CliError;
 use std::path::Path;
 
 /// Refuses what is a file, or looks like the name of one.
-pub(super) fn refuse(text: &str) -> Result<(), CliError> {
+pub(in crate::cli) fn refuse(text: &str) -> Result<(), CliError> {
     if text.contains(char::is_whitespace) {
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! What an error says is to be done next.
 
-use super::{code, text};
-use crate::harness::{standalone::Standalone, terminal::wait_for};
+use super::{code, run, text};
+use crate::harness::{process::PROGRAM, standalone::Standalone, terminal::wait_for};
+use std::process::Command;
 
 const FILE: &str = "[jobs.a]\nschedule.cron = \"0 3 * * *\"\n\
                     steps = [{ order = 1, statement = \"select 1\" }]\n\
@@ -90,5 +91,61 @@ fn what_a_run_waits_for_and_when_it_goes_on_is_said() {
     assert!(
         offered.contains(": waiting: for a program to claim it"),
         "{offered}"
+    );
+}
+
+#[test]
+fn what_an_option_or_a_word_is_not_for_is_told_with_what_to_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, tasks) in [("night.sql", "select 1;"), ("lines", "1, select 1")] {
+        std::fs::write(folder.path().join(name), tasks).expect("written");
+    }
+    for (line, why, next) in [
+        (
+            "exec -f night.sql --param 5",
+            "--param is for",
+            "exec 'select $1'",
+        ),
+        (
+            "exec --order 5 night.sql",
+            "--order is for",
+            "`-- @order N`",
+        ),
+        (
+            "exec -f lines --param 5",
+            "--param is for",
+            "\"params\": [\"5\"]",
+        ),
+        ("exec -f lines --order 5", "--order is for", "`N, SQL`"),
+        (
+            "retry x 1 --statement night.sql",
+            "is a file",
+            "$(cat FILE)",
+        ),
+        ("retry x 1,2", "`1,2` is not", "with spaces between"),
+        ("retry 1 night", "`night` is not", "task behind it: night 1"),
+        (
+            "explain 2 night",
+            "`night` is not",
+            "task behind it: night 2",
+        ),
+    ] {
+        let words = line.split(' ');
+        let output = Command::new(PROGRAM)
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .expect("the program runs");
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{line}: {said}");
+        assert!(said.contains(why), "{line}: {said}");
+        let advice = said.split("next: ").nth(1).unwrap_or_default();
+        assert!(advice.contains(next), "{line}: {said}");
+    }
+    let one = run(&["retry", "x", "1", "--order", "2"]);
+    let said = text(&one.stderr);
+    assert!(
+        said.contains("--order") && !said.contains("--label"),
+        "{said}"
     );
 }

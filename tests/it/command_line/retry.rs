@@ -259,3 +259,21 @@ fn a_retry_of_what_has_not_ended_says_where_that_stands() {
     assert!(other.contains("state of task 2: running"), "{other}");
     assert!(other.contains("`rallypoint wait n`"), "{other}");
 }
+
+#[test]
+fn a_retry_of_what_a_halt_blocks_is_answered_by_what_halts_it() {
+    let server = Standalone::start();
+    let night = ["--name", "night", "--on-failure", "halt", "--order"];
+    server.run(&[&["exec"][..], &night, &["1", "select 1/0"]].concat());
+    server.run(&[&["exec", "--detach"][..], &night, &["2", "select 2"]].concat());
+    let said = text(&server.run(&["retry", "night", "2"]).stderr);
+    for next in [
+        "it has not run yet: `rallypoint explain night 2`",
+        "`rallypoint retry night --failed`",
+    ] {
+        assert!(said.contains(next), "{said}");
+    }
+    let unknown = ["retry", "night", "--failed", "--code", "division_by_zero"];
+    let said = text(&server.run(&unknown).stderr);
+    assert!(said.contains("five characters like 22012"), "{said}");
+}
