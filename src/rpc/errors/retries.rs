@@ -18,8 +18,8 @@ pub(in crate::rpc) fn already_retried(task: TaskId, retry: Seq, last: Seq) -> St
     let reason = Reason::AlreadyRetried;
     let mut details = info(reason, &[("retry", last.0.to_string())]);
     let description = format!(
-        "task {} was retried as task {}, with another statement: if that failed as well, retry \
-         task {}",
+        "task {} has a retry, task {}, which runs another statement than this call gives: if that \
+         failed as well, retry task {}",
         task.seq.0, retry.0, last.0
     );
     details.add_precondition_failure_violation(
