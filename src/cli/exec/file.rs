@@ -186,9 +186,10 @@ pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> 
             }
         }
         ("params", Value::Array(values)) => task.params = values.iter().map(param).collect(),
-        ("statement" | "labels" | "params" | "resources", _) => {
-            return Err("it has another type".to_owned());
-        }
+        ("statement", _) => return Err(r#"write a string: "select 1""#.to_owned()),
+        ("labels", _) => return Err(r#"write an object: {"team": "sales"}"#.to_owned()),
+        ("params", _) => return Err(r#"write a list: ["5", null]"#.to_owned()),
+        ("resources", _) => return Err(r#"write a list: ["orders"]"#.to_owned()),
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
             let fields = ["order", "statement", "params", "labels", "resources"];
             let known: Vec<_> = fields.into_iter().chain(task_option::names()).collect();
@@ -280,7 +281,9 @@ mod tests {
         );
         let all = [
             (r#"{"order": 1}"#, "`statement` is missing"),
-            (r#"{"statement": 1}"#, "another type"),
+            (r#"{"statement": 1}"#, "write a string"),
+            (r#"{"statement": "a", "labels": ["b"]}"#, "write an object"),
+            (r#"{"statement": "a", "resources": "b"}"#, "write a list"),
             (
                 r#"{"statement": "a", "order": 1.5}"#,
                 "`1.5` is not an order",
@@ -303,7 +306,7 @@ mod tests {
                 r#"{"statement": "a", "labels": {"k": "1", "k": "2"}}"#,
                 "`k` stands twice",
             ),
-            (r#"{"statement": "a", "params": "1"}"#, "another type"),
+            (r#"{"statement": "a", "params": "1"}"#, "write a list"),
         ];
         for (text, why) in all {
             let fault = fault(text);
