@@ -59,9 +59,19 @@ pub(in crate::cli) fn one_target(
     if name.is_empty() {
         return Err(wrong("there is no name before its URL"));
     }
+    if has_another(url) {
+        return Err(wrong("another target stands in its URL")
+            .next("put spaces between the targets of RALLYPOINT_TARGETS, and repeat --target"));
+    }
     let option = format!("the URL of target {name} (target {number} of --target)");
     let login = postgres_url::read(&option, url, str::parse::<Login>)?;
     Ok(Target::new(name, login, slots))
+}
+
+/// Whether a URL goes on with a target, as where commas were taken to stand between them.
+fn has_another(url: &str) -> bool {
+    let behind = url.split_once("://").map_or("", |(_, behind)| behind);
+    behind.contains("=postgres://") || behind.contains("=postgresql://")
 }
 
 #[cfg(test)]
@@ -102,6 +112,14 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn targets_with_a_comma_between_are_told_to_have_a_space() {
+        let error = parsed(&["a=postgres://u:secret@/a?host=/run,b:4=postgres://u@h/b"]);
+        let error = error.expect_err("two in one");
+        assert!(error.contains("put spaces between"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
     }
 
     #[test]
