@@ -78,7 +78,8 @@ pub(super) fn sensible(error: Error) -> Error {
     };
     let tip = of_exec(&error, &wrong).or_else(|| of_list(&error));
     let tip = tip.or_else(|| of_tasks(&error));
-    match tip.or_else(|| of_runs(&error, &wrong)) {
+    let tip = tip.or_else(|| of_runs(&error, &wrong));
+    match tip.or_else(|| of_agent(&error, &wrong)) {
         Some(tip) => with_tip(error, tip),
         None => without_strangers(error, &wrong),
     }
@@ -152,6 +153,13 @@ fn of_runs(error: &Error, wrong: &str) -> Option<String> {
     let is_of_run =
         matches!(wrong, "--due" | "--date" | "--time") && verbs.any(|verb| usage.contains(verb));
     is_of_run.then(|| format!("behind the name, without `{wrong}`"))
+}
+
+/// Only one of the two verbs of the agent takes a reason.
+fn of_agent(error: &Error, wrong: &str) -> Option<String> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let is_reason = wrong == "--reason" && usage.contains("jobs start-agent");
+    is_reason.then(|| format!("without `{wrong}`: of the agent only a stop has a reason"))
 }
 
 fn with_tip(mut error: Error, tip: String) -> Error {

@@ -325,7 +325,8 @@ fn a_tip_names_what_was_meant_or_is_left_out() {
         ("exec --role nobody x", Some("`--option role=VALUE`")),
         ("exec --read-only x", Some("`--option read_only=VALUE`")),
         ("exec --timeuot 5s x", Some("'--timeout'")),
-        ("jobs start-agent --reason x", None),
+        ("jobs start-agent --reason x", Some("without `--reason`")),
+        ("jobs resume x --reason y", None),
     ] {
         let said = text(&run(&line.split(' ').collect::<Vec<_>>()).stderr);
         assert_eq!(said.contains("tip: "), tip.is_some(), "{line}: {said}");
