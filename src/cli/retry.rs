@@ -110,7 +110,7 @@ impl Retry {
             Ok(answer) => answer,
             Err(error) => {
                 let failed = CliError::call(what(), &error).naming("HANDLE", self.handle());
-                return Err(refused(scheduler, self.handle(), seq, failed).await?);
+                return Err(refused(scheduler, self.handle(), seq, failed).await);
             }
         };
         let before = if answer.already_retried {
@@ -221,32 +221,28 @@ impl Retry {
 
 /// The error of a refused retry, with the state of the task, or of its last retry. `word`: what
 /// commands call the scheduler.
-async fn refused(
-    scheduler: &Scheduler,
-    word: &str,
-    seq: i64,
-    failed: CliError,
-) -> Result<CliError, CliError> {
+async fn refused(scheduler: &Scheduler, word: &str, seq: i64, failed: CliError) -> CliError {
     let is_retried = failed.is("ALREADY_RETRIED");
     if !is_retried && !failed.is("TASK_UNFINISHED") {
-        return Ok(of_job(scheduler, failed).await);
+        return of_job(scheduler, failed).await;
     }
-    let (last, task) = last_retry(scheduler, seq).await?;
+    let word = &shell::word(word);
+    let Ok((last, task)) = last_retry(scheduler, seq).await else {
+        return failed;
+    };
     let state = enum_text::state(&task);
     let failed = failed.naming("SEQ", last);
     let failed = failed.why(format!("state of task {last}: {state}"));
-    Ok(match task.done.as_ref().map(api::AsyncDone::outcome) {
+    match task.done.as_ref().map(api::AsyncDone::outcome) {
         None if is_retried => failed.next(format!(
             "wait until that one has ended: `rallypoint wait {word}`; if it fails, retry it"
         )),
-        None if has_not_begun(&task) => {
-            failed.next(waits_for(scheduler, &shell::word(word), seq).await)
-        }
+        None if has_not_begun(&task) => failed.next(waits_for(scheduler, word, seq).await),
         Some(api::Outcome::Succeeded) => {
             failed.next("nothing is left to retry: submit another statement with `rallypoint exec`")
         }
         _ => failed,
-    })
+    }
 }
 
 /// Whether the task waits for its first attempt.
@@ -263,9 +259,11 @@ async fn waits_for(scheduler: &Scheduler, word: &str, seq: i64) -> String {
     let explain =
         format!("it has not run yet: `rallypoint explain {word} {seq}` says what it waits for");
     let described = scheduler.describe().await;
-    match described.is_ok_and(|scheduler| scheduler.halt.is_some()) {
-        true => format!("{explain}; `rallypoint retry {word} --failed` repeats what halts it"),
-        false => explain,
+    match described.ok().and_then(|scheduler| scheduler.halt) {
+        Some(halt) if halt.failures.is_some() => {
+            format!("{explain}; `rallypoint retry {word} --failed` repeats what halts it")
+        }
+        _ => explain,
     }
 }
 
@@ -300,6 +298,7 @@ fn concerns_one_task(error: &CliError) -> bool {
         "TASK_NOT_FOUND",
         "TASK_SUCCEEDED",
         "TASK_UNFINISHED",
+        "TARGET_UNKNOWN",
         "ALREADY_RETRIED",
     ];
     error.is_own() || reasons.iter().any(|reason| error.is(reason))

@@ -36,6 +36,8 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 /// Attempts of a process that starts to own the shard at once.
 const MAX_START_CLAIMS: u32 = 4;
+/// Claims of a process to what another one of its name owns: some seconds of them.
+const MAX_NAME_CLAIMS: u32 = 6;
 /// How long the database may take for a handover. Without one the lease expires by itself.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -143,10 +145,11 @@ impl OwnershipTask {
                 () = self.events.closed() => return None,
             }
             let poll = self.polls.borrow_and_update().clone();
-            if *start_claims <= MAX_START_CLAIMS && self.namesake_owns() {
+            let may_claim = *start_claims <= MAX_NAME_CLAIMS && !self.heartbeat.declines();
+            if may_claim && self.namesake_owns() {
                 let failed = *start_claims;
                 *start_claims += 1;
-                if failed < MAX_START_CLAIMS {
+                if failed < MAX_NAME_CLAIMS {
                     // Of one that was killed the sessions end in a moment.
                     tokio::time::sleep(RETRY_BACKOFF.delay(failed)).await;
                     return Some(Claim::Start);

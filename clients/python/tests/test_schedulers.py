@@ -208,7 +208,7 @@ async def test_settings_that_the_open_scheduler_has_not_are_refused(
 
 
 def test_settings_that_the_open_scheduler_has_are_no_others(rallypoint: Client) -> None:
-    options: Options = {"timeout": 60, "retries": 2, "resources": ["a", shared("b")], "role": ""}
+    options: Options = {"timeout": 60, "retries": 2, "resources": [shared("b"), "a"], "role": ""}
     settings: Settings = {
         "display_name": "night",
         "max_parallelism": 3,

@@ -315,6 +315,15 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        assert_eq!(
+            text("\u{feff}1, select 1".as_bytes()).unwrap(),
+            "1, select 1"
+        );
+        assert!(text(b"\xff").is_err());
+    }
+
+    #[test]
     fn every_wrong_field_of_a_line_is_named() {
         let line = r#"{"statement": 1, "order": "x", "timeout": "soon", "name": "a"}"#;
         let faults = parse(line, &How::default()).unwrap_err();

@@ -12,14 +12,17 @@ const MOST_SAID: usize = 3;
 /// Failures that are read, the last ones: a halt names up to a hundred.
 const READ: i32 = 100;
 
-/// A sentence about each failure that halts the scheduler now, but for tasks that are known. None
+/// A sentence about each failure that halts the scheduler now, but for tasks that are known. `None`
 /// if the scheduler is not halted, or does not answer: this only adds to what is said.
-pub(super) async fn failures(scheduler: &Scheduler, is_known: impl Fn(i64) -> bool) -> Vec<String> {
-    let halt = scheduler.describe().await.ok().and_then(|it| it.halt);
-    let mut unknown = halt.map(|halt| halt.failed_seqs).unwrap_or_default();
+pub(super) async fn failures(
+    scheduler: &Scheduler,
+    is_known: impl Fn(i64) -> bool,
+) -> Option<Vec<String>> {
+    let halt = scheduler.describe().await.ok()?.halt?;
+    let mut unknown = halt.failed_seqs;
     unknown.retain(|seq| !is_known(*seq));
     if unknown.is_empty() {
-        return Vec::new();
+        return Some(Vec::new());
     }
     let failed = failed(scheduler).await.unwrap_or_default();
     let said = failed.iter().filter_map(|task| sentence(task, &unknown));
@@ -30,7 +33,7 @@ pub(super) async fn failures(scheduler: &Scheduler, is_known: impl Fn(i64) -> bo
         "more tasks have failed before",
     ];
     said.extend((rest > 0).then(|| plural::with_verb(rest, more)));
-    said
+    Some(said)
 }
 
 /// Failed tasks, in the order of their numbers.

@@ -38,10 +38,9 @@ pub(super) async fn not_submitted(
 
 /// The error with the failures that halt the scheduler, if some do: then waiting is of no use.
 async fn with_halt(error: CliError, run: &Run) -> CliError {
-    let failures = halt::failures(&run.scheduler, |_| false).await;
-    if failures.is_empty() {
+    let Some(failures) = halt::failures(&run.scheduler, |_| false).await else {
         return error;
-    }
+    };
     let word = &run.word;
     let error = failures.into_iter().fold(error, CliError::why);
     error.next(format!(

@@ -144,9 +144,8 @@ impl Printer {
     pub(in crate::cli) async fn say_halted(&self, scheduler: &Scheduler, word: &str, blocked: i64) {
         let console = self.console();
         let failures = halt::failures(scheduler, |seq| self.failed.contains_key(&seq)).await;
-        failures
-            .into_iter()
-            .for_each(|failure| console.say(failure));
+        let failures = failures.into_iter().flatten();
+        failures.for_each(|failure| console.say(failure));
         let blocked = plural::with_verb(blocked, ["blocked task waits", "blocked tasks wait"]);
         console.say(format!(
             "halted by a failure: {blocked}, until \

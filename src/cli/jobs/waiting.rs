@@ -21,10 +21,11 @@ pub(super) async fn explain(client: &Client, runs: &mut [JobRun]) {
     let Ok(known) = client.get_job(GetJobRequest { name }).await else {
         return;
     };
-    let settings = known.job.and_then(|job| job.settings);
-    let what_for = match settings.and_then(|settings| settings.claims) {
-        Some(_) => "for a program to claim it",
-        None => "its turn is behind other runs of the job",
+    let job = known.job.unwrap_or_default();
+    let what_for = match job.settings.and_then(|settings| settings.claims) {
+        _ if job.paused.is_some() => "the job is paused",
+        Some(_) => "to be claimed, in its turn",
+        None => "its turn: runs before it are not over, or the agent is stopped",
     };
     unexplained.for_each(|run| run.detail = what_for.to_owned());
 }

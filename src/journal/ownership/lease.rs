@@ -31,7 +31,8 @@ with free as materialized (
         and case $5::text
             when 'start'
                 then l.owner is null or l.handover_to = $3
-                or l.owner = $2 and session.is_there is not true
+                or l.owner = $2 and l.owner_id <> $3 and l.handover_to is null
+                and session.is_there is not true
             when 'successor'
                 then l.owner is null or l.lease_until = $8 or l.handover_to = $3
             when 'gone' then
@@ -96,9 +97,9 @@ pub enum TakeOver {
 /// Why a replica may take the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It has just started, and nobody owns the shard, or an earlier run under its own name does.
-    /// Of such a run the session of the heartbeat must be gone: else it may be another process that
-    /// was given the same name, whose tasks would be cut off.
+    /// Nobody owns the shard, or an earlier run under its own name does. Of such a run no session of
+    /// the heartbeat may be there: else it may be another process that was given the same name,
+    /// whose tasks would be cut off.
     Start,
     /// It has seen that nobody owns the shard, or that it is handed to it; or it has watched the
     /// lease that ends at this time until it was over, and nobody has renewed it.

@@ -49,6 +49,9 @@ struct ManagedClaims {
     steps: FuturesUnordered<BoxFuture<'static, Step>>,
     /// Claims that calls under way give back: their answers tell how these end.
     given_back: Vec<i64>,
+    /// Claims that were given back, by what their calls of Acquire would say of that: it is said if
+    /// the answer to the release cannot.
+    unsaid: HashMap<i64, (Claims, Result<api::AcquireResponse, Status>)>,
     /// The call under which the caller hears of each claim.
     followed: HashMap<i64, u64>,
     /// Claims that were granted just now.
@@ -107,6 +110,7 @@ impl ManagedClaims {
             unanswered: (0, 0),
             steps,
             given_back: Vec::new(),
+            unsaid: HashMap::new(),
             followed: HashMap::new(),
             granted: HashMap::new(),
             due: VecDeque::new(),
@@ -147,10 +151,8 @@ impl ManagedClaims {
         match step {
             Step::Answered(call, answer) => {
                 self.note_answer(call);
-                if let Ok(Answer::Release(released)) = &answer {
-                    let claim = released.claim.as_ref().map_or(0, |claim| claim.claim);
-                    self.followed.remove(&claim);
-                    self.granted.remove(&claim);
+                if let Some(claim) = call.gives_back {
+                    self.note_release(claim, answer.is_ok());
                 }
                 Some((call.number, answer))
             }
@@ -170,7 +172,7 @@ impl ManagedClaims {
                 let number = *self.followed.get(&claim)?;
                 let message = message?;
                 if self.given_back.contains(&claim) && is_released(&message) {
-                    self.followed.remove(&claim);
+                    self.unsaid.insert(claim, (claims, message));
                     return None;
                 }
                 match message.as_ref().map(claim_of) {
@@ -182,6 +184,18 @@ impl ManagedClaims {
                 Some((number, message.map(Answer::Acquire)))
             }
             Step::Stopping => None, // is said by the end of the stream
+        }
+    }
+
+    /// A release is answered; if it has failed, an end that was not told is told after all.
+    fn note_release(&mut self, claim: i64, is_done: bool) {
+        let unsaid = self.unsaid.remove(&claim);
+        if is_done {
+            self.followed.remove(&claim);
+            self.granted.remove(&claim);
+        } else if let Some((claims, message)) = unsaid {
+            let step = Step::Changed(claim, claims, Some(message));
+            self.steps.push(ready(step).boxed());
         }
     }
 

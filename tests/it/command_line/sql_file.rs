@@ -250,7 +250,7 @@ fn the_pipeline_of_the_readme_is_drawn_as_it_is_there() {
 fn a_file_of_sql_stands_alone() {
     let file = File::new("select 1;");
     let file = path(&file.path);
-    for more in [&["select 2"][..], &["--order", "3"], &["-f", "-"], &[file]] {
+    for more in [&["select 2"][..], &["-f", "-"], &[file]] {
         let output = run(&[&["exec", "--explain", file], more].concat());
         assert_eq!(code(&output), 2, "{more:?}");
         assert!(

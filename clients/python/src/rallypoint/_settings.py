@@ -78,6 +78,8 @@ def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
 def check_in_force(settings: Settings, found: scheduler_pb2.Scheduler) -> None:
     """Raises RallypointError when a scheduler that was open has others than those given."""
     given = settings_message(settings)
+    # As the service keeps them.
+    given.default_options.resources.sort(key=lambda use: use.name)
     wanted, present = [], []
     for name, value in settings.items():
         if value is not None and getattr(given, name) != getattr(found.settings, name):

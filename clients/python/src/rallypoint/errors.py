@@ -95,6 +95,8 @@ class CallError(RallypointError):
     @property
     def remedy(self) -> str | None:
         """What to do about it, if there is more to say than the message does."""
+        if self.reason == "RESOURCE_NOT_FOUND" and "definition" in self.metadata:
+            return None  # It comes from a pattern, and the message names that.
         if self.reason in _REMEDIES:
             return _REMEDIES[self.reason]
         if self._is_tls_mix_up():

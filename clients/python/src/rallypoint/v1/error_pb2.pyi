@@ -223,7 +223,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     use is exclusive.
     """
     RESOURCE_NOT_FOUND: _ErrorReason.ValueType  # 84
-    """The namespace has no such resource, nor a pattern that stands for it."""
+    """The namespace has no such resource, nor a pattern that stands for it. Of a call
+    that changes or deletes a definition: the name has none of its own, but comes from
+    the pattern in `definition` of the metadata.
+    """
     RESOURCE_EXISTS: _ErrorReason.ValueType  # 85
     """The resource is there with other settings."""
     RESOURCE_IN_USE: _ErrorReason.ValueType  # 86
@@ -509,7 +512,10 @@ PERMITS_OUT_OF_RANGE: ErrorReason.ValueType  # 83
 use is exclusive.
 """
 RESOURCE_NOT_FOUND: ErrorReason.ValueType  # 84
-"""The namespace has no such resource, nor a pattern that stands for it."""
+"""The namespace has no such resource, nor a pattern that stands for it. Of a call
+that changes or deletes a definition: the name has none of its own, but comes from
+the pattern in `definition` of the metadata.
+"""
 RESOURCE_EXISTS: ErrorReason.ValueType  # 85
 """The resource is there with other settings."""
 RESOURCE_IN_USE: ErrorReason.ValueType  # 86

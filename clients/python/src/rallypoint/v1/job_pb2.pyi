@@ -222,8 +222,8 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     """Not said."""
     RUN_STATE_WAITING: _RunState.ValueType  # 1
     """Its turn is behind other runs of the job, or, of a job with `claims`, it waits
-    for somebody to claim it; or a limit of its namespace leaves no room for its
-    tasks, as `detail` says then.
+    for somebody to claim it; or the job is paused, or the agent stopped; or a limit
+    of its namespace leaves no room for its tasks, as `detail` says then.
     """
     RUN_STATE_RUNNING: _RunState.ValueType  # 2
     """It runs."""
@@ -251,8 +251,8 @@ RUN_STATE_UNSPECIFIED: RunState.ValueType  # 0
 """Not said."""
 RUN_STATE_WAITING: RunState.ValueType  # 1
 """Its turn is behind other runs of the job, or, of a job with `claims`, it waits
-for somebody to claim it; or a limit of its namespace leaves no room for its
-tasks, as `detail` says then.
+for somebody to claim it; or the job is paused, or the agent stopped; or a limit
+of its namespace leaves no room for its tasks, as `detail` says then.
 """
 RUN_STATE_RUNNING: RunState.ValueType  # 2
 """It runs."""
