@@ -106,6 +106,7 @@ NOWHERE = "127.0.0.1:1"
         (lambda: Client(NOWHERE, retry_timeout=None), TypeError, "retry_timeout: give seconds"),
         (lambda: lock(client=NOWHERE), ValueError, "resources: 1 to 16 resources"),
         (lambda: lock("", client=NOWHERE), ValueError, "a resource has a name of 1 to 255 bytes"),
+        (lambda: lock("a", 10, client=NOWHERE), TypeError, "10 is no name; .* as wait=10"),  # type: ignore[arg-type]
         (
             lambda: lock(shared("a", 0), client=NOWHERE),
             ValueError,

@@ -62,10 +62,15 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             "the resource is there with other settings: change them with UpdateResource",
         ),
         ResourceInUse { holds, waiting } => {
-            let message = format!(
-                "claims that hold it: {holds}, that wait: {waiting}; set its capacity to 0 to grant no \
-                 more, and delete it when all have ended"
-            );
+            let message = match (holds, waiting) {
+                (0, 0) => "tasks wait for it, or permits of it have not come back yet: delete it \
+                           when that is over"
+                    .to_owned(),
+                _ => format!(
+                    "claims that hold it: {holds}, that wait: {waiting}; set its capacity to 0 to \
+                     grant no more, and delete it when all have ended"
+                ),
+            };
             let counts = [
                 ("holds", holds.to_string()),
                 ("waiting", waiting.to_string()),

@@ -56,7 +56,12 @@ class Use(NamedTuple):
 
     def message(self, argument: str) -> resource_pb2.ResourceUse:
         """As it is sent. Raises TypeError or ValueError."""
-        if not isinstance(self.name, str) or not 0 < len(self.name.encode()) <= 255:
+        if not isinstance(self.name, str):
+            raise TypeError(
+                f"{argument}: {self.name!r} is no name; resources are named by texts, and other "
+                "arguments by their names, as wait=10 and permits=2"
+            )
+        if not 0 < len(self.name.encode()) <= 255:
             raise ValueError(f"{argument}: {self.name!r}: a resource has a name of 1 to 255 bytes")
         if self.permits is None:
             mode = resource_pb2.RESOURCE_MODE_EXCLUSIVE

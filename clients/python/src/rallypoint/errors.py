@@ -13,6 +13,7 @@ _REMEDIES = {
     "RESOURCE_NOT_FOUND": (
         "Here that is Client.create_resource, at the command line `rallypoint resource create`."
     ),
+    "RESOURCE_EXISTS": "At the command line that is `rallypoint resource update`.",
     "JOB_NOT_FOUND": (
         "`rallypoint jobs list` shows the jobs, and `rallypoint jobs apply -f FILE` adds some; "
         "claim_run takes those with `claimed = true`."
