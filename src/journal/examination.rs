@@ -10,7 +10,7 @@ use super::{
     rows::from_row,
 };
 use crate::core::Time;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::{migrate::MigrateError, postgres::PgConnectOptions};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Commits that are timed; the one in the middle counts.
@@ -178,14 +178,7 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
     });
     let schema = migrations::check(&mut link).await;
     let is_to_be_made = matches!(schema, Ok(true));
-    findings.push(match schema {
-        Ok(false) => Finding::good("schema", "this version can work with it"),
-        Ok(true) => Finding::good("schema", "the next start makes it, or brings it up to date"),
-        Err(error) => {
-            let remedy = "use the newer version that has migrated it";
-            Finding::wrong("schema", Verdict::Bad, error.to_string(), remedy)
-        }
-    });
+    findings.push(of_schema(schema));
     match session(&mut link).await {
         Ok((session, offset)) => findings.extend(of_session(&session, offset, is_to_be_made)),
         Err(error) => findings.push(unknown("session", &error)),
@@ -231,6 +224,23 @@ async fn session(link: &mut BoundedConnection) -> Result<(Session, f64), Journal
     let here = here.unwrap_or_default().saturating_sub(half);
     let offset = Time(session.now_us).0 - here.as_micros() as i64;
     Ok((session, offset as f64 / 1e6))
+}
+
+/// What the check of the schema says; `Ok(true)`: there is something to be done.
+fn of_schema(schema: Result<bool, JournalError>) -> Finding {
+    match schema {
+        Ok(false) => Finding::good("schema", "this version can work with it"),
+        Ok(true) => Finding::good("schema", "the next start makes it, or brings it up to date"),
+        Err(error) => {
+            let remedy = match &error {
+                JournalError::Database(_) | JournalError::Schema(MigrateError::Execute(_)) => {
+                    "use the login that owns its tables, or make this one their owner"
+                }
+                _ => "use the newer version that has migrated it",
+            };
+            Finding::wrong("schema", Verdict::Bad, error.to_string(), remedy)
+        }
+    }
 }
 
 fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 4] {

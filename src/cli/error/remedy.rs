@@ -80,6 +80,9 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_RELEASED") => Some(
             "use one that `rallypoint list` shows as open; `rallypoint exec --keep` leaves one open for retries",
         ),
+        Some("NOT_OWNER") => Some(
+            "if that does not pass, another server of the same database serves, which this one does not reach: call that one, or start each with --peer-listen; `rallypoint health` says more",
+        ),
         Some("ORDER_CLOSED") => Some(
             "wait until its tasks have ended (`rallypoint wait HANDLE`): then any order may come; or use a later order",
         ),

@@ -142,7 +142,7 @@ fn tasks(waiting: &[WaitingTasks]) {
     }
     output::line("");
     output::line(output::paint("waiting tasks", BOLD));
-    let mut table = Table::new(&["first task", "uses", ">place", "kept for it"]);
+    let mut table = Table::new(&["first task", "uses", ">as claim", "kept for it"]);
     for line in waiting {
         let kept = if line.is_kept { "yes" } else { "-" };
         table.row([

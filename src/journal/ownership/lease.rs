@@ -97,8 +97,8 @@ pub enum TakeOver {
 /// Why a replica may take the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Nobody owns the shard, or an earlier run under its own name does. Of such a run no session of
-    /// the heartbeat may be there: else it may be another process that was given the same name,
+    /// Nobody owns the shard, or an earlier run under its own name does. Of such a run no session
+    /// of the heartbeat may be there: else it may be another process that was given the same name,
     /// whose tasks would be cut off.
     Start,
     /// It has seen that nobody owns the shard, or that it is handed to it; or it has watched the

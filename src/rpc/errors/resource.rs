@@ -61,22 +61,7 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             Reason::ResourceExists,
             "the resource is there with other settings: change them with UpdateResource",
         ),
-        ResourceInUse { holds, waiting } => {
-            let message = match (holds, waiting) {
-                (0, 0) => "tasks wait for it, or permits of it have not come back yet: delete it \
-                           when that is over"
-                    .to_owned(),
-                _ => format!(
-                    "claims that hold it: {holds}, that wait: {waiting}; set its capacity to 0 to \
-                     grant no more, and delete it when all have ended"
-                ),
-            };
-            let counts = [
-                ("holds", holds.to_string()),
-                ("waiting", waiting.to_string()),
-            ];
-            precondition(Reason::ResourceInUse, &counts, "resource", message)
-        }
+        ResourceInUse { holds, waiting } => in_use(holds, waiting),
         TooManyPermits {
             name,
             definition,
@@ -108,6 +93,25 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
 
 /// The fact that names what defines a resource: what is to be changed.
 const DEFINITION: &str = "definition";
+
+fn in_use(holds: usize, waiting: usize) -> Status {
+    let message = match (holds, waiting) {
+        (0, 0) => {
+            "tasks wait for it, or permits of it have not come back yet: delete it when that \
+                   is over"
+                .to_owned()
+        }
+        _ => format!(
+            "claims that hold it: {holds}, that wait: {waiting}; set its capacity to 0 to grant no \
+             more, and delete it when all have ended"
+        ),
+    };
+    let counts = [
+        ("holds", holds.to_string()),
+        ("waiting", waiting.to_string()),
+    ];
+    precondition(Reason::ResourceInUse, &counts, "resource", message)
+}
 
 fn exceeded(name: &str, definition: &str, capacity: u32) -> Status {
     let message = too_many_permits(name, definition, capacity);
