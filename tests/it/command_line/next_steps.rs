@@ -83,13 +83,13 @@ fn what_a_run_waits_for_and_when_it_goes_on_is_said() {
         said(&["runs", "bad"]).contains("1 task failed; the next attempt is at 20")
     });
     said(&["run", "long"]);
-    let behind = "its turn is behind other runs of the job";
+    let behind = "its turn: runs before it are not over";
     for shown in [said(&["run", "long"]), said(&["runs", "long"])] {
         assert!(shown.contains(behind), "{shown}");
     }
     let offered = said(&["run", "free"]);
     assert!(
-        offered.contains(": waiting: for a program to claim it"),
+        offered.contains(": waiting: to be claimed, in its turn"),
         "{offered}"
     );
 }
