@@ -31,8 +31,7 @@ with free as materialized (
         and case $5::text
             when 'start'
                 then l.owner is null or l.handover_to = $3
-                or l.owner = $2 and l.owner_id <> $3 and l.handover_to is null
-                and session.is_there is not true
+                or l.owner = $2 and session.is_there is not true
             when 'successor'
                 then l.owner is null or l.lease_until = $8 or l.handover_to = $3
             when 'gone' then
