@@ -29,12 +29,14 @@ use crate::{
 use counting::Counting;
 use rustc_hash::FxHashMap;
 use std::{
+    mem,
     panic::resume_unwind,
     pin::Pin,
     time::{Duration, Instant},
 };
 use tokio::{
     sync::{mpsc, oneshot},
+    task::yield_now,
     time::Sleep,
 };
 
@@ -77,6 +79,8 @@ struct Loop {
     replies: Vec<(Ticket, Reply)>,
     /// Ends of streams that were opened for callers who have gone.
     abandoned_streams: Vec<Event>,
+    /// Texts have been handed out that the executor is about to send.
+    has_begun: bool,
     next_ticket: u64,
     /// Wakes the loop for what time brings.
     alarm: Pin<Box<Sleep>>,
@@ -122,6 +126,7 @@ impl Driver {
             released: Vec::new(),
             replies: Vec::new(),
             abandoned_streams: Vec::new(),
+            has_begun: false,
             next_ticket: 0,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
             last_step: Instant::now(),
@@ -134,6 +139,10 @@ impl Driver {
             let done = this.take_arrived();
             if !done.is_empty() {
                 this = this.step(done).await;
+            }
+            // The same of texts: they are sent before the answer to their submission.
+            if mem::take(&mut this.has_begun) {
+                yield_now().await;
             }
             this.publish();
             if this.driver.state.is_stalled() {
@@ -148,7 +157,7 @@ impl Loop {
     async fn step(mut self: Box<Self>, events: Vec<Event>) -> Box<Self> {
         for mut events in by_ownership(events) {
             if events.iter().any(Event::is_recovery) {
-                let taken_in = std::mem::take(&mut events);
+                let taken_in = mem::take(&mut events);
                 self = self.take_in(taken_in).await;
             }
             let effects = self.decide(events);

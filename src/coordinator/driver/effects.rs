@@ -121,7 +121,10 @@ impl Loop {
                 Action::Dispatch(assignment) if !assignment.spec.work.has_session() => {
                     work.push((assignment, None))
                 }
-                Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
+                Action::Dispatch(assignment) => {
+                    self.has_begun = true;
+                    work.extend(bodies.take(assignment));
+                }
                 Action::Stop {
                     handle,
                     first,
