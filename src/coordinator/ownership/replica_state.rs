@@ -51,6 +51,12 @@ impl State {
         self.waiting_since
             .is_some_and(|since| since.elapsed() > STALL_TIMEOUT)
     }
+
+    /// Whether an owner does not reach the database. One that has nothing to write learns it from
+    /// its lease, which nothing renews then.
+    fn is_cut_off(&self) -> bool {
+        self.is_stalled() || self.lease_until.is_some_and(|until| until < Instant::now())
+    }
 }
 
 /// A snapshot of [`ReplicaState`].
@@ -60,6 +66,8 @@ pub struct ReplicaStatus {
     pub last_batch: Option<(BatchNo, Duration)>,
     /// Whether callers are served here.
     pub available: bool,
+    /// It owns the shard, and does not reach the coordination database.
+    pub cut_off: bool,
     /// The last error of the journal; empty when a batch has become durable since.
     pub error: String,
     /// The present ownership, or the last one.
@@ -233,7 +241,8 @@ impl ReplicaState {
         let state = self.lock();
         ReplicaStatus {
             last_batch: state.last_batch.map(|(no, at)| (no, at.elapsed())),
-            available: state.role.is_owner() && !state.is_stalled(),
+            available: state.role.is_owner() && !state.is_cut_off(),
+            cut_off: state.role.is_owner() && state.is_cut_off(),
             error: state.error.clone(),
             epoch: state.epoch,
             role: state.role,
@@ -289,6 +298,21 @@ mod tests {
         assert!(state.status().maintained.expect("an age") >= first);
         state.set_role(Role::Standby);
         assert_eq!(state.status().maintained, None);
+    }
+
+    #[test]
+    fn an_idle_owner_whose_lease_has_run_out_is_cut_off() {
+        let state = owner(5);
+        let status = state.status();
+        assert_eq!((status.available, status.cut_off), (true, false));
+        state.lease_renewed(Epoch(5), Instant::now() - Duration::from_millis(1));
+        let status = state.status();
+        assert_eq!((status.available, status.cut_off), (false, true));
+        state.lease_renewed(Epoch(5), Instant::now() + SOON);
+        assert!(state.status().available);
+        // What a standby does not reach is nobody's concern.
+        state.set_role(Role::Standby);
+        assert!(!state.status().cut_off);
     }
 
     #[test]

@@ -53,7 +53,8 @@ impl PeerService for Peering {
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
-        Ok(Response::new(PingResponse {}))
+        let cut_off = self.coordinator.replica_status().cut_off;
+        Ok(Response::new(PingResponse { cut_off }))
     }
 }
 
@@ -78,11 +79,14 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
     }
 }
 
-/// Whether calls can be forwarded to `owner`: it answers on the channel that they take. The error
-/// says why it does not.
+/// Whether calls can be forwarded to `owner`: it answers on the channel that they take, and serves
+/// callers. The error says why not.
 pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), String> {
     let mut client = PeerServiceClient::new(owner.channel.clone());
     match tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await {
+        Ok(Ok(answer)) if answer.get_ref().cut_off => {
+            Err("it does not reach the coordination database".into())
+        }
         Ok(Ok(_)) => Ok(()),
         // It is of a version that does not know the call.
         Ok(Err(error)) if error.code() == Code::Unimplemented => Ok(()),

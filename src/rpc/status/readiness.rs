@@ -104,7 +104,7 @@ impl OwnerProbe {
     fn log(&mut self, answer: Result<(), String>) {
         let why = answer.err();
         if let Some(why) = why.as_ref().filter(|why| self.logged.as_ref() != Some(why)) {
-            tracing::warn!(%why, "not ready: another server owns the shard and cannot be reached");
+            tracing::warn!(%why, "not ready: another server owns the shard, and calls cannot be forwarded to it");
         }
         self.logged = why;
     }
