@@ -1,6 +1,5 @@
 //! The page of the server: files that a browser loads, embedded in the program. They use the JSON
-//! gateway and nothing else. A debug build reads them from the source tree instead, so that a
-//! change shows at the next load.
+//! gateway and nothing else.
 
 use bytes::Bytes;
 use rust_embed::{EmbeddedFile, RustEmbed};

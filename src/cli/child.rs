@@ -2,7 +2,7 @@
 //! the terminal of this program, and is stopped and continued with it.
 
 use super::terminal::Terminal;
-use crate::cli::exit::Exit;
+use crate::cli::{error::CliError, exit::Exit};
 use nix::{
     sys::{
         signal::{Signal, kill, killpg},
@@ -10,7 +10,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use std::{io, os::unix::process::ExitStatusExt};
+use std::{fmt::Display, io, os::unix::process::ExitStatusExt};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -37,6 +37,23 @@ pub(super) enum Change {
 
 /// Added to the number of the signal that has ended a command, as shells do.
 const BY_SIGNAL: i32 = 128;
+
+/// Refuses a command whose program is not there, before anything is claimed for it.
+pub(super) fn check(command: &[String]) -> Result<(), CliError> {
+    let program = command.first().map_or("", String::as_str);
+    match which::which(program) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(cannot_run(program, error)),
+    }
+}
+
+/// The error for a program that does not start.
+pub(super) fn cannot_run(program: &str, why: impl Display) -> CliError {
+    let next = "behind `--` comes a program, on the PATH or with its path, and executable";
+    CliError::new(format!("cannot run {program}"))
+        .why(why)
+        .next(next)
+}
 
 impl Child {
     /// Starts a command with these variables added to its environment.

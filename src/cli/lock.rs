@@ -7,7 +7,7 @@
 
 use super::{
     account,
-    child::{Change, Child},
+    child::{self, Change, Child, cannot_run},
     connect::Server,
     error::CliError,
     job_signals::JobSignals,
@@ -73,6 +73,7 @@ impl Lock {
     /// Runs the command; ends as it does.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let Verb::Run(run) = self.verb;
+        child::check(&run.command)?;
         run.run(server.client().await?).await
     }
 }
@@ -119,10 +120,7 @@ impl Run {
             Ok(child) => child,
             Err(error) => {
                 hold.release().await.ok();
-                let what = format!("cannot run {}", self.command[0]);
-                let next =
-                    "behind `--` comes a program, on the PATH or with its path, and executable";
-                return Err(CliError::new(what).why(error).next(next));
+                return Err(cannot_run(&self.command[0], error));
             }
         };
         let signals = (&mut signals, &mut job);

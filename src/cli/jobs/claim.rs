@@ -7,7 +7,7 @@
 use super::{job_clock, show};
 use crate::{
     cli::{
-        child::{Change, Child},
+        child::{self, Change, Child, cannot_run},
         connect::Server,
         error::CliError,
         exit::Exit,
@@ -55,6 +55,7 @@ pub(super) struct ClaimCommand {
 
 impl ClaimCommand {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        child::check(&self.command)?;
         let client = server.client().await?;
         let mut signals = Signals::new()?;
         let claimed = tokio::select! {
@@ -82,9 +83,9 @@ impl ClaimCommand {
                 self.under(&client, run, child, signals).await
             }
             Err(error) => {
-                let what = format!("cannot run {}", self.command[0]);
-                run.finish(Some(&format!("{what}: {error}"))).await.ok();
-                Err(CliError::new(what).why(error))
+                let failed = format!("cannot run {}: {error}", self.command[0]);
+                run.finish(Some(&failed)).await.ok();
+                Err(cannot_run(&self.command[0], error))
             }
         }
     }

@@ -81,6 +81,13 @@ fn a_program_that_is_not_there_is_told_with_what_to_do() {
     let none = server.run(&["lock", "run", "dock", "--", "./nosuch.sh"]);
     let said = text(&none.stderr);
     assert!(said.contains("next: behind `--` comes a program"), "{said}");
+    // Before a run is taken for it, which would have failed.
+    let none = server.run(&["jobs", "claim", "anything", "--", "nosuchprogram"]);
+    let said = text(&none.stderr);
+    assert!(
+        said.contains("cannot run nosuchprogram") && said.contains("next: behind `--` comes"),
+        "{said}"
+    );
     let exists = server.run(&["resource", "create", "dock", "--capacity", "3"]);
     let said = text(&exists.stderr);
     assert!(
