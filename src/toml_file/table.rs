@@ -154,8 +154,18 @@ impl<'t, 'f> Table<'t, 'f> {
         self.table_any(key)
     }
 
+    /// The table that is the value of a key, and is mostly written in braces like `example`.
+    pub(crate) fn table_like(&mut self, key: &'static str, example: &str) -> Option<Table<'t, '_>> {
+        self.known.push(key);
+        self.table_or_fault(key, &format!("a table, like `{key} = {example}`"))
+    }
+
     /// The table under a free name.
     pub(crate) fn table_any(&mut self, key: &str) -> Option<Table<'t, '_>> {
+        self.table_or_fault(key, "a table")
+    }
+
+    fn table_or_fault(&mut self, key: &str, expected: &str) -> Option<Table<'t, '_>> {
         let value = self.entries.remove(key)?;
         let at = self.lines.of(key);
         match value.into_inner() {
@@ -164,7 +174,7 @@ impl<'t, 'f> Table<'t, 'f> {
                 Some(Table::new(self.text, path, at, entries, self.faults))
             }
             _ => {
-                self.fault_of_form(key, "a table");
+                self.fault_of_form(key, expected);
                 None
             }
         }

@@ -108,7 +108,7 @@ impl Misfire {
 impl Rerun {
     /// `None`: never. `has_window`: the schedule has windows.
     pub(super) fn read(job: &mut Table<'_, '_>, has_window: bool) -> Option<Rerun> {
-        let mut table = job.table("rerun")?;
+        let mut table = job.table_like("rerun", "{ max = 3, delay = \"5m\" }")?;
         let within_window = table.take("within_window").unwrap_or(false);
         let max = number(&mut table, "max", MOST_ATTEMPTS);
         let delay = length(&mut table, "delay", RUN_DELAY).unwrap_or(RERUN_DELAY);

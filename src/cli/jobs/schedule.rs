@@ -169,7 +169,7 @@ fn rule(table: &mut Table<'_, '_>) -> Option<RuleText> {
 }
 
 fn interval(table: &mut Table<'_, '_>) -> Option<RuleText> {
-    let mut interval = table.table("interval")?;
+    let mut interval = table.table_like("interval", "{ every = \"15m\" }")?;
     let every = interval.take("every");
     let phase = interval.take("phase");
     if !interval.has("every") {
@@ -182,7 +182,10 @@ fn interval(table: &mut Table<'_, '_>) -> Option<RuleText> {
 }
 
 fn once_per(table: &mut Table<'_, '_>) -> Option<RuleText> {
-    let mut window = table.table("once_per")?;
+    let mut window = table.table_like(
+        "once_per",
+        "{ period = \"DAY\", after = \"13:00\", before = \"23:00\" }",
+    )?;
     let period = choice(&mut window, "period", PERIODS);
     let after: Option<String> = window.take("after");
     let before: Option<String> = window.take("before");

@@ -160,6 +160,26 @@ fn a_slip_in_the_job_to_follow_is_said_with_the_one_that_was_meant() {
 }
 
 #[test]
+fn who_writes_a_value_for_a_table_reads_how_to_write_it() {
+    let said = said(
+        "[jobs.a]
+         schedule.interval = \"15m\"
+         rerun = 3
+         steps = [{ statement = \"select 1\" }]
+         [jobs.b]
+         schedule.once_per = \"DAY\"
+         steps = [{ statement = \"select 1\" }]",
+    );
+    for fault in [
+        "line 2: jobs.a.schedule.interval: expected a table, like `interval = { every = \"15m\" }`",
+        "line 3: jobs.a.rerun: expected a table, like `rerun = { max = 3, delay = \"5m\" }`",
+        "line 6: jobs.b.schedule.once_per: expected a table, like `once_per = { period = \"DAY\", ",
+    ] {
+        assert!(said.contains(fault), "no `{fault}` in\n{said}");
+    }
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once_with_its_line() {
     let said = said(WRONG);
     for fault in [
