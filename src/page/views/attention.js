@@ -14,6 +14,9 @@ const ASKED_AGAIN = 8;
 const NEWS_MS = 3600_000;
 const SHOWN = 8;
 
+/** How a target says no when the service asks whether a claimed run is done there: no failure of a task of anybody. */
+const NOT_FINISHED = "RP006";
+
 const taskHref = (handle, seq) => `#/schedulers/${handle}/tasks/${seq}`;
 
 /** Long-running tasks that a lock of another session holds up. */
@@ -64,7 +67,8 @@ const failing = (jobs) => jobs.filter((job) => job.failures > 0).map((job) => ({
 
 /** The last errors that have no retry, and what fails again and again now. */
 async function errors(view, looked, ends) {
-  const ended = looked.flatMap((one) => (ends.of(one)?.newest ?? []).map((task) => error(one, task, task.done.error, task.done.ended_us / 1000, "")));
+  const failed = (one) => (ends.of(one)?.newest ?? []).filter((task) => task.done.error?.code !== NOT_FINISHED);
+  const ended = looked.flatMap((one) => failed(one).map((task) => error(one, task, task.done.error, task.done.ended_us / 1000, "")));
   const active = looked.filter((one) => one.retrying || one.running).sort((a, b) => b.retrying - a.retrying).slice(0, ASKED_AGAIN);
   const again = await Promise.all(active.map((one) => retried(view, one).catch(() => [])));
   const news = [...again.flat(), ...ended].filter((row) => Date.now() - row.at < NEWS_MS);
