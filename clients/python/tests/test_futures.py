@@ -91,3 +91,16 @@ async def test_many_tasks(face: Face, rallypoint: Client) -> None:
         assert sorted(future.seq for future in futures) == list(range(1, 25_001))
         assert [future.seq for future in futures] == list(range(1, 25_001))
         assert (s.progress.done, s.progress.submitted, s.progress.share) == (25_000, 25_000, 1.0)
+
+
+def test_a_block_of_an_order_does_not_reach_other_threads(rallypoint: Client) -> None:
+    from rallypoint import Scheduler
+
+    with Scheduler(rallypoint) as s, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with s.order(100):
+            with pytest.warns(RuntimeWarning, match=r"in `with s\.order\(100\)`.*give order=…"):
+                assert pool.submit(s.submit, noop()).result().order is None
+            assert pool.submit(s.submit, noop(), order=100).result().order == 100
+            with Scheduler(rallypoint) as other:
+                assert pool.submit(other.submit, noop()).result().order is None
+        assert pool.submit(s.submit, noop()).result().order is None

@@ -183,6 +183,8 @@ def test_an_interrupt_at_any_moment_leaves_a_future_whole() -> None:
 
         def trace(frame: FrameType, event: str, _: object) -> Any:
             nonlocal passed
+            if frame.f_globals.get("__name__") == "_weakrefset":
+                return None  # A thread of a test before has gone; Python hears no errors there.
             passed += event in ("call", "return")
             if passed == at:
                 passed += 1

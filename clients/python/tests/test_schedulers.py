@@ -249,6 +249,15 @@ async def test_tasks_of_others_in_a_shared_scheduler_are_left_alone(
     assert (await face.result(again)).seq == 4
 
 
+async def test_a_block_drains_what_others_have_submitted(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint, on_exit="leave") as s:
+        s.submit("select pg_sleep(0.5)")
+    async with face.scheduler(rallypoint, handle=s.handle, on_exit="drain"):
+        pass
+    async with face.scheduler(rallypoint, handle=s.handle, on_exit="leave") as over:
+        assert (await over.describe()).done == 1
+
+
 async def test_a_future_cancels_its_task(face: Face, rallypoint: Client) -> None:
     async with face.scheduler(rallypoint, max_parallelism=1) as s:
         running = s.submit("select pg_sleep(60)")

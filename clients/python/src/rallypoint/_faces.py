@@ -110,7 +110,8 @@ class _SchedulerFace:
         """`with s.order(100):` what is submitted inside has this order.
 
         Tasks of one order run in parallel; a task starts when all of lower orders have ended.
-        Leaving the block waits for nothing. Each thread, and each task of asyncio, has its own.
+        Leaving the block waits for nothing. Each thread, and each task of asyncio, has its own:
+        a thread that is given work inside says `order=` itself.
         """
         checked = check_order(order)
         if checked is None:

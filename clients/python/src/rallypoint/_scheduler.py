@@ -196,6 +196,8 @@ class SchedulerCore:
         mode = "RELEASE_MODE_FINISH" if how == "drain" else "RELEASE_MODE_CANCEL"
         request = scheduler_pb2.ReleaseSchedulerRequest(handle=self.handle)
         request.mode = scheduler_pb2.ReleaseMode.Value(mode)
+        # Others may have submitted to it, of which no event is heard here.
+        request.wait = how == "drain"
         await self._connection.call(_methods.RELEASE_SCHEDULER, request, limit=limit)
         log.info("scheduler %s is released: %s", self.handle, how)
         await self._events.ended()
