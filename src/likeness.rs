@@ -1,7 +1,7 @@
 //! The name that somebody meant who has written another one.
 
 /// How alike a name must be to one that exists to be taken for it.
-const ALIKE: f64 = 0.7;
+const ALIKE: f64 = 0.75;
 
 /// The end of a sentence about a word that is none of those known: which was probably meant.
 pub(crate) fn did_you_mean(wrong: &str, known: &[&str]) -> String {

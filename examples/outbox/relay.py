@@ -335,6 +335,8 @@ def main() -> int:
     except psycopg.Error as error:
         print(f"the database: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # what is not marked as submitted is given again, by the same request id
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ pub(super) struct Exec {
     #[arg(long)]
     detach: bool,
     /// Leave the scheduler open, until `release` or its idle timeout: failed tasks can be retried,
-    /// others submitted, a halt lifted
+    /// others submitted, a halt lifted. Ctrl-C releases it all the same, unless it has a --name
     #[arg(long)]
     keep: bool,
     /// Submit to the scheduler that is open under this name, or open one. It is left open, as by

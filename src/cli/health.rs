@@ -93,6 +93,7 @@ pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Cl
     let late = |_| {
         let status = Status::deadline_exceeded(format!("no answer within {limit:?}"));
         CliError::call(what(), &Error::from(status))
+            .next("something is there and does not answer: see its log and its load")
     };
     let answer = timeout(limit, asked).await.map_err(late)??;
     Ok(answer.into_inner().status() == ServingStatus::Serving)

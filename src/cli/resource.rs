@@ -171,7 +171,18 @@ impl Resource {
             Verb::Delete { name } => {
                 let deleted = server.client().await?.delete_resource(&name).await;
                 let what = format!("cannot delete resource {name}");
-                deleted.map_err(|error| CliError::call(what, &error).naming("NAME", &name))?;
+                deleted.map_err(|error| {
+                    let failed = CliError::call(what, &error).naming("NAME", &name);
+                    let is_gone = error.is("RESOURCE_NOT_FOUND")
+                        && !error.metadata.contains_key("definition");
+                    match is_gone {
+                        true => failed.next(
+                            "if it was deleted before, nothing is left to do: `rallypoint resource \
+                             list` shows the resources there are",
+                        ),
+                        false => failed,
+                    }
+                })?;
                 output::answer(&DeleteResourceResponse {}, |_| {
                     output::line(format!("{name}: deleted"));
                 });

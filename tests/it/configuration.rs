@@ -149,7 +149,7 @@ fn a_target_that_is_described_twice_is_an_error_that_names_both_places() {
 fn a_login_that_does_not_get_in_is_said_before_a_task_needs_it() {
     let nowhere = ["--target", "nowhere=postgres://x@127.0.0.1:1/x"].map(Path::new);
     let server = Standalone::with(&nowhere);
-    let warning = "the login of the target does not get in: its tasks will wait target=nowhere";
+    let warning = "no session of the target can be opened: its tasks will wait target=nowhere";
     says(&server, warning, 1);
 }
 

@@ -383,13 +383,14 @@ impl Words {
     fn number(&self, text: &str) -> Result<i32, String> {
         let wanted = text.to_lowercase().replace(['_', '-'], " ");
         let found = self.0.iter().find(|(_, word)| *word == wanted);
-        let words = self.0.iter().map(|(_, word)| format!("`{word}`"));
-        let all = || words.collect::<Vec<_>>().join(", ");
-        let known: Vec<&str> = self.0.iter().map(|(_, word)| &**word).collect();
-        let meant = || did_you_mean(&wanted, &known);
-        found
-            .map(|(number, _)| *number)
-            .ok_or_else(|| format!("`{text}` is none of {}{}", all(), meant()))
+        found.map(|(number, _)| *number).ok_or_else(|| {
+            // As one word, which a shell leaves whole.
+            let known = self.0.iter().map(|(_, word)| word.replace(' ', "-"));
+            let known: Vec<String> = known.collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let all = known.join("`, `");
+            format!("`{text}` is none of `{all}`{}", did_you_mean(text, &known))
+        })
     }
 
     fn word(&self, number: i32) -> Option<String> {

@@ -138,7 +138,7 @@ impl Target {
             Err(error) => tracing::warn!(
                 target = %self.name,
                 %error,
-                "the login of the target does not get in: its tasks will wait"
+                "no session of the target can be opened: its tasks will wait"
             ),
             Ok(()) => {}
         }
