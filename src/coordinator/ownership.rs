@@ -96,6 +96,8 @@ impl OwnershipTask {
             heartbeat: self
                 .journal
                 .heartbeat(self.replica.clone(), self.timing.lease),
+            replica: self.replica.clone(),
+            namesake_warned: false,
             timing: self.timing,
             liveness: Liveness::new(self.timing.lease),
             clock: self.clock.clone(),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    journal::{Heartbeat, Membership},
+    journal::{Heartbeat, Membership, Replica},
 };
 use std::{
     sync::{
@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, watch};
+use uuid::Uuid;
 
 /// Has the next heartbeat run early. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,9 @@ impl HeartbeatTrigger {
 /// Runs the heartbeats of one process.
 pub(crate) struct HeartbeatTask {
     pub heartbeat: Heartbeat,
+    pub replica: Replica,
+    /// The log says that another process has the name of this one.
+    pub namesake_warned: bool,
     pub timing: LeaseTiming,
     pub liveness: Liveness,
     pub clock: Clock,
@@ -114,6 +118,7 @@ impl HeartbeatTask {
             self.state.lease_renewed(epoch, at + self.timing.lease);
         }
         let membership = self.liveness.observe(at, &reading);
+        self.warn_of_namesake(membership.owner);
         self.membership.send_if_modified(|known| {
             // A heartbeat that was under way during a change of owner is older than what is known
             // of it.
@@ -131,5 +136,19 @@ impl HeartbeatTask {
             reading,
         }));
         next
+    }
+
+    /// Says once that another process has the name of this one. Of an owner the log tells when the
+    /// claim to what it owns does not hold.
+    fn warn_of_namesake(&mut self, owner: Option<Uuid>) {
+        let namesake = self.liveness.namesake(self.replica.id);
+        if namesake.is_some_and(|member| Some(member.id) != owner) && !self.namesake_warned {
+            self.namesake_warned = true;
+            tracing::warn!(
+                name = &*self.replica.name,
+                "another process of this name is running, and `status` shows both: give this one \
+                 a name of its own (--replica-name)"
+            );
+        }
     }
 }

@@ -25,6 +25,8 @@ struct Observed {
     run: SeenRun,
     /// When its last heartbeat was, at the latest.
     heartbeat: Instant,
+    /// It has had a heartbeat between the last two polls: it is not a row that a process left.
+    goes_on: bool,
 }
 
 impl Liveness {
@@ -44,17 +46,23 @@ impl Liveness {
         let is_there = |one: &Observed| at.duration_since(one.heartbeat) < lease;
         self.runs.retain(|id, one| is_there(one) || is_read(id));
         for run in &reading.seen {
-            let heartbeat = match self.runs.get(&run.member.id) {
-                Some(known) if known.run.seen_at == run.seen_at => continue,
-                Some(_) => at,
+            let (heartbeat, goes_on) = match self.runs.get_mut(&run.member.id) {
+                Some(known) if known.run.seen_at == run.seen_at => {
+                    known.goes_on = false;
+                    continue;
+                }
+                Some(_) => (at, true),
                 None => {
                     let age = reading.now.since(run.seen_at);
-                    at.checked_sub(age).unwrap_or(at)
+                    (at.checked_sub(age).unwrap_or(at), false)
                 }
             };
-            let run = run.clone();
-            let id = run.member.id;
-            self.runs.insert(id, Observed { run, heartbeat });
+            let observed = Observed {
+                run: run.clone(),
+                heartbeat,
+                goes_on,
+            };
+            self.runs.insert(run.member.id, observed);
         }
         let mut there: Vec<&SeenRun> = self
             .runs
@@ -69,6 +77,17 @@ impl Liveness {
             owner: reading.owner,
             members,
         }
+    }
+
+    /// An older process of the same name as `me` that goes on, and is not about to end.
+    pub(crate) fn namesake(&self, me: Uuid) -> Option<&Member> {
+        let own = &self.runs.get(&me)?.run;
+        let is_older = |run: &SeenRun| (run.started_at, run.member.id) < (own.started_at, me);
+        let mut going_on = self.runs.values().filter(|one| one.goes_on);
+        let found = going_on.find(|Observed { run, .. }| {
+            run.member.name == own.member.name && !run.member.stopping && is_older(run)
+        });
+        found.map(|one| &one.run.member)
     }
 }
 
@@ -159,6 +178,25 @@ mod tests {
             let there = observer.polls(after, &[(2, died)]);
             assert_eq!(there.is_empty(), after >= 5, "after {after} s");
         }
+    }
+
+    #[test]
+    fn a_younger_process_learns_of_one_of_its_name_that_goes_on_and_of_no_other() {
+        let mut observer = Observer::new();
+        let base = observer.base;
+        let namesake = |observer: &Observer, me| {
+            let found = observer.liveness.namesake(Uuid::from_u128(me));
+            found.map(|member| member.id.as_u128())
+        };
+        observer.polls(0, &[(1, base), (2, base)]);
+        assert_eq!(namesake(&observer, 2), None, "it may have ended");
+        observer.polls(1, &[(1, base), (2, base + 1)]);
+        assert_eq!(namesake(&observer, 2), None);
+        observer.polls(2, &[(1, base + 2), (2, base + 2)]);
+        assert_eq!(namesake(&observer, 2), Some(1));
+        assert_eq!(namesake(&observer, 1), None, "the younger one is told");
+        observer.polls(3, &[(1, base + 2), (2, base + 3)]);
+        assert_eq!(namesake(&observer, 2), None);
     }
 
     #[test]

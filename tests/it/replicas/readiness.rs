@@ -121,6 +121,37 @@ async fn a_name_is_taken_over_from_a_server_that_has_ended_and_from_no_other() {
 }
 
 #[tokio::test]
+async fn a_name_that_a_standby_has_is_pointed_out_to_the_next_of_that_name() {
+    let postgres = postgres::durable(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let replica = |name: &str, log: &str| {
+        let (address, log) = (free_address(), folder.path().join(log));
+        let mut process = Process::serve([
+            format!("--listen={address}"),
+            format!("--replica-name={name}"),
+            format!("--peer-listen={}", free_address()),
+            format!("--database={}", postgres.coordination_url()),
+        ]);
+        process.command().stderr(File::create(&log).expect("a log"));
+        process.start();
+        (address, process, log)
+    };
+    let (owner, _owning, _) = replica("a", "owner");
+    until_serving(owner).await;
+    let (standby, _second, first) = replica("b", "first");
+    until_serving(standby).await;
+    let (_, _named_alike, second) = replica("b", "second");
+    let warned = |log| fs::read_to_string(log).is_ok_and(|log| log.contains("--replica-name"));
+    let wait = async {
+        while !warned(&second) {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("it says so");
+    assert!(!warned(&first), "the younger one is told");
+}
+
+#[tokio::test]
 async fn a_server_that_cannot_have_others_says_why_it_is_not_ready() {
     let postgres = postgres::durable(Vec::new());
     let folder = tempfile::tempdir().expect("a folder");
