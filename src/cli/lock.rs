@@ -184,7 +184,7 @@ async fn waiting(client: &Client, claim: &Claim) -> String {
 
 fn in_line(claim: &Claim) -> String {
     let mut said = format!(
-        "claim {} waits: place {} in line",
+        "claim {} waits: place {} among the claims in line",
         claim.claim, claim.position
     );
     if let Some(first) = claim.in_the_way.first() {

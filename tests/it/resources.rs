@@ -5,6 +5,7 @@ mod errors;
 mod lock_run;
 mod manage_claims;
 mod tasks;
+mod waiting;
 mod watch;
 
 use crate::harness::{

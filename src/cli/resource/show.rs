@@ -88,7 +88,7 @@ pub(super) fn resources(resources: &[Resource]) {
 pub(super) fn queue(known: &GetResourceResponse) {
     resource(known.resource.as_ref(), "");
     claims(&known.holds, &known.queue);
-    tasks(&known.waiting_tasks);
+    tasks(known.resource.as_ref(), &known.queue, &known.waiting_tasks);
 }
 
 /// A resource that is followed.
@@ -99,7 +99,7 @@ pub(super) fn state(state: &WatchResourceResponse) {
     };
     resource(state.resource.as_ref(), remark);
     claims(&state.holds, &state.queue);
-    tasks(&state.waiting_tasks);
+    tasks(state.resource.as_ref(), &state.queue, &state.waiting_tasks);
 }
 
 fn claims(holds: &[Claim], queue: &[Claim]) {
@@ -135,22 +135,31 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
     }
 }
 
-/// Tasks that wait, of which the first stands for those behind it.
-fn tasks(waiting: &[WaitingTasks]) {
+/// Tasks that wait, of which the first stands for those behind it, each with how many claims come
+/// before it. A claim does not count tasks: those without a slot let it pass.
+fn tasks(resource: Option<&Resource>, queue: &[Claim], waiting: &[WaitingTasks]) {
     if waiting.is_empty() {
         return;
     }
     output::line("");
     output::line(output::paint("waiting tasks", BOLD));
-    let mut table = Table::new(&["first task", "uses", ">as claim", "kept for it"]);
+    let mut table = Table::new(&["first task", "uses", ">claims before", "kept for it"]);
+    // Of a long queue only the first claims are known.
+    let is_whole = resource.is_none_or(|one| one.waiting as usize <= queue.len());
     for line in waiting {
         let kept = if line.is_kept { "yes" } else { "-" };
+        let before = queue.iter().filter(|one| one.claim < line.place).count();
+        let more = if before == queue.len() && !is_whole {
+            "+"
+        } else {
+            ""
+        };
         table.row([
             format!("{}/{}", line.handle, line.seq),
             line.resource
                 .as_ref()
                 .map_or_else(String::new, |one| uses(std::slice::from_ref(one))),
-            line.place.to_string(),
+            format!("{before}{more}"),
             kept.to_owned(),
         ]);
     }
@@ -163,7 +172,7 @@ pub(super) fn claim(claim: Option<&Claim>, closed: Option<String>) {
     let state = match claim.state() {
         ClaimState::Waiting => match closed {
             Some(closed) => format!("waiting: {closed}"),
-            None => format!("waiting, place {}", claim.position),
+            None => format!("waiting, place {} among the claims", claim.position),
         },
         ClaimState::Held => format!("held, token {}", claim.token),
         ClaimState::Ended => format!("ended: {}", end(claim)),

@@ -48,7 +48,7 @@ function blocker(one, handle) {
   const resources = one.resources?.wanted ?? [];
   return h("li.blocker", {}, h("p", {}, sentence(one.text)),
     seqs.length ? h("p.small", {}, one.halted ? "Failed: " : "It waits for ", seqs.map((seq, index) => [index ? ", " : "", taskLink(handle, seq)])) : null,
-    resources.map((wanted) => h("p.small", {}, h("a", { href: `#/resources/${encodeURIComponent(wanted.resource.name)}` }, wanted.resource.name), `: place ${wanted.position} in line`,
+    resources.map((wanted) => h("p.small", {}, h("a", { href: `#/resources/${encodeURIComponent(wanted.resource.name)}` }, wanted.resource.name), `: place ${wanted.position} among the claims and tasks in line`,
       wanted.holders.length ? [", held by ", wanted.holders.map((holder, index) => [index ? ", " : "", holder.handle ? taskLink(holder.handle, holder.seq) : holder.owner || `claim ${holder.claim}`])] : "")),
     one.no_executor || one.target_away || one.target_paused || one.fence_pending ? h("p.small", {}, h("a", { href: "#/system" }, "See the system")) : null);
 }

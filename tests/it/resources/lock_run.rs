@@ -18,7 +18,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-fn start(server: &Standalone, arguments: &[&str]) -> Child {
+pub(super) fn start(server: &Standalone, arguments: &[&str]) -> Child {
     Command::new(PROGRAM)
         .args(["--server", &server.url, "lock", "run"])
         .args(arguments)
@@ -33,7 +33,7 @@ fn number(file: &Path) -> i64 {
     text.trim().parse().unwrap_or(0)
 }
 
-fn queue(server: &Standalone, name: &str) -> Value {
+pub(super) fn queue(server: &Standalone, name: &str) -> Value {
     let output = server.run(&["--json", "resource", "queue", name]);
     serde_json::from_slice(&output.stdout).expect("a document")
 }

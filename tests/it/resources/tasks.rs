@@ -176,7 +176,7 @@ async fn a_task_says_what_it_waits_for_and_a_resource_who_holds_it() {
     );
     let text = &answer.blockers[0].text;
     let said = format!(
-        "it waits for \"orders\" for itself alone, held by task {}/1 (place 1 in line)",
+        "it waits for \"orders\" for itself alone, held by task {}/1 (place 1 among the claims and tasks in line)",
         scheduler.handle()
     );
     assert_eq!(text, &said);

@@ -145,7 +145,10 @@ fn reason(index: usize, blocker: &Blocker, handle: &str, look: &Look) -> Vec<Row
 fn resource(wanted: &Wanted, key: &dyn Fn(&str) -> String) -> Vec<Row> {
     let name = wanted.resource.clone().unwrap_or_default().name;
     let row = Row::of(
-        format!("   {name}: place {} in line", wanted.position),
+        format!(
+            "   {name}: place {} among the claims and tasks in line",
+            wanted.position
+        ),
         Tone::Plain,
     );
     let mut rows = vec![row.keyed(key(&name)).to(Place::Resource(name))];

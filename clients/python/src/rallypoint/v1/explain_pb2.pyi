@@ -570,8 +570,8 @@ class Blocker(_message.Message):
             capacity: _builtins.int
             """Permits that there are; absent: the resource has been deleted."""
             position: _builtins.int
-            """Place in line, from 1. Tasks of one scheduler and order that want the same
-            resources have one, and start by their numbers.
+            """Place among the claims and tasks in line, from 1. Tasks of one scheduler and
+            order that want the same resources have one, and start by their numbers.
             """
             @_builtins.property
             def resource(self) -> _resource_pb2.ResourceUse: ...

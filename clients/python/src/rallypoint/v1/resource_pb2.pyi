@@ -1189,7 +1189,9 @@ class Claim(_message.Message):
     token: _builtins.int
     """The fencing token; 0: never granted."""
     position: _builtins.int
-    """WAITING: its place in line, from 1, in the longest of its queues."""
+    """WAITING: its place among the claims in line, from 1, in the longest of its
+    queues. Tasks are not counted: those without a slot let it pass.
+    """
     end: Global___ClaimEnd.ValueType
     ended_by: _builtins.str
     """FORCED: the operator, and the operator's reason."""

@@ -31,7 +31,10 @@ fn wanted(one: &Wanted) -> String {
         true => String::new(),
         false => format!(", held by {}{more}", holders.join(", ")),
     };
-    format!("{what}{held} (place {} in line)", one.position)
+    format!(
+        "{what}{held} (place {} among the claims and tasks in line)",
+        one.position
+    )
 }
 
 fn amount(used: &ResourceUse, capacity: i32) -> String {
