@@ -75,7 +75,10 @@ mod wait;
 mod when;
 mod words;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ContextKind};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ErrorKind},
+};
 use connect::Server;
 use error::CliError;
 use output::Output;
@@ -194,6 +197,10 @@ pub fn main() -> ExitCode {
 
 fn parsed() -> Result<Cli, clap::Error> {
     let words = words::of(std::env::args_os());
+    let takes_time = |option: &str| takes_time(&command_line(), option);
+    if let Some(wrong) = words::unit_apart(&words, takes_time) {
+        return Err(command_line().error(ErrorKind::InvalidValue, wrong));
+    }
     let command = variables::without_excluded(command_line(), &words);
     let matches = command.try_get_matches_from(&words);
     let matches = matches.map_err(|error| {
@@ -201,6 +208,16 @@ fn parsed() -> Result<Cli, clap::Error> {
         tips::with_variables(error, &command_line())
     })?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command_line()))
+}
+
+/// Whether an option is a length of time or an instant, wherever there is one of this name.
+fn takes_time(command: &clap::Command, option: &str) -> bool {
+    let is_it = |argument: &clap::Arg| {
+        let names = argument.get_value_names().unwrap_or_default();
+        argument.get_long() == Some(option) && names.iter().any(|name| name == "TIME")
+    };
+    let mut below = command.get_subcommands();
+    command.get_arguments().any(is_it) || below.any(|verb| takes_time(verb, option))
 }
 
 /// The error with a usage that shows the options of the command line, and not those that the

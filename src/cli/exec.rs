@@ -284,13 +284,14 @@ impl Exec {
 
     /// Arguments that can be no statements were meant otherwise.
     fn check_statements(&self) -> Result<(), CliError> {
-        quoting::refuse_split(&self.statements)?;
+        let words = std::env::args_os().len();
+        quoting::refuse_split(&self.statements, words)?;
         let mut names = self.statements.iter();
         names.try_for_each(|text| file_name::refuse(text))?;
         if self.statements.iter().any(|text| text.trim().is_empty()) {
             return Err(CliError::usage("a statement is empty").next("write one, or leave it out"));
         }
-        quoting::refuse_parts(&self.statements)
+        quoting::refuse_parts(&self.statements, words)
     }
 
     /// Says where the tasks stand that the server has found at fault.

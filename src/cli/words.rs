@@ -1,5 +1,6 @@
 //! The words of the command line, as they are meant.
 
+use super::time_text;
 use std::ffi::{OsStr, OsString};
 
 /// Behind it a value stands, whatever it looks like.
@@ -27,6 +28,28 @@ pub(super) fn of(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     meant
+}
+
+/// What is wrong where the unit of a length of time stands apart from its number, as in
+/// `--timeout 30 m`: it would be read as another argument. `takes_time` says it of an option.
+pub(super) fn unit_apart(words: &[OsString], takes_time: impl Fn(&str) -> bool) -> Option<String> {
+    let words = words.iter().take_while(|word| *word != "--");
+    let words: Vec<&str> = words.map_while(|word| word.to_str()).collect();
+    let mut apart = words.windows(3).filter_map(|three| {
+        let [option, number, unit] = three.try_into().ok()?;
+        let is_unit = !unit.is_empty() && unit.chars().all(|c| c.is_ascii_lowercase());
+        let is_length = is_unit && time_text::parse_or_zero(&format!("{number}{unit}")).is_ok();
+        let is_apart =
+            is_length && number.parse::<f64>().is_ok() && takes_time(option.strip_prefix("--")?);
+        is_apart.then(|| {
+            format!(
+                "the unit of a length of time stands behind its number without a space: `{option} \
+                 {number}{unit}` (if `{unit}` is an argument of its own: `{option}={number} \
+                 {unit}`)"
+            )
+        })
+    });
+    apart.next()
 }
 
 fn takes_value(word: &OsStr) -> bool {
@@ -72,6 +95,33 @@ mod tests {
         ] {
             assert_eq!(meant(line), expected);
         }
+    }
+
+    #[test]
+    fn a_unit_apart_from_its_number_is_pointed_out() {
+        let said = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            unit_apart(&words, |option| option == "timeout")
+        };
+        for (line, advice) in [
+            ("exec --timeout 30 m x", "`--timeout 30m`"),
+            ("exec --timeout 1.5 min", "`--timeout 1.5min`"),
+            ("lock run --timeout 9 h a -- b", "`--timeout=9 h`"),
+        ] {
+            let said = said(line).expect(line);
+            assert!(said.contains(advice), "{said}");
+        }
+        for line in [
+            "exec --timeout 30m m",
+            "exec --timeout=30 m",
+            "exec --timeout 30 x",
+            "exec --order 30 m",
+            "lock run a -- sleep --timeout 30 m",
+        ] {
+            assert_eq!(said(line), None);
+        }
+        let empty = ["exec", "--timeout", "30", ""].map(OsString::from);
+        assert_eq!(unit_apart(&empty, |_| true), None);
     }
 
     #[test]

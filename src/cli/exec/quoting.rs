@@ -21,18 +21,19 @@ const WHOLE: &[&str] = &[
 /// Commands that may go on without a space, as `select(1)`.
 const GOING_ON: &[&str] = &["call", "select", "table", "values", "with"];
 
-/// Refuses arguments whose first one is a word of a statement.
-pub(super) fn refuse_split(arguments: &[String]) -> Result<(), CliError> {
+/// Refuses arguments whose first one is a word of a statement. `words`: how many the command line
+/// has, with those before the arguments.
+pub(super) fn refuse_split(arguments: &[String], words: usize) -> Result<(), CliError> {
     match arguments {
         [first, _, ..] if is_part(first) && first.starts_with(char::is_alphabetic) => {
-            Err(split(arguments))
+            Err(split(arguments, words))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses arguments of which one is a part of a statement, or a single one that can be none.
-pub(super) fn refuse_parts(arguments: &[String]) -> Result<(), CliError> {
+pub(super) fn refuse_parts(arguments: &[String], words: usize) -> Result<(), CliError> {
     match arguments {
         [one] if one == "-" => Err(CliError::usage("`-` is no SQL statement")
             .next("read tasks from stdin: `rallypoint exec -f -`")),
@@ -40,12 +41,12 @@ pub(super) fn refuse_parts(arguments: &[String]) -> Result<(), CliError> {
             Err(CliError::usage(format!("`{one}` is no SQL statement"))
                 .next("write a whole statement, in quotes: `rallypoint exec 'select 1'`"))
         }
-        [_, _, ..] if arguments.iter().any(|one| is_part(one)) => Err(split(arguments)),
+        [_, _, ..] if arguments.iter().any(|one| is_part(one)) => Err(split(arguments, words)),
         _ => Ok(()),
     }
 }
 
-fn split(arguments: &[String]) -> CliError {
+fn split(arguments: &[String], words: usize) -> CliError {
     let what = format!(
         "a statement is one argument, and the shell has made {} of it",
         arguments.len()
@@ -56,7 +57,13 @@ fn split(arguments: &[String]) -> CliError {
         true => error.why("without quotes it also puts the names of files in place of `*`"),
         false => error,
     };
-    error.next(format!("put it in quotes: `rallypoint exec {whole}`"))
+    let next = match words > arguments.len() + "rallypoint exec".split(' ').count() {
+        true => {
+            format!("put it in quotes, with the options as they are: `rallypoint exec … {whole}`")
+        }
+        false => format!("put it in quotes: `rallypoint exec {whole}`"),
+    };
+    error.next(next)
 }
 
 /// One word that is no statement, or that may be a part of one: `select` alone is valid, but
@@ -85,7 +92,9 @@ mod tests {
 
     fn refused(arguments: &[&str]) -> Option<String> {
         let arguments: Vec<String> = arguments.iter().map(|one| one.to_string()).collect();
-        let refused = refuse_split(&arguments).and_then(|()| refuse_parts(&arguments));
+        let words = arguments.len() + 2;
+        let refused = refuse_split(&arguments, words);
+        let refused = refused.and_then(|()| refuse_parts(&arguments, words));
         refused.err().map(|error| format!("{error:?}"))
     }
 

@@ -224,6 +224,12 @@ fn a_usage_shows_what_was_written_and_not_the_environment() {
 fn a_statement_without_quotes_is_not_sent_to_postgres() {
     for (line, next) in [
         ("exec select 1", "`rallypoint exec 'select 1'`"),
+        (
+            "exec --timeout 30s select 1",
+            "the options as they are: `rallypoint exec … 'select 1'`",
+        ),
+        ("exec --timeout 30 m commit", "`--timeout 30m`"),
+        ("lock run a --wait 10 m -- true", "`--wait 10m`"),
         ("exec .", "`rallypoint exec -f FILE`"),
         ("exec 1", "`rallypoint exec 'select 1'`"),
         ("exec -", "`rallypoint exec -f -`"),
