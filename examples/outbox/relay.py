@@ -95,7 +95,9 @@ def check_address(address: str) -> None:
     """Raises Unusable when it is none of a server."""
     named = f"RALLYPOINT_SERVER: {address!r}"
     found = re.fullmatch(ADDRESS, address, re.IGNORECASE)
-    # A number alone is a port without a host.
+    if found and found[2].isdigit() and found[3] is None:
+        meant = f"{found[1]}://127.0.0.1:{found[2]}"
+        raise Unusable(f"{named} is a port without a host; write {meant}")
     if found is None or found[2].isdigit() or not 0 < int(found[3] or 1) < 65_536:
         raise Unusable(f"{named} is no address like http://HOST:PORT")
     if found[3] is None and found[1].lower() == "http":

@@ -224,7 +224,7 @@ UNUSABLE = [
     ("TLS_CA", "/nowhere", "No such file"),
     ("TLS_KEY", __file__, "set both"),
     ("SERVER", "ftp://a", "'ftp://a' is no address like http://HOST:PORT"),
-    ("SERVER", "53999", "'http://53999' is no address"),
+    ("SERVER", "53999", "is a port without a host; write http://127.0.0.1:53999"),
     ("SERVER", "127.0.0.1:1, 127.0.0.1:x", "'http://127.0.0.1:x' is no address"),
     ("SERVER", "http://[", "is no address"),
     ("SERVER", "http://127.0.0.1:1/path", "is no address"),
