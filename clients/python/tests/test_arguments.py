@@ -74,6 +74,7 @@ NOWHERE = "127.0.0.1:1"
         (lambda: Scheduler(NOWHERE, max_parallelism=0), ValueError, "to start none, pause"),
         (lambda: Scheduler(NOWHERE, weight=0), ValueError, "weight: 0.01 to 1000, not 0"),
         (lambda: Scheduler(NOWHERE, on_failure="x"), ValueError, "on_failure: 'x' is none of"),
+        (lambda: Scheduler("etl"), ValueError, "a scheduler is named by name='etl'"),
         (lambda: Scheduler(NOWHERE, reuse=True), ValueError, "reuse: it needs a name"),
         (lambda: Scheduler(NOWHERE, on_exit="x"), ValueError, "on_exit: 'x' is none of drain"),
         (lambda: Scheduler(NOWHERE, handle="h", name="n"), ValueError, "handle: a scheduler"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -77,6 +78,9 @@ class _SchedulerFace:
         Failures that nobody has asked their futures about are raised at the end: `TasksFailed`.
         """
         _checks.text(name, "name")
+        if isinstance(client, str) and re.fullmatch(r"\w*[^\W\d][\w-]*", client):
+            meant = f"the first argument is the server; a scheduler is named by name={client!r}"
+            raise ValueError(f"client: {client!r} has no port, as an address does; {meant}")
         if handle is not None:
             _checks.text(handle, "handle")
         if _checks.flag(reuse, "reuse") and not name:
