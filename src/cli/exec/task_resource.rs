@@ -63,6 +63,12 @@ fn name(text: &str) -> Result<(String, &str), String> {
 
 /// What is wrong with the words behind a name.
 fn misused(text: &str, name: &str, first: &str, behind: &str) -> String {
+    if behind.eq_ignore_ascii_case("exclusive") {
+        return format!(
+            "`{behind}` behind the name `{name}` is left out: without a word the resource is \
+             held exclusively"
+        );
+    }
     let wrong = format!("`{behind}` behind the name `{name}` is neither `shared` nor `permits N`");
     let meant = did_you_mean(first, &["shared", "permits"]);
     match (text.starts_with('"'), &*meant) {
@@ -183,6 +189,10 @@ mod tests {
             (
                 "tenant/a permit 1",
                 "`permit 1` behind the name `tenant/a` is neither",
+            ),
+            (
+                "a exclusive",
+                "without a word the resource is held exclusively",
             ),
             ("a shared 2", "`shared 2` behind the name"),
             ("a permits 2 3", "`permits 2 3` behind the name"),
