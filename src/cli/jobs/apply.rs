@@ -301,6 +301,9 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, V
             }
         }
         _ if before == after => {}
+        // An empty list of something that is not there at all.
+        (Value::Null, Value::Array(list)) | (Value::Array(list), Value::Null)
+            if list.is_empty() => {}
         _ => found.push((path.to_owned(), before.clone(), after.clone())),
     }
 }
@@ -341,5 +344,20 @@ impl Change {
             lines.push(format!("  {}", fault::difference(field, before, after)));
         }
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_written_is_no_difference() {
+        let mut found = Vec::new();
+        let retry = json!({ "retry": { "max_attempts": 3, "non_retryable_codes": [] } });
+        compare("", &retry, &json!({}), &mut found);
+        compare("", &json!({}), &json!({ "labels": [] }), &mut found);
+        let path = "retry.max_attempts".to_owned();
+        assert_eq!(found, [(path, json!(3), Value::Null)]);
     }
 }
