@@ -294,7 +294,13 @@ impl Running {
 
 async fn bind_peer_port(config: Option<PeerConfig>) -> anyhow::Result<Option<Port>> {
     match config {
-        Some(config) => Ok(Some(Port::bind(config).await.context("the peer port")?)),
+        Some(config) => {
+            let what = format!(
+                "cannot listen on {} for other replicas: choose another address with --peer-listen",
+                config.listen
+            );
+            Ok(Some(Port::bind(config).await.context(what)?))
+        }
         None => Ok(None),
     }
 }

@@ -154,6 +154,21 @@ fn a_wrong_address_of_a_server_is_named_with_where_it_stands_and_what_to_write()
 }
 
 #[test]
+fn a_port_for_replicas_that_is_in_use_is_named_with_its_option() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let serve = ["serve", "--listen=127.0.0.1:0", "--database", URL];
+    let output = run(&[&serve[..], &["--peer-listen", &address]].concat());
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{said}");
+    let next = format!("cannot listen on {address} for other replicas: choose another address");
+    assert!(
+        said.contains(&next) && said.contains("--peer-listen"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options() {
     let length = "write a length of time like 30s, 500ms, 2m, 5 min, 1h30m or 2d";
     let instant = "write a time like 2026-03-01, 2026-03-01T12:00 or 2026-03-01T12:00:00Z";
