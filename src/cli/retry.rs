@@ -50,6 +50,16 @@ impl Retry {
     /// Retries the tasks, and prints each with its retry.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let (handle, tasks) = task_name::tasks(&self.handle, &self.seq)?;
+        if let (true, Some(first)) = (self.failed, tasks.first()) {
+            let handle = shell::word(&handle);
+            return Err(CliError::usage(
+                "--failed is for all tasks that failed, and a task is named",
+            )
+            .next(format!(
+                "`rallypoint retry {handle} {first}` retries that task, `rallypoint retry \
+                     {handle} --failed` all that failed"
+            )));
+        }
         if tasks.is_empty() != self.failed {
             return Err(CliError::usage("which tasks are to be retried?").next(
                 "name tasks by their numbers, or all that failed by --failed, of which \

@@ -169,6 +169,26 @@ fn a_port_for_replicas_that_is_in_use_is_named_with_its_option() {
 }
 
 #[test]
+fn one_task_and_all_that_failed_are_retried_by_two_commands() {
+    for options in [
+        &["nightly/1", "--failed"][..],
+        &["nightly", "1", "--failed"],
+    ] {
+        let output = run(&[&["retry"], options].concat());
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(said.contains("--failed"), "{said}");
+    }
+    let said = text(&run(&["retry", "nightly/1", "--failed"]).stderr);
+    for next in [
+        "`rallypoint retry nightly 1` retries that task",
+        "`rallypoint retry nightly --failed` all that failed",
+    ] {
+        assert!(said.contains(next), "{said}");
+    }
+}
+
+#[test]
 fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options() {
     let length = "write a length of time like 30s, 500ms, 2m, 5 min, 1h30m or 2d";
     let instant = "write a time like 2026-03-01, 2026-03-01T12:00 or 2026-03-01T12:00:00Z";
