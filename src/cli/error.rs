@@ -7,7 +7,7 @@ mod remedy;
 use super::{api_words, exit::Exit, output, shell};
 use crate::journal::without_line;
 use rallypoint_client::Error;
-pub(super) use remedy::broken_off;
+pub(super) use remedy::{UNANSWERED, broken_off};
 use remedy::{remedy, without_remedy};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Display, process::ExitCode};

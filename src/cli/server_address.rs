@@ -1,7 +1,7 @@
 //! Addresses of servers as people write them: what is wrong with one before it is called, and what
 //! to do when nobody answers there. Pure.
 
-use super::error::CliError;
+use super::error::{CliError, UNANSWERED};
 use http::Uri;
 
 /// The environment variable that holds one.
@@ -71,7 +71,7 @@ pub(super) fn remedy(addresses: &str, from: &str, why: &str) -> String {
         let address = address.trim_end_matches('/');
         return format!("{from} names no port: set it to {address}:PORT (a server has 50051)");
     }
-    format!("start a server with `rallypoint serve`, or set {from} to the address of one")
+    UNANSWERED.to_owned()
 }
 
 fn named(addresses: &str) -> impl Iterator<Item = &str> {
@@ -139,6 +139,6 @@ mod tests {
             of("https://a:1", "certificate not valid for name \"b\"").contains("for other names")
         );
         assert!(of("http://a/", refused).contains("set it to http://a:PORT"));
-        assert!(of("http://a:1", refused).starts_with("start a server"));
+        assert!(of("http://a:1", refused).contains("--server URL or RALLYPOINT_SERVER"));
     }
 }

@@ -3,6 +3,10 @@
 use rallypoint_client::Error;
 use tonic::Code;
 
+/// What to do where no server answers.
+pub(crate) const UNANSWERED: &str = "name a server that runs, with --server URL or \
+                                     RALLYPOINT_SERVER; `rallypoint serve` starts one here";
+
 /// What the service says of something that is not there or not over, without the command that
 /// helps: the advice names it.
 pub(super) fn without_remedy<'a>(message: &'a str, label: &str) -> &'a str {
@@ -73,7 +77,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         _ if error.is_foreign() => Some(
             "no Rallypoint server answers there: check --server (RALLYPOINT_SERVER); an address begins with https:// if the server has TLS",
         ),
-        _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
+        _ if error.transport => Some(UNANSWERED),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")
         }
