@@ -148,15 +148,15 @@ fn replicas(status: &GetStatusResponse) {
     section(table);
 }
 
-/// Those that are there, and of those that are gone the recent ones, each name once: a replica that
-/// was started again is there.
-fn shown(replicas: &[ReplicaStatus], now: i64) -> Vec<&ReplicaStatus> {
+/// Those that are there, and of those that are gone the recent ones; a run that was started again
+/// under its name since it was seen last is neither.
+pub(super) fn shown(replicas: &[ReplicaStatus], now: i64) -> Vec<&ReplicaStatus> {
     let seen = |one: &ReplicaStatus| time_text::micros(one.seen_at.as_ref());
+    let started = |one: &ReplicaStatus| time_text::micros(one.started_at.as_ref());
     let is_shown = |one: &&ReplicaStatus| {
-        let silent = silence(one, now);
         let mut alike = replicas.iter().filter(|other| other.name == one.name);
-        let is_last = !alike.any(|other| seen(other) > seen(one));
-        one.owner || silent < GONE || is_last && silent < GONE_SHOWN
+        let is_last = !alike.any(|other| started(other) > seen(one));
+        one.owner || is_last && silence(one, now) < GONE_SHOWN
     };
     replicas.iter().filter(is_shown).collect()
 }
@@ -296,32 +296,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replica_that_is_gone_is_shown_once_and_not_for_ever() {
+    fn a_replica_that_was_started_again_is_shown_once_and_one_that_is_gone_not_for_ever() {
         let now = 10_000_000_000;
-        let replica = |name: &str, ago_s: i64| {
-            let at = now / 1_000_000 - ago_s;
-            let seen_at = Some(prost_types::Timestamp {
-                seconds: at,
+        let at = |ago_s: i64| {
+            Some(prost_types::Timestamp {
+                seconds: now / 1_000_000 - ago_s,
                 nanos: 0,
-            });
-            ReplicaStatus {
-                name: name.to_owned(),
-                seen_at,
-                ..ReplicaStatus::default()
-            }
+            })
+        };
+        let replica = |name: &str, started: i64, seen: i64| ReplicaStatus {
+            name: name.to_owned(),
+            started_at: at(started),
+            seen_at: at(seen),
+            ..ReplicaStatus::default()
         };
         let replicas = [
-            replica("a", 1),
-            replica("a", 300),
-            replica("b", 600),
-            replica("b", 900),
-            replica("c", 7_200),
+            replica("a", 20, 1),
+            replica("a", 299, 25),
+            replica("a", 900, 300),
+            replica("b", 800, 600),
+            replica("b", 950, 900),
+            replica("c", 9_000, 7_200),
+            replica("d", 90, 2),
+            replica("d", 80, 1),
         ];
         let shown = shown(&replicas, now);
         let shown: Vec<_> = shown
             .iter()
             .map(|one| (&*one.name, silence(one, now).as_secs()))
             .collect();
-        assert_eq!(shown, [("a", 1), ("b", 600)]);
+        assert_eq!(shown, [("a", 1), ("b", 600), ("d", 2), ("d", 1)]);
     }
 }

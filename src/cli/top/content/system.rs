@@ -3,13 +3,16 @@
 use super::parts::{
     FULL, Look, Page, badge, bar, facts, kind_name, leading, or_dash, plain, quiet, section,
 };
-use crate::cli::top::{
-    grid::{Column, Grid, column},
-    place::Place,
-    seen::System,
-    subject::Subject,
-    text::{Piece, Row, Tone},
-    units::{ago, counted, lasting, number, short},
+use crate::cli::{
+    status::shown,
+    top::{
+        grid::{Column, Grid, column},
+        place::Place,
+        seen::System,
+        subject::Subject,
+        text::{Piece, Row, Tone},
+        units::{ago, counted, lasting, number, short},
+    },
 };
 use rallypoint_client::api::{DayPin, Execution, GetStatusResponse, TargetPause, day_pin::Reason};
 use std::collections::BTreeMap;
@@ -145,7 +148,7 @@ fn replicas(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
         column("seen"),
     ];
     let mut grid = Grid::new(COLUMNS);
-    for one in &status.replicas {
+    for one in shown(&status.replicas, look.now) {
         let (state, epoch) = match one.owner {
             true => (badge("owner"), number(one.epoch)),
             false => (quiet("standby"), String::new()),
