@@ -231,9 +231,7 @@ impl Exec {
                 })
                 .next(next));
         }
-        let (_, named) = self.settings.clone().into_api();
-        // The failure policy is the same here and there.
-        if named.iter().any(|named| *named != "on_failure") {
+        if !self.settings.clone().unlike(&settings).is_empty() {
             output::note(format!(
                 "scheduler {name} was open: what is said here of its settings does not count; \
                  `rallypoint update {name}` changes them"

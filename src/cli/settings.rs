@@ -122,6 +122,25 @@ impl Settings {
         };
         (settings, mask)
     }
+
+    /// The names of those that the command line names and a scheduler with these settings has
+    /// otherwise.
+    pub(super) fn unlike(self, present: &SchedulerSettings) -> Vec<&'static str> {
+        let (wanted, named) = self.into_api();
+        let is_alike = |name: &&str| match *name {
+            "display_name" => wanted.display_name == present.display_name,
+            "max_parallelism" => wanted.max_parallelism == present.max_parallelism,
+            "weight" => wanted.weight == present.weight,
+            "on_failure" => wanted.on_failure == present.on_failure,
+            "late_order" => wanted.late_order == present.late_order,
+            "labels" => wanted.labels == present.labels,
+            "idle_timeout" => wanted.idle_timeout == present.idle_timeout,
+            "on_abandon" => wanted.on_abandon == present.on_abandon,
+            "session_reset" => wanted.session_reset == present.session_reset,
+            _ => false,
+        };
+        named.into_iter().filter(|name| !is_alike(name)).collect()
+    }
 }
 
 fn late_order(late: Late) -> i32 {

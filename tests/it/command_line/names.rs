@@ -162,9 +162,14 @@ fn what_a_failure_does_is_not_left_to_chance() {
     assert!(why.contains("--on-failure halt"), "{why}");
     let agrees = ["exec", "--name", "n", "--on-failure", "halt", "select 3"];
     said(&server, &agrees, 0);
-    let ignored = [&agrees[..], &["--weight", "3"]].concat();
-    let noted = text(&server.run(&ignored).stderr);
-    assert!(noted.contains("does not count"), "{noted}");
+    let noted = |more: &[&str]| text(&server.run(&[&agrees[..], more].concat()).stderr);
+    let ignored = noted(&["--weight", "3"]);
+    assert!(ignored.contains("does not count"), "{ignored}");
+    // What it has in any case may be said again.
+    let shown = said(&server, &["--json", "get", "n"], 0);
+    let settings = ["--weight=1", "--late-order=reject", "--on-abandon=finish"];
+    let alike = noted(&settings);
+    assert!(!alike.contains("does not count"), "{alike}: {shown}");
 }
 
 #[test]
