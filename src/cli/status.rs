@@ -104,7 +104,7 @@ fn print(status: &GetStatusResponse) {
         BOLD,
     ));
     for part in &status.unreachable {
-        output::sentence(&format!("not reached: {part}"), INDENT, Some(RED));
+        output::sentence(&silent(part), INDENT, Some(RED));
     }
     target_pause::print(&status.paused_targets);
     replicas(status);
@@ -124,6 +124,15 @@ fn print(status: &GetStatusResponse) {
     jobs::show(status.jobs.as_ref());
     let (text, style) = journal(status);
     output::sentence(&text, INDENT, style);
+}
+
+/// A part of the service that has not answered, or a replica by its name.
+fn silent(part: &str) -> String {
+    match part {
+        "journal" => "no answer from the journal, the coordination database".to_owned(),
+        "coordinator" => "no answer from the coordinator of this server".to_owned(),
+        replica => format!("no answer from replica {replica}"),
+    }
 }
 
 fn replicas(status: &GetStatusResponse) {
@@ -294,6 +303,12 @@ fn pinned(pin: &DayPin) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_does_not_answer_is_told_from_a_replica() {
+        assert_eq!(silent("r2"), "no answer from replica r2");
+        assert!(silent("journal").ends_with("the coordination database"));
+    }
 
     #[test]
     fn a_replica_that_was_started_again_is_shown_once_and_one_that_is_gone_not_for_ever() {
