@@ -141,7 +141,7 @@ fn replicas(status: &GetStatusResponse) {
     for replica in shown(&status.replicas, now) {
         let started = time_text::micros(replica.started_at.as_ref());
         let seen = time_text::micros(replica.seen_at.as_ref());
-        let up_for = match silence(replica, now) >= GONE {
+        let up_for = match is_gone(replica, now) {
             true => "gone".to_owned(),
             // Until it was seen last: who knows about the time since?
             false => time_text::duration(seen - started),
@@ -168,6 +168,11 @@ pub(super) fn shown(replicas: &[ReplicaStatus], now: i64) -> Vec<&ReplicaStatus>
         one.owner || is_last && silence(one, now) < GONE_SHOWN
     };
     replicas.iter().filter(is_shown).collect()
+}
+
+/// Whether it was not seen for so long that it has ended, or is cut off.
+pub(super) fn is_gone(replica: &ReplicaStatus, now: i64) -> bool {
+    silence(replica, now) >= GONE
 }
 
 /// Since when it was not seen.

@@ -59,10 +59,13 @@ function fences(view, { pending_fences: all }) {
   return card("Sessions whose end cannot be shown", "their tasks wait", null, table("Sessions", columns, all, (one) => `${one.target} ${one.backend_pid}`));
 }
 
+/** A replica that was not seen for so long has ended. */
+const GONE_MS = 60_000;
+
 function replicas({ replicas: seen }) {
   // One that was started again under its name has ended.
   const all = seen.filter((one) => one.owner || !seen.some((other) => other.name === one.name && moment(other.started_at) > moment(one.seen_at)));
-  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : null] }, { name: "Takeover", num: true, cell: (one) => (one.owner ? `no. ${number(one.epoch)}` : "–") },
+  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : Date.now() - moment(one.seen_at) >= GONE_MS ? [" ", badge("gone")] : null] }, { name: "Takeover", num: true, cell: (one) => (one.owner ? `no. ${number(one.epoch)}` : "–") },
     { name: "Started", tight: true, named: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, named: true, cell: (one) => ago(moment(one.seen_at)) }];
   return card("Replicas", "the owner decides what starts; another takes over when it is gone", null, table("Replicas", columns, all, (one) => one.name));
 }

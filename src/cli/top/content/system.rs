@@ -4,7 +4,7 @@ use super::parts::{
     FULL, Look, Page, badge, bar, facts, kind_name, leading, or_dash, plain, quiet, section,
 };
 use crate::cli::{
-    status::shown,
+    status::{is_gone, shown},
     top::{
         grid::{Column, Grid, column},
         place::Place,
@@ -151,6 +151,7 @@ fn replicas(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
     for one in shown(&status.replicas, look.now) {
         let (state, epoch) = match one.owner {
             true => (badge("owner"), number(one.epoch)),
+            false if is_gone(one, look.now) => (quiet("gone"), String::new()),
             false => (quiet("standby"), String::new()),
         };
         let cells = vec![
