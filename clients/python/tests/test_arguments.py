@@ -262,7 +262,7 @@ def test_items_of_a_map_are_checked(rallypoint: Any) -> None:
             s.map("select $1", [1, object()])
         with pytest.raises(TypeError, match="task: give sql"):
             s.submit(None)
-        with pytest.raises(TypeError, match="order: give a whole number"), s.order(None):
+        with pytest.raises(TypeError, match="order: give a whole number"), s.order("1"):
             pass
         with pytest.raises(TypeError, match="settings: name at least one"):
             s.update()

@@ -94,12 +94,21 @@ async def test_many_tasks(face: Face, rallypoint: Client) -> None:
 
 
 def test_a_block_of_an_order_does_not_reach_other_threads(rallypoint: Client) -> None:
-    from rallypoint import Scheduler
+    from rallypoint import Scheduler, TaskFuture
+
+    def unordered(s: Scheduler) -> TaskFuture:
+        with s.order(None):
+            return s.submit(noop())
 
     with Scheduler(rallypoint) as s, concurrent.futures.ThreadPoolExecutor(1) as pool:
         with s.order(100):
-            with pytest.warns(RuntimeWarning, match=r"in `with s\.order\(100\)`.*give order=…"):
-                assert pool.submit(s.submit, noop()).result().order is None
+            text = r"in `with s\.order\(100\)`.*Give order=…"
+            for submit in (lambda: s.submit(noop()), lambda: s.map(noop(), [()])[0]):
+                with pytest.warns(RuntimeWarning, match=text) as warned:
+                    assert pool.submit(submit).result().order is None
+                assert [one.filename for one in warned] == [__file__]
+            assert pool.submit(unordered, s).result().order is None
+            assert pool.submit(s.submit, noop(order=7)).result().order == 7
             assert pool.submit(s.submit, noop(), order=100).result().order == 100
             with Scheduler(rallypoint) as other:
                 assert pool.submit(other.submit, noop()).result().order is None

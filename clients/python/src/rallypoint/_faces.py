@@ -79,8 +79,9 @@ class _SchedulerFace:
         """
         _checks.text(name, "name")
         if isinstance(client, str) and re.fullmatch(r"\w*[^\W\d][\w-]*", client):
+            what = f"client: {client!r} has no port, as an address does; the usual one is 50051"
             meant = f"the first argument is the server; a scheduler is named by name={client!r}"
-            raise ValueError(f"client: {client!r} has no port, as an address does; {meant}")
+            raise ValueError(f"{what}; {meant}")
         if handle is not None:
             _checks.text(handle, "handle")
         if _checks.flag(reuse, "reuse") and not name:
@@ -110,16 +111,14 @@ class _SchedulerFace:
         pause = _times.seconds(interval, "interval")
         return Display(self._core.ledger.progress, pause, file)
 
-    def order(self, order: int) -> AbstractContextManager[None]:
-        """`with s.order(100):` what is submitted inside has this order.
+    def order(self, order: int | None) -> AbstractContextManager[None]:
+        """`with s.order(100):` what is submitted inside has this order; with None it has none.
 
         Tasks of one order run in parallel; a task starts when all of lower orders have ended.
         Leaving the block waits for nothing. Each thread, and each task of asyncio, has its own:
         a thread that is given work inside says `order=` itself.
         """
         checked = check_order(order)
-        if checked is None:
-            raise TypeError("order: give a whole number")
         return order_block(self, checked)
 
     async def _undo(self, _: None) -> None:
@@ -136,11 +135,10 @@ class _SchedulerFace:
     def _chunks(
         self, task: Task | str, params: Iterable[Any], order: int | None
     ) -> Iterator[list[Entry]]:
-        order = check_order(order)
-        order = present_order(self) if order is None else order
+        task, order = self._ordered(task, order)
         chunk: list[Entry] = []
         begun = time.monotonic()
-        for entry in self._core.entries(as_task(task), params, order):
+        for entry in self._core.entries(task, params, order):
             chunk.append(entry)
             if len(chunk) == _CHUNK or time.monotonic() - begun > _CHUNK_SECONDS:
                 yield chunk
@@ -148,10 +146,16 @@ class _SchedulerFace:
         if chunk:
             yield chunk
 
+    def _ordered(self, task: Task | str, order: int | None) -> tuple[Task, int | None]:
+        """A task with the order of the call, or of the block around; its own one counts more."""
+        task, order = as_task(task), check_order(order)
+        if order is None and task.order is None:
+            order = present_order(self)
+        return task, order
+
     def _put(self, task: Task | str, order: int | None) -> tuple[TaskFuture, bool]:
-        order = check_order(order)
-        order = present_order(self) if order is None else order
-        future, message = self._core.entry(as_task(task), order)
+        task, order = self._ordered(task, order)
+        future, message = self._core.entry(task, order)
         return future, self._core.submission.put([(future, message)])
 
 

@@ -52,6 +52,8 @@ class SchedulerCore:
             settings=settings_message(settings), name=name, reuse=reuse
         )
         self._handle = handle
+        # Others may use it, too.
+        self._is_shared = reuse or handle is not None
         self._is_opening = False
         self.ledger = Ledger()
         self._submission: Submission | None = None
@@ -174,9 +176,9 @@ class SchedulerCore:
     async def abort(self, how: Exit) -> None:
         """Ends the use after an error of the program: what it submitted is cancelled.
 
-        A scheduler that is left open for others keeps their tasks.
+        A scheduler that others use, too, keeps their tasks: it goes on as before.
         """
-        if how in ("wait", "leave"):
+        if how in ("wait", "leave") or (how == "drain" and self._is_shared):
             self.submission.close("the block of the scheduler was left")
             await self.submission.cancel_all()
             await self.ledger.wait(self.ledger.open())
@@ -192,7 +194,7 @@ class SchedulerCore:
         await self._events.stop()
 
     async def _release(self, how: Exit, limit: float | None = None) -> None:
-        """Releases it, and waits for the end of its tasks."""
+        """Releases it, and waits for the end of the tasks; of those of others only by "drain"."""
         mode = "RELEASE_MODE_FINISH" if how == "drain" else "RELEASE_MODE_CANCEL"
         request = scheduler_pb2.ReleaseSchedulerRequest(handle=self.handle)
         request.mode = scheduler_pb2.ReleaseMode.Value(mode)
