@@ -140,8 +140,8 @@ impl Driver {
             if !done.is_empty() {
                 this = this.step(done).await;
             }
-            // The same of texts: they are sent before the answer to their submission.
-            if mem::take(&mut this.has_begun) {
+            // Texts that were handed out are sent first: whom this wakes next would run before.
+            if mem::take(&mut this.has_begun) && !this.replies.is_empty() {
                 yield_now().await;
             }
             this.publish();

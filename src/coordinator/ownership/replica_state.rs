@@ -52,10 +52,26 @@ impl State {
             .is_some_and(|since| since.elapsed() > STALL_TIMEOUT)
     }
 
-    /// Whether an owner does not reach the database. One that has nothing to write learns it from
-    /// its lease, which nothing renews then.
+    /// Whether an owner does not reach the database.
     fn is_cut_off(&self) -> bool {
-        self.is_stalled() || self.lease_until.is_some_and(|until| until < Instant::now())
+        self.is_stalled() || self.has_lapsed()
+    }
+
+    /// Whether the lease has run out, and nothing has become durable since: an owner that has
+    /// nothing to write learns by that alone that the database is away.
+    fn has_lapsed(&self) -> bool {
+        let (now, last) = (Instant::now(), self.last_batch.map(|(_, at)| at));
+        let has_written_since = |until| last.is_some_and(|at| at > until);
+        self.lease_until
+            .is_some_and(|until| until < now && !has_written_since(until))
+    }
+
+    /// The last error of the journal, or why it counts as away without one.
+    fn why_away(&self) -> String {
+        match self.error.is_empty() && self.role.is_owner() && self.has_lapsed() {
+            true => "the lease is not renewed: the database does not answer".to_owned(),
+            false => self.error.clone(),
+        }
     }
 }
 
@@ -243,7 +259,7 @@ impl ReplicaState {
             last_batch: state.last_batch.map(|(no, at)| (no, at.elapsed())),
             available: state.role.is_owner() && !state.is_cut_off(),
             cut_off: state.role.is_owner() && state.is_cut_off(),
-            error: state.error.clone(),
+            error: state.why_away(),
             epoch: state.epoch,
             role: state.role,
             unreadable: state.unreadable.clone(),
@@ -308,6 +324,10 @@ mod tests {
         state.lease_renewed(Epoch(5), Instant::now() - Duration::from_millis(1));
         let status = state.status();
         assert_eq!((status.available, status.cut_off), (false, true));
+        assert!(status.error.contains("the lease is not renewed"));
+        // One that writes has a database.
+        state.batch_durable(BatchNo(1));
+        assert!(state.status().available);
         state.lease_renewed(Epoch(5), Instant::now() + SOON);
         assert!(state.status().available);
         // What a standby does not reach is nobody's concern.

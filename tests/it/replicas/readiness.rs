@@ -86,6 +86,41 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
 }
 
 #[tokio::test]
+async fn without_the_coordination_database_nobody_is_ready() {
+    let postgres = postgres::durable(Vec::new());
+    let replica = |name: &str| {
+        let address = free_address();
+        let mut process = Process::serve([
+            format!("--listen={address}"),
+            format!("--replica-name={name}"),
+            format!("--peer-listen={}", free_address()),
+            format!("--database={}", postgres.coordination_url()),
+        ]);
+        process.start();
+        (address, process)
+    };
+    let (owner, _owning) = replica("a");
+    until_serving(owner).await;
+    let (standby, _standing_by) = replica("b");
+    until_serving(standby).await;
+    postgres.immediate_stop();
+    // Neither has anything to write.
+    let none_serves = async {
+        for address in [owner, standby] {
+            while status(address).await != Some(ServingStatus::NotServing) {
+                sleep(POLL_INTERVAL).await;
+            }
+        }
+    };
+    timeout(WAIT_TIMEOUT, none_serves)
+        .await
+        .expect("they say so");
+    postgres.restart().expect("it starts again");
+    until_serving(owner).await;
+    until_serving(standby).await;
+}
+
+#[tokio::test]
 async fn a_name_is_taken_over_from_a_server_that_has_ended_and_from_no_other() {
     let postgres = postgres::durable(Vec::new());
     let folder = tempfile::tempdir().expect("a folder");
