@@ -13,7 +13,6 @@ use super::{
     target_pause, time_text,
 };
 use clap::Args;
-use jiff::Timestamp;
 use rallypoint_client::{
     Client, Error,
     api::{DayPin, GetStatusResponse, PausedTarget, ReplicaStatus, TargetStatus, day_pin::Reason},
@@ -127,7 +126,7 @@ fn print(status: &GetStatusResponse) {
 }
 
 /// A part of the service that has not answered, or a replica by its name.
-fn silent(part: &str) -> String {
+pub(super) fn silent(part: &str) -> String {
     match part {
         "journal" => "no answer from the journal, the coordination database".to_owned(),
         "coordinator" => "no answer from the coordinator of this server".to_owned(),
@@ -137,11 +136,10 @@ fn silent(part: &str) -> String {
 
 fn replicas(status: &GetStatusResponse) {
     let mut table = Table::new(&["replica", "owner", ">epoch", ">up for", ">seen"]);
-    let now = Timestamp::now().as_microsecond();
-    for replica in shown(&status.replicas, now) {
+    for (replica, is_gone) in shown(&status.replicas) {
         let started = time_text::micros(replica.started_at.as_ref());
         let seen = time_text::micros(replica.seen_at.as_ref());
-        let up_for = match is_gone(replica, now) {
+        let up_for = match is_gone {
             true => "gone".to_owned(),
             // Until it was seen last: who knows about the time since?
             false => time_text::duration(seen - started),
@@ -157,28 +155,26 @@ fn replicas(status: &GetStatusResponse) {
     section(table);
 }
 
-/// Those that are there, and of those that are gone the recent ones; a run that was started again
-/// under its name since it was seen last is neither.
-pub(super) fn shown(replicas: &[ReplicaStatus], now: i64) -> Vec<&ReplicaStatus> {
+/// Those that are there, and of those that are gone the recent ones, each with whether it is gone:
+/// it was not seen for so long that it has ended, or is cut off. One that was started again under
+/// its name is not gone.
+pub(super) fn shown(replicas: &[ReplicaStatus]) -> Vec<(&ReplicaStatus, bool)> {
     let seen = |one: &ReplicaStatus| time_text::micros(one.seen_at.as_ref());
     let started = |one: &ReplicaStatus| time_text::micros(one.started_at.as_ref());
+    // By their own clock, that of the database.
+    let last = replicas.iter().map(seen).max().unwrap_or_default();
+    let is_silent_for = |one: &ReplicaStatus, length: Duration| {
+        u128::from(last.abs_diff(seen(one))) >= length.as_micros()
+    };
+    let is_gone = |one: &ReplicaStatus| is_silent_for(one, GONE);
     let is_shown = |one: &&ReplicaStatus| {
         let mut alike = replicas.iter().filter(|other| other.name == one.name);
-        let is_last = !alike.any(|other| started(other) > seen(one));
-        one.owner || is_last && silence(one, now) < GONE_SHOWN
+        let goes_on =
+            alike.any(|other| started(other) > seen(one) || is_gone(one) && !is_gone(other));
+        one.owner || !goes_on && !is_silent_for(one, GONE_SHOWN)
     };
-    replicas.iter().filter(is_shown).collect()
-}
-
-/// Whether it was not seen for so long that it has ended, or is cut off.
-pub(super) fn is_gone(replica: &ReplicaStatus, now: i64) -> bool {
-    silence(replica, now) >= GONE
-}
-
-/// Since when it was not seen.
-fn silence(replica: &ReplicaStatus, now: i64) -> Duration {
-    let seen = time_text::micros(replica.seen_at.as_ref());
-    Duration::from_micros(u64::try_from(now - seen).unwrap_or_default())
+    let shown = replicas.iter().filter(is_shown);
+    shown.map(|one| (one, is_gone(one))).collect()
 }
 
 fn slots(status: &GetStatusResponse) {
@@ -339,12 +335,22 @@ mod tests {
             replica("c", 9_000, 7_200),
             replica("d", 90, 2),
             replica("d", 80, 1),
+            // Both were there for a time.
+            replica("e", 900, 290),
+            replica("e", 300, 5),
         ];
-        let shown = shown(&replicas, now);
-        let shown: Vec<_> = shown
-            .iter()
-            .map(|one| (&*one.name, silence(one, now).as_secs()))
+        let seen_ago = |one: &ReplicaStatus| now / 1_000_000 - one.seen_at.unwrap().seconds;
+        let shown: Vec<_> = shown(&replicas)
+            .into_iter()
+            .map(|(one, is_gone)| (&*one.name, seen_ago(one), is_gone))
             .collect();
-        assert_eq!(shown, [("a", 1), ("b", 600), ("d", 2), ("d", 1)]);
+        let expected = [
+            ("a", 1, false),
+            ("b", 600, true),
+            ("d", 2, false),
+            ("d", 1, false),
+            ("e", 5, false),
+        ];
+        assert_eq!(shown, expected);
     }
 }

@@ -25,6 +25,11 @@ export function figure(name, value, note, more = null, wide = false) {
 
 export const figures = (...all) => h("dl.figures", {}, ...all);
 
+const PARTS = { journal: "the coordination database", coordinator: "the coordinator of this server" };
+
+/** Which parts of the service have not answered. */
+export const silent = (parts) => `No answer from ${parts.map((part) => PARTS[part] ?? `replica ${part}`).join(", ")}.`;
+
 /** What stands where a list would: that there is nothing, and what to do. */
 export const empty = (...text) => h("div.empty", {}, ...text.map((one) => (typeof one === "string" ? h("p", {}, one) : one)));
 

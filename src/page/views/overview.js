@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { ago, clock, moment, number, rate, short, span, word } from "../format.js";
 import { names } from "../names.js";
 import { outcomes } from "../outcomes.js";
-import { badge, bar, card, command, empty, emptyFor, ended, figure, figures, kindName, nameOf, noScheduler, rallypoint, schedulerBadges, schedulerCell, schedulerLink, spark, table, taskLink } from "../parts.js";
+import { badge, bar, card, command, empty, emptyFor, ended, figure, figures, kindName, nameOf, noScheduler, rallypoint, schedulerBadges, schedulerCell, schedulerLink, silent, spark, table, taskLink } from "../parts.js";
 import { attention, heldUp } from "./attention.js";
 
 const KEPT = 120;
@@ -88,7 +88,7 @@ function needs({ status, trouble, held = [], looked, more, ends }, named) {
       detail || at ? h("div.sub", {}, [detail, at ? ago(at) : ""].filter(Boolean).join(" · ")) : null));
   return card("Needs a look", rows.length ? `${rows.length}` : "", null,
     rows.length ? h("ul.list", {}, rows.map(line)) : empty(status.unreachable.length
-      ? `No answer from: ${status.unreachable.join(", ")}.` : "Nothing: no errors in the last hour, nothing held up, every target is there."), searched(looked, more, ends));
+      ? silent(status.unreachable) : "Nothing: no errors in the last hour, nothing held up, every target is there."), searched(looked, more, ends));
 }
 
 /** What was looked through for errors, where that is not all there is. */

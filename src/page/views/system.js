@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { action } from "../dialog.js";
 import { ago, clock, millis, moment, number, short, span } from "../format.js";
 import { names } from "../names.js";
-import { badge, bar, card, empty, facts, kindName, schedulerLink, table, taskLink } from "../parts.js";
+import { badge, bar, card, empty, facts, kindName, schedulerLink, silent, table, taskLink } from "../parts.js";
 
 /** Tasks of an executor that are named. */
 const RUNS = 6;
@@ -25,7 +25,7 @@ export function system(view) {
 function page(view, { status, executions, named }) {
   return [
     h("div.head", {}, h("div", {}, h("h1", {}, "System"), h("p.quiet.small", {}, `Rallypoint ${status.version}`))),
-    status.unreachable.length ? h("p.notice.bad", { role: "alert" }, `No answer from: ${status.unreachable.join(", ")}.`) : null,
+    status.unreachable.length ? h("p.notice.bad", { role: "alert" }, silent(status.unreachable)) : null,
     targets(view, status), fences(view, status), h("div.two", {}, replicas(status), journal(status, named)), executors(executions, named), unreadable(status),
   ];
 }
@@ -63,11 +63,15 @@ function fences(view, { pending_fences: all }) {
 const GONE_MS = 60_000;
 
 function replicas({ replicas: seen }) {
-  // One that was started again under its name has ended.
-  const all = seen.filter((one) => one.owner || !seen.some((other) => other.name === one.name && moment(other.started_at) > moment(one.seen_at)));
-  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : Date.now() - moment(one.seen_at) >= GONE_MS ? [" ", badge("gone")] : null] }, { name: "Takeover", num: true, cell: (one) => (one.owner ? `no. ${number(one.epoch)}` : "–") },
+  // By their own clock, that of the database.
+  const last = Math.max(...seen.map((one) => moment(one.seen_at)));
+  const isGone = (one) => last - moment(one.seen_at) >= GONE_MS;
+  // One that was started again under its name has not gone.
+  const goesOn = (one) => seen.some((other) => other.name === one.name && (moment(other.started_at) > moment(one.seen_at) || (isGone(one) && !isGone(other))));
+  const all = seen.filter((one) => one.owner || !goesOn(one));
+  const columns = [{ name: "Replica", cell: (one) => [one.name, one.owner ? [" ", badge("owner", "run")] : isGone(one) ? [" ", badge("gone")] : null] }, { name: "Takeover", num: true, cell: (one) => (one.owner ? `no. ${number(one.epoch)}` : "–") },
     { name: "Started", tight: true, named: true, cell: (one) => h("span", { title: clock(moment(one.started_at)) }, ago(moment(one.started_at))) }, { name: "Seen", tight: true, named: true, cell: (one) => ago(moment(one.seen_at)) }];
-  return card("Replicas", "the owner decides what starts; another takes over when it is gone", null, table("Replicas", columns, all, (one) => one.name));
+  return card("Replicas", "the owner decides what starts; another takes over when it is gone", null, table("Replicas", columns, all, (one) => `${one.name} ${one.started_at}`));
 }
 
 function journal({ journal: one }, named) {

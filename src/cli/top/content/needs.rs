@@ -4,12 +4,15 @@ use super::{
     jobs::in_a_row,
     parts::{Look, badge, leading, plain, quiet},
 };
-use crate::cli::top::{
-    grid::{Column, Grid, column},
-    place::Place,
-    seen::{Failure, Overview},
-    text::{Row, Tone},
-    units::{ago, clock, counted, first_line, number, short, span},
+use crate::cli::{
+    status::silent,
+    top::{
+        grid::{Column, Grid, column},
+        place::Place,
+        seen::{Failure, Overview},
+        text::{Row, Tone},
+        units::{ago, clock, counted, first_line, number, short, span},
+    },
 };
 use rallypoint_client::api::{GetStatusResponse, Halt, Scheduler, SchedulerState};
 use std::collections::{BTreeMap, HashMap};
@@ -81,11 +84,9 @@ pub(super) fn rows(seen: &Overview, names: &HashMap<&str, String>, look: &Look) 
                         target is there.";
             rows.push(Row::remark(text));
         }
-        (true, silent) => {
-            rows.push(Row::of(
-                format!("No answer from: {}.", silent.join(", ")),
-                Tone::Bad,
-            ));
+        (true, parts) => {
+            let silent = parts.iter().map(|part| silent(part));
+            rows.extend(silent.map(|text| Row::of(text, Tone::Bad)));
         }
         // Without the names of the columns: each row is a sentence.
         (false, _) => rows.extend(grid.laid_out(look.width).into_iter().skip(1)),

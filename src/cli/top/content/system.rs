@@ -4,7 +4,7 @@ use super::parts::{
     FULL, Look, Page, badge, bar, facts, kind_name, leading, or_dash, plain, quiet, section,
 };
 use crate::cli::{
-    status::{is_gone, shown},
+    status::{shown, silent},
     top::{
         grid::{Column, Grid, column},
         place::Place,
@@ -24,8 +24,9 @@ pub(super) fn page(seen: &System, look: &Look) -> Page {
     let status = &seen.status;
     let mut rows = Vec::new();
     if !status.unreachable.is_empty() {
-        let text = format!("No answer from: {}.", status.unreachable.join(", "));
-        rows.extend([Row::of(text, Tone::Bad), Row::blank()]);
+        let silent = status.unreachable.iter().map(|part| silent(part));
+        rows.extend(silent.map(|text| Row::of(text, Tone::Bad)));
+        rows.push(Row::blank());
     }
     rows.extend(targets(status, look));
     rows.extend(fences(status, look));
@@ -148,10 +149,10 @@ fn replicas(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
         column("seen"),
     ];
     let mut grid = Grid::new(COLUMNS);
-    for one in shown(&status.replicas, look.now) {
+    for (one, is_gone) in shown(&status.replicas) {
         let (state, epoch) = match one.owner {
             true => (badge("owner"), number(one.epoch)),
-            false if is_gone(one, look.now) => (quiet("gone"), String::new()),
+            false if is_gone => (quiet("gone"), String::new()),
             false => (quiet("standby"), String::new()),
         };
         let cells = vec![

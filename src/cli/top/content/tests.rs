@@ -42,7 +42,15 @@ fn overview() -> Overview {
     };
     let errors = ErrorsOf {
         counts: (3, 0),
-        found: vec![failure(3, NOW - 9_000_000), failure(4, NOW - 5_000_000)],
+        found: vec![
+            failure(3, NOW - 9_000_000),
+            failure(4, NOW - 5_000_000),
+            Failure {
+                code: "RP006".to_owned(),
+                message: "the run of \"invoices\" is not done".to_owned(),
+                ..failure(5, NOW - 4_000_000)
+            },
+        ],
     };
     let halted = Scheduler {
         handle: "h".to_owned(),
@@ -102,6 +110,8 @@ fn the_overview_leads_to_what_needs_somebody() {
     assert_eq!(error.link, Some(Place::Task("h".to_owned(), 4)));
     assert!(error.text().contains("2 times"), "{}", error.text());
     assert!(!error.text().contains("row 7"), "{}", error.text());
+    let is_of_a_claim = |row: &Row| row.text().contains("invoices");
+    assert!(!page.rows.iter().any(is_of_a_claim), "it is no failure");
     row(&page, "halted: 2 failed in order 100");
     row(&page, "2.0 tasks ended a second");
     row(&page, "2/4");
