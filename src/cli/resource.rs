@@ -55,7 +55,7 @@ enum Verb {
         /// Most holds, and most waiting claims, to show
         #[arg(
             long,
-            default_value_t = 100,
+            default_value_t = show::LISTED as i32,
             value_name = "N",
             value_parser = whole::<i32>(1..)
         )]
@@ -177,7 +177,7 @@ impl Resource {
                         && !error.metadata.contains_key("definition");
                     match is_gone {
                         true => failed.next(
-                            "if it was deleted before, nothing is left to do: `rallypoint resource \
+                            "if it was deleted before, nothing is left to do; `rallypoint resource \
                              list` shows the resources there are",
                         ),
                         false => failed,
@@ -242,7 +242,7 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
     let failed = |error| CliError::call(what, &error).naming("NAME", &name);
     let known = known.map_err(failed)?;
     output::answer(&known, |known| match queue {
-        true => show::queue(known),
+        true => show::queue(known, limit as usize),
         false => show::resource(known.resource.as_ref(), ""),
     });
     Ok(())

@@ -84,11 +84,14 @@ pub(super) fn resources(resources: &[Resource]) {
     }
 }
 
-/// Who holds a resource and who waits for it.
-pub(super) fn queue(known: &GetResourceResponse) {
+/// How many claims of a queue are shown, unless somebody says it.
+pub(super) const LISTED: usize = 100;
+
+/// Who holds a resource and who waits for it, of each at most so many.
+pub(super) fn queue(known: &GetResourceResponse, most: usize) {
     resource(known.resource.as_ref(), "");
     claims(&known.holds, &known.queue);
-    tasks(known.resource.as_ref(), &known.queue, &known.waiting_tasks);
+    tasks(&known.queue, most, &known.waiting_tasks);
 }
 
 /// A resource that is followed.
@@ -99,7 +102,7 @@ pub(super) fn state(state: &WatchResourceResponse) {
     };
     resource(state.resource.as_ref(), remark);
     claims(&state.holds, &state.queue);
-    tasks(state.resource.as_ref(), &state.queue, &state.waiting_tasks);
+    tasks(&state.queue, LISTED, &state.waiting_tasks);
 }
 
 fn claims(holds: &[Claim], queue: &[Claim]) {
@@ -136,20 +139,18 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
 }
 
 /// Tasks that wait, of which the first stands for those behind it, each with how many claims come
-/// before it. A claim does not count tasks: those without a slot let it pass.
-fn tasks(resource: Option<&Resource>, queue: &[Claim], waiting: &[WaitingTasks]) {
+/// before it. `most`: of the queue no more are known.
+fn tasks(queue: &[Claim], most: usize, waiting: &[WaitingTasks]) {
     if waiting.is_empty() {
         return;
     }
     output::line("");
     output::line(output::paint("waiting tasks", BOLD));
     let mut table = Table::new(&["first task", "uses", ">claims before", "kept for it"]);
-    // Of a long queue only the first claims are known.
-    let is_whole = resource.is_none_or(|one| one.waiting as usize <= queue.len());
     for line in waiting {
         let kept = if line.is_kept { "yes" } else { "-" };
         let before = queue.iter().filter(|one| one.claim < line.place).count();
-        let more = if before == queue.len() && !is_whole {
+        let more = if before == queue.len() && before >= most {
             "+"
         } else {
             ""

@@ -1190,7 +1190,8 @@ class Claim(_message.Message):
     """The fencing token; 0: never granted."""
     position: _builtins.int
     """WAITING: its place among the claims in line, from 1, in the longest of its
-    queues. Tasks are not counted: those without a slot let it pass.
+    queues. Of tasks those count for which the resource is kept; all others let
+    it pass.
     """
     end: Global___ClaimEnd.ValueType
     ended_by: _builtins.str
