@@ -38,12 +38,16 @@ pub(super) enum Change {
 /// Added to the number of the signal that has ended a command, as shells do.
 const BY_SIGNAL: i32 = 128;
 
-/// Refuses a command whose program is not there, before anything is claimed for it.
+/// Refuses a command whose program is not there, before something is claimed that it would fail.
 pub(super) fn check(command: &[String]) -> Result<(), CliError> {
     let program = command.first().map_or("", String::as_str);
     match which::which(program) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(cannot_run(program, error)),
+        Err(which::Error::CannotFindBinaryPath) => {
+            let why = "there is no such program, or it may not be executed";
+            Err(cannot_run(program, why))
+        }
+        // Without a PATH the system knows where to look.
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Retry {
     /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
     handle: String,
     /// Numbers of tasks, or HANDLE/SEQ
-    #[arg(conflicts_with_all = ["failed", "order", "labels", "outcomes", "error_codes"])]
+    #[arg(conflicts_with_all = ["order", "labels", "outcomes", "error_codes"])]
     seq: Vec<String>,
     /// All that failed, timed out or were exhausted and have no retry yet
     #[arg(long)]

@@ -38,12 +38,19 @@ pub(super) fn unit_apart(words: &[OsString], takes_time: impl Fn(&str) -> bool) 
     let mut apart = words.windows(3).filter_map(|three| {
         let [option, number, unit] = three.try_into().ok()?;
         let is_unit = !unit.is_empty() && unit.chars().all(|c| c.is_ascii_lowercase());
-        let is_length = is_unit && time_text::parse_or_zero(&format!("{number}{unit}")).is_ok();
-        let is_apart =
-            is_length && number.parse::<f64>().is_ok() && takes_time(option.strip_prefix("--")?);
+        let is_length = |text: &str| time_text::parse_or_zero(text).is_ok();
+        let has_unit = |text: &str| text.ends_with(|c: char| c.is_ascii_lowercase());
+        // `30 m`, or `1h 30m`.
+        let parts = is_unit && number.parse::<f64>().is_ok()
+            || [number, unit]
+                .iter()
+                .all(|part| has_unit(part) && is_length(part));
+        let is_apart = parts
+            && is_length(&format!("{number}{unit}"))
+            && takes_time(option.strip_prefix("--")?);
         is_apart.then(|| {
             format!(
-                "the unit of a length of time stands behind its number without a space: `{option} \
+                "a length of time is written without a space: `{option} \
                  {number}{unit}` (if `{unit}` is an argument of its own: `{option}={number} \
                  {unit}`)"
             )
@@ -106,6 +113,7 @@ mod tests {
         for (line, advice) in [
             ("exec --timeout 30 m x", "`--timeout 30m`"),
             ("exec --timeout 1.5 min", "`--timeout 1.5min`"),
+            ("exec --timeout 1h 30m x", "`--timeout 1h30m`"),
             ("lock run --timeout 9 h a -- b", "`--timeout=9 h`"),
         ] {
             let said = said(line).expect(line);

@@ -65,8 +65,8 @@ fn name(text: &str) -> Result<(String, &str), String> {
 fn misused(text: &str, name: &str, first: &str, behind: &str) -> String {
     if behind.eq_ignore_ascii_case("exclusive") {
         return format!(
-            "`{behind}` behind the name `{name}` is left out: without a word the resource is \
-             held exclusively"
+            "write `{name}` without `{behind}`: a resource without a word behind its name is held \
+             exclusively"
         );
     }
     let wrong = format!("`{behind}` behind the name `{name}` is neither `shared` nor `permits N`");

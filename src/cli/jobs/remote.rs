@@ -131,7 +131,7 @@ impl Named {
             let failed = failed.naming("FOLLOWER", follower.unwrap_or_default());
             match error.is("JOB_NOT_FOUND") {
                 true => failed.next(
-                    "if it was deleted before, nothing is left to do: `rallypoint jobs list` \
+                    "if it was deleted before, nothing is left to do; `rallypoint jobs list` \
                      shows the jobs there are",
                 ),
                 false => failed,
