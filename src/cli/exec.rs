@@ -26,7 +26,7 @@ mod task_options;
 mod task_resource;
 mod unique_json;
 
-pub(super) use file::field;
+pub(super) use file::{field, of_sql_file};
 pub(super) use file_name::refuse as refuse_file;
 pub(super) use task_option::{
     Described, is_time, name_of, names as option_names, sql_value, titled,

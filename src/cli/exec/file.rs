@@ -48,6 +48,11 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
     tasks.map_err(|faults| fault::error(&name, faults))
 }
 
+/// The tasks of a file of SQL.
+pub(in crate::cli) fn of_sql_file(path: &Path) -> Result<Vec<Described>, CliError> {
+    read(path, &How::default(), Format::Sql)
+}
+
 /// What a file is called in errors.
 pub(super) fn name_of(path: &Path) -> String {
     match path.as_os_str() == "-" {

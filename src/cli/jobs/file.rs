@@ -33,12 +33,13 @@ const STEP: &str = "{ statement = \"select 1\" }";
 pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
     let text = toml_file::read(path).map_err(|error| Faults::of_unread(path, error))?;
     let mut faults = Faults::of(path);
-    let jobs = parse(&text, &mut faults);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let jobs = parse(&text, folder, &mut faults);
     faults.into_result(jobs)
 }
 
-/// The jobs of a text.
-pub(super) fn parse(text: &str, faults: &mut Faults) -> Vec<Job> {
+/// The jobs of a text. `folder`: where the files are that it names.
+pub(super) fn parse(text: &str, folder: &Path, faults: &mut Faults) -> Vec<Job> {
     let zones = TimeZones::bundled();
     let mut file = Table::of_file(text, faults);
     if !file.has("jobs") {
@@ -51,7 +52,7 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Vec<Job> {
         for name in &names {
             let job = table
                 .table_any(name)
-                .and_then(|job| read_job(name, job, &zones));
+                .and_then(|job| read_job(name, job, folder, &zones));
             jobs.extend(job);
         }
     }
@@ -60,7 +61,7 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Vec<Job> {
     jobs
 }
 
-fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<Job> {
+fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZones) -> Option<Job> {
     let line = table.line();
     if !NAME_BYTES.contains(&name.len()) || name.contains(char::is_control) {
         table.fault(
@@ -86,7 +87,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<J
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let claimed = read_claimed(&mut table);
-    let steps = table.tables("steps", STEP, read_task);
+    let steps = read_steps(&mut table, folder);
     let on_failure = table.tables("on_failure", STEP, read_task);
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
@@ -141,6 +142,31 @@ fn read_claimed(table: &mut Table<'_, '_>) -> Option<String> {
 fn as_text(Length(length): Length) -> Option<Value> {
     let length = SignedDuration::try_from(length).ok()?;
     Some(Value::String(format!("{length:#}")))
+}
+
+/// The steps, which may stand in a file of SQL that `exec` takes, too.
+fn read_steps(table: &mut Table<'_, '_>, folder: &Path) -> Vec<Described> {
+    const KEY: &str = "steps";
+    if !table.has_text(KEY) {
+        return table.tables(KEY, STEP, read_task);
+    }
+    let line = table.lines().of(KEY);
+    let path = table.take::<String>(KEY).unwrap_or_default();
+    match exec::of_sql_file(&folder.join(path)) {
+        Ok(tasks) if tasks.is_empty() => {
+            table.fault(KEY, "there is no statement in that file");
+            Vec::new()
+        }
+        // What is said of a step later is said of this line.
+        Ok(mut tasks) => {
+            tasks.iter_mut().for_each(|task| task.line = Some(line));
+            tasks
+        }
+        Err(error) => {
+            table.fault(KEY, error.in_words());
+            Vec::new()
+        }
+    }
 }
 
 /// A task, with the fields of a line of `exec -f`.

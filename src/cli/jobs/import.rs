@@ -284,7 +284,7 @@ fn readable(
     for job in jobs {
         // Its lines are none of the file that is written.
         let mut faults = Faults::of(Path::new(""));
-        let read = file::parse(&job.text(), &mut faults);
+        let read = file::parse(&job.text(), Path::new(""), &mut faults);
         match faults.into_result(read) {
             Ok(_) => taken.push(job),
             Err(faults) => left_out.push((job.source, faults.in_words())),

@@ -4,6 +4,7 @@ use super::{job_clock, show};
 use crate::cli::{
     connect::Server,
     error::CliError,
+    filter,
     number::whole,
     output, shell, tasks,
     when::{self, When},
@@ -12,7 +13,9 @@ use clap::Args;
 use jiff::Timestamp;
 use rallypoint_client::{
     Client,
-    api::{GetRunRequest, JobRun, ListRunsRequest, ListTasksRequest, ListTasksResponse},
+    api::{
+        GetRunRequest, JobRun, ListRunsRequest, ListTasksRequest, ListTasksResponse, TaskFilter,
+    },
 };
 
 /// Due times of a page, newest first.
@@ -25,6 +28,9 @@ pub(super) struct Log {
     name: String,
     /// The due time of the run, as `jobs runs` shows it [default: the last run that has begun]
     due: Option<When>,
+    /// Only tasks that failed, timed out or were exhausted
+    #[arg(long)]
+    failed: bool,
     /// Number of tasks, the newest ones
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = whole::<usize>(1..))]
     limit: usize,
@@ -43,7 +49,15 @@ impl Log {
         let list = match found.as_ref().filter(|run| !run.handle.is_empty()) {
             Some(run) => {
                 let scheduler = client.scheduler(&run.handle);
-                tasks::read(&scheduler, ListTasksRequest::default(), self.limit).await?
+                let filter = self.failed.then(|| TaskFilter {
+                    outcomes: filter::failures(),
+                    ..TaskFilter::default()
+                });
+                let query = ListTasksRequest {
+                    filter,
+                    ..ListTasksRequest::default()
+                };
+                tasks::read(&scheduler, query, self.limit).await?
             }
             None => ListTasksResponse::default(),
         };

@@ -13,7 +13,10 @@ use crate::{
 };
 use clap::Args;
 use jiff::Timestamp;
-use rallypoint_client::{Client, Error, api};
+use rallypoint_client::{
+    Client, Error,
+    api::{self, RunState},
+};
 
 /// Which job.
 #[derive(Args, Debug)]
@@ -124,7 +127,9 @@ impl Named {
             name: self.name,
             etag: String::new(),
         };
-        let deleted = server.client().await?.delete_job(request).await;
+        let client = server.client().await?;
+        let going_on = runs_that_go_on(&client, &request.name).await;
+        let deleted = client.delete_job(request).await;
         let deleted = deleted.map_err(|error| {
             let failed = CliError::call(what, &error);
             let follower = error.metadata.get("by").map(|by| shell::word(by));
@@ -138,6 +143,13 @@ impl Named {
             }
         })?;
         output::answer(&deleted, |_| output::line(said));
+        for run in going_on {
+            output::note(format!(
+                "its run of {due} goes on: `rallypoint jobs cancel-run {} {due}` ends it",
+                shell::word(&run.job),
+                due = show::due(&run)
+            ));
+        }
         Ok(())
     }
 
@@ -306,6 +318,18 @@ impl NamedRun {
         let what = format!("cannot {verb} the run of {due} of job {}", self.name);
         CliError::call(what, error).naming("JOB", &self.name)
     }
+}
+
+/// The newest runs of a job that have begun and are not over. A call that fails is no fault of the
+/// command, which only says more by it.
+async fn runs_that_go_on(client: &Client, job: &str) -> Vec<api::JobRun> {
+    let request = api::ListRunsRequest {
+        name: job.to_owned(),
+        ..api::ListRunsRequest::default()
+    };
+    let mut runs = client.list_runs(request).await.unwrap_or_default().runs;
+    runs.retain(|run| run.state() == RunState::Running);
+    runs
 }
 
 /// All pages as one answer.

@@ -1,6 +1,7 @@
 //! Files of jobs: what is taken from them, what is said of those that make no sense, and what may
 //! surprise.
 
+mod step_files;
 mod values;
 
 use super::{
@@ -16,7 +17,7 @@ use std::{path::Path, time::Duration};
 
 fn read(text: &str) -> Result<Vec<Job>, Faults> {
     let mut faults = Faults::of(Path::new("jobs.toml"));
-    let jobs = file::parse(text, &mut faults);
+    let jobs = file::parse(text, Path::new(""), &mut faults);
     faults.into_result(jobs)
 }
 
@@ -157,26 +158,6 @@ fn a_slip_in_the_job_to_follow_is_said_with_the_one_that_was_meant() {
     let fault = "line 7: jobs.report.schedule.after: there is no job `nightyl` in this file: did \
                  you mean `nightly`?";
     assert!(said.contains(fault), "no `{fault}` in\n{said}");
-}
-
-#[test]
-fn who_writes_a_value_for_a_table_reads_how_to_write_it() {
-    let said = said(
-        "[jobs.a]
-         schedule.interval = \"15m\"
-         rerun = 3
-         steps = [{ statement = \"select 1\" }]
-         [jobs.b]
-         schedule.once_per = \"DAY\"
-         steps = [{ statement = \"select 1\" }]",
-    );
-    for fault in [
-        "line 2: jobs.a.schedule.interval: expected a table, like `interval = { every = \"15m\" }`",
-        "line 3: jobs.a.rerun: expected a table, like `rerun = { max = 3, delay = \"5m\" }`",
-        "line 6: jobs.b.schedule.once_per: expected a table, like `once_per = { period = \"DAY\", ",
-    ] {
-        assert!(said.contains(fault), "no `{fault}` in\n{said}");
-    }
 }
 
 #[test]

@@ -37,10 +37,11 @@ impl Time {
 }
 
 impl fmt::Display for Time {
-    /// As RFC 3339 has it, in UTC.
+    /// As RFC 3339 has it, in UTC: in whole seconds, or with six digits of one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Timestamp::from_microsecond(self.0) {
-            Ok(time) => write!(f, "{time}"),
+            Ok(time) if time.subsec_nanosecond() == 0 => write!(f, "{time}"),
+            Ok(time) => write!(f, "{time:.6}"),
             Err(_) => f.write_str("out of range"),
         }
     }

@@ -345,8 +345,8 @@ fn a_job_that_is_not_there_and_a_run_that_is_in_the_way_are_answered_by_what_to_
     let runs = server.run(&["jobs", "runs", "nightly", "--json"]);
     let runs: serde_json::Value = serde_json::from_slice(&runs.stdout).expect("JSON");
     let due = runs["runs"][0]["due"].as_str().expect("a due time");
-    // JSON has more zeros at its end than people are shown.
-    let due = &due.parse::<jiff::Timestamp>().expect("a time").to_string();
+    // JSON has more digits than people are shown.
+    let due = &format!("{:.6}", due.parse::<jiff::Timestamp>().expect("a time"));
     let held = refused(&["jobs", "run", "nightly"]);
     let cancel = format!("`rallypoint jobs cancel-run nightly {due}`");
     assert!(held.contains(&cancel), "{held}");
@@ -362,11 +362,21 @@ fn a_job_that_is_not_there_and_a_run_that_is_in_the_way_are_answered_by_what_to_
         0
     );
     assert_eq!(code(&server.run(&["jobs", "run", "nightly"])), 0);
-    server.run(&["jobs", "delete", "nightly"]);
+    let deleted = text(&server.run(&["jobs", "delete", "nightly"]).stderr);
+    assert!(!deleted.contains("goes on"), "{deleted}");
     let again = refused(&["jobs", "delete", "nightly"]);
     assert!(
         again.contains("JOB_NOT_FOUND") && again.contains("if it was deleted before, nothing is"),
         "{again}"
+    );
+    let slow = job.replace("select 1/0", "select pg_sleep(600)");
+    let file = jobs_file(folder.path(), &slow);
+    assert_eq!(code(&server.run(&["jobs", "apply", &file])), 0);
+    server.run(&["jobs", "run", "nightly"]);
+    let deleted = text(&server.run(&["jobs", "delete", "nightly"]).stderr);
+    assert!(
+        deleted.contains("goes on: `rallypoint jobs cancel-run nightly "),
+        "{deleted}"
     );
 }
 

@@ -48,7 +48,7 @@ impl Imported {
         let zone = TimeZones::bundled().zone(&self.time_zone).ok()?;
         let theirs = self.theirs.as_ref()?.firings(&zone, from);
         let mut faults = Faults::of(Path::new(""));
-        let job = file::parse(&self.text(), &mut faults).pop()?;
+        let job = file::parse(&self.text(), Path::new(""), &mut faults).pop()?;
         let end = Theirs::end(from);
         let ours = job.schedule.due_times(from).filter(DueTime::is_due);
         let ours = ours.map(|due| due.at).filter(|at| *at > from);

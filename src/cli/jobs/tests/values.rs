@@ -45,3 +45,23 @@ fn a_length_of_time_of_a_step_has_its_unit_like_any_other() {
     let long = said(&steps("\"900d\""));
     assert!(long.contains("steps[1].timeout: it must be"), "{long}");
 }
+
+#[test]
+fn who_writes_a_value_for_a_table_reads_how_to_write_it() {
+    let said = said(
+        "[jobs.a]
+         schedule.interval = \"15m\"
+         rerun = 3
+         steps = [{ statement = \"select 1\" }]
+         [jobs.b]
+         schedule.once_per = \"DAY\"
+         steps = [{ statement = \"select 1\" }]",
+    );
+    for fault in [
+        "line 2: jobs.a.schedule.interval: expected a table, like `interval = { every = \"15m\" }`",
+        "line 3: jobs.a.rerun: expected a table, like `rerun = { max = 3, delay = \"5m\" }`",
+        "line 6: jobs.b.schedule.once_per: expected a table, like `once_per = { period = \"DAY\", ",
+    ] {
+        assert!(said.contains(fault), "no `{fault}` in\n{said}");
+    }
+}
