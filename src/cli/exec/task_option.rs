@@ -155,6 +155,16 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        name: "max_losses",
+        what: "N",
+        take: |how, text| {
+            number(text, ATTEMPTS).map(|losses| {
+                how.options.retry.get_or_insert_default().max_losses = Some(losses);
+            })
+        },
+        show: |how| Some(how.options.retry.as_ref()?.max_losses?.to_string()),
+    },
+    Known {
         name: "delivery",
         what: "WORD",
         take: |how, text| {

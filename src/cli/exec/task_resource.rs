@@ -190,10 +190,7 @@ mod tests {
                 "tenant/a permit 1",
                 "`permit 1` behind the name `tenant/a` is neither",
             ),
-            (
-                "a exclusive",
-                "without a word the resource is held exclusively",
-            ),
+            ("a exclusive", "write `a` without `exclusive`"),
             ("a shared 2", "`shared 2` behind the name"),
             ("a permits 2 3", "`permits 2 3` behind the name"),
             ("nope permits", "a number is missing"),

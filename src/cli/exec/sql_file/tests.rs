@@ -89,6 +89,7 @@ fn an_option_is_of_the_next_task_alone() {
     let text = "-- @name load
         -- @timeout 30m
         -- @retries 3
+        -- @max_losses 9
         -- @target dw
         -- @label team=sales
         -- @label level = 1
@@ -110,6 +111,7 @@ fn an_option_is_of_the_next_task_alone() {
         ("timeout", "30m"),
         ("total_timeout", "2h"),
         ("retries", "3"),
+        ("max_losses", "9"),
         ("delivery", "exactly once"),
         ("result_rows", "5"),
         ("read_only", "on"),
@@ -121,7 +123,7 @@ fn an_option_is_of_the_next_task_alone() {
     assert_eq!(said, expected.map(|(name, value)| (name, value.to_owned())));
     let labels = task_option::labels(&tasks[0].how);
     assert_eq!(labels, [("level", "1"), ("team", "sales")].into());
-    assert_eq!((tasks[0].line, &tasks[1].how), (Some(15), &How::default()));
+    assert_eq!((tasks[0].line, &tasks[1].how), (Some(16), &How::default()));
     // Every option that is known is in this file.
     assert!(task_option::names().all(|name| text.contains(&format!("@{name}"))));
 }
