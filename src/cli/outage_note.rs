@@ -1,5 +1,5 @@
-//! Says that the server cannot be reached, and that it is back: a command that follows something
-//! keeps trying by itself, and would just seem to take long.
+//! Says that the server cannot be reached, or does not take what it is asked for, and that this is
+//! over: a command keeps trying by itself, and would just seem to take long.
 
 use super::{error::broken_off, time_text};
 use rallypoint_client::Outage;
@@ -17,8 +17,8 @@ const SHORTEST: Duration = Duration::from_secs(2);
 /// What has been said of the outages of a stream.
 pub(super) struct OutageNote {
     outage: Outage,
-    /// The outage that was said.
-    said: Option<SystemTime>,
+    /// The outage that was said, and whether it was one without a server.
+    said: Option<(SystemTime, bool)>,
 }
 
 impl OutageNote {
@@ -55,23 +55,28 @@ impl OutageNote {
         let passed = |since: SystemTime| now.duration_since(since).unwrap_or_default();
         match (self.outage.since(), self.said) {
             (Some(since), None) if passed(since) >= SHORTEST => {
-                self.said = Some(since);
+                let error = self.outage.error()?;
+                self.said = Some((since, error.transport));
                 let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let since = time_text::time(since.as_micros() as i64);
-                let error = self.outage.error();
-                let why = error.as_ref().map(|error| format!(" ({})", error.message));
-                let advice = error.as_ref().and_then(broken_off);
-                let advice = advice.map(|advice| format!("\n  {advice}"));
+                let what = match error.transport {
+                    true => "the server cannot be reached",
+                    false => "the server does not take the call",
+                };
+                let advice = broken_off(&error).map(|advice| format!("\n  {advice}"));
                 Some(format!(
-                    "the server cannot be reached since {since}{}: trying again …{}",
-                    why.unwrap_or_default(),
+                    "{what} since {since} ({}): trying again …{}",
+                    error.message,
                     advice.unwrap_or_default()
                 ))
             }
-            (None, Some(since)) => {
+            (None, Some((since, was_away))) => {
                 self.said = None;
-                let away = time_text::duration(passed(since).as_micros() as i64);
-                Some(format!("the server is back after {away}"))
+                let lasted = time_text::duration(passed(since).as_micros() as i64);
+                Some(match was_away {
+                    true => format!("the server is back after {lasted}"),
+                    false => format!("the server takes calls again after {lasted}"),
+                })
             }
             _ => None,
         }

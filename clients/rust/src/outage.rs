@@ -1,4 +1,5 @@
-//! Since when calls that are repeated, or a stream that reconnects by itself, have no server.
+//! Since when calls that are repeated, or a stream that reconnects by itself, have no server, or none
+//! that takes them.
 
 use crate::error::{Error, Result};
 use std::{
@@ -6,8 +7,9 @@ use std::{
     time::SystemTime,
 };
 
-/// Whether no server can be reached, while that is tried again and again. Clones watch the same
-/// client or stream, also while that is waited for.
+/// Whether no server can be reached, or none takes a call (its queue is full, its database away),
+/// while that is tried again and again. Clones watch the same client or stream, also while that is
+/// waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Outage(Arc<Mutex<Option<Away>>>);
 
@@ -19,17 +21,17 @@ struct Away {
 }
 
 impl Outage {
-    /// Since when there has been no server; `None`: there is one.
+    /// Since when it has been so; `None`: it is not.
     pub fn since(&self) -> Option<SystemTime> {
         self.with(|away| away.as_ref().map(|away| away.since))
     }
 
-    /// Why the last attempt found none; `None`: there is one.
+    /// What the last attempt met: no server if it is of the transport, else what a server said.
     pub fn error(&self) -> Option<Error> {
         self.with(|away| away.as_ref().map(|away| away.error.clone()))
     }
 
-    /// An attempt found no server. The outage began with the first of them.
+    /// An attempt has failed, and is repeated. The outage began with the first of them.
     pub(crate) fn begin(&self, error: &Error) {
         self.with(|away| {
             let since = away
@@ -40,10 +42,10 @@ impl Outage {
         });
     }
 
-    /// A server was reached by this attempt of a call, or was not.
+    /// This attempt of a call is the last one, or is repeated.
     pub(crate) fn met<T>(&self, attempt: &Result<T>) {
         match attempt {
-            Err(error) if error.transport => self.begin(error),
+            Err(error) if error.transport || error.is_retryable() => self.begin(error),
             _ => self.end(),
         }
     }

@@ -72,7 +72,7 @@ fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
 }
 
 #[test]
-fn exec_waits_for_room_longer_than_a_call_may_take() {
+fn exec_waits_for_room_longer_than_a_call_may_take_and_says_so() {
     let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
     let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
     let begun = Instant::now();
@@ -81,8 +81,11 @@ fn exec_waits_for_room_longer_than_a_call_may_take() {
         assert!(waited < Duration::from_secs(60), "it is never submitted");
     }
     let limited = ["exec", "--request-timeout", "1s", "select 1"];
-    let second = begin(&server, &limited);
-    thread::sleep(Duration::from_secs(3));
+    let mut second = begin(&server, &limited);
+    let said = BufReader::new(second.stderr.take().expect("piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    let waits = lines.find(|line| line.contains("does not take the call since"));
+    assert!(waits.expect("it is said").contains("queued_tasks (1)"));
     interrupt(&first);
     assert_eq!(code(&first.wait_with_output().expect("it ends")), 3);
     let output = second.wait_with_output().expect("it ends");
