@@ -94,7 +94,11 @@ impl TaskMetrics {
 impl SlotMetrics {
     fn new(to: &mut Declarations) -> Self {
         SlotMetrics {
-            total: to.gauges("rallypoint_slots", OF_WORK, "Slots, on all replicas."),
+            total: to.gauges(
+                "rallypoint_slots",
+                OF_WORK,
+                "Slots, of all replicas that reach the target.",
+            ),
             busy: to.gauges(
                 "rallypoint_slots_busy",
                 OF_WORK,

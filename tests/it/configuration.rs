@@ -2,7 +2,7 @@
 
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
-    postgres::{POSTGRES, database},
+    postgres::{self, POSTGRES, database},
     process::PROGRAM,
     standalone::Standalone,
 };
@@ -146,10 +146,25 @@ fn a_target_that_is_described_twice_is_an_error_that_names_both_places() {
 }
 
 #[test]
-fn a_login_that_does_not_get_in_is_said_before_a_task_needs_it() {
+fn a_target_that_is_not_there_is_away_before_a_task_needs_it() {
     let nowhere = ["--target", "nowhere=postgres://x@127.0.0.1:1/x"].map(Path::new);
     let server = Standalone::with(&nowhere);
-    let warning = "no session of the target can be opened: its tasks will wait target=nowhere";
+    says(&server, "the target is unavailable target=nowhere", 1);
+    let status = server.run(&["status"]).stdout;
+    let status = String::from_utf8_lossy(&status).into_owned();
+    let mut lines = status.lines();
+    assert!(
+        lines.any(|line| line.contains("nowhere") && line.contains("away")),
+        "{status}"
+    );
+}
+
+#[test]
+fn a_login_that_does_not_get_in_is_said_before_a_task_needs_it() {
+    let postgres = postgres::start(Vec::new());
+    let target = format!("strange={}", postgres.url_for(TARGET, "stranger"));
+    let server = Standalone::with(&["--target", &target].map(Path::new));
+    let warning = "the login of the target does not get in: its tasks will wait target=strange";
     says(&server, warning, 1);
 }
 

@@ -129,18 +129,20 @@ impl Target {
         }
     }
 
-    /// Tries the login before a task needs it, so that an operator reads at the start that it does
-    /// not get in. Nothing else follows: slots may get in nevertheless, by other logins or later.
+    /// Tries the login before a task needs it, so that an operator learns at the start that nothing
+    /// can run there. A login that is refused is said and no more: slots may get in nevertheless,
+    /// by those of namespaces or later.
     async fn try_early(self: Arc<Self>) {
         match self.try_login().await {
+            Ok(()) => {}
             // Its own slots have all the places that there are.
             Err(error) if error.sqlstate() == Some("53300") => {}
-            Err(error) => tracing::warn!(
+            Err(error) if error.is_about_the_login() => tracing::warn!(
                 target = %self.name,
                 %error,
-                "no session of the target can be opened: its tasks will wait"
+                "the login of the target does not get in: its tasks will wait"
             ),
-            Ok(()) => {}
+            Err(error) => self.set_unavailable(&error.into()),
         }
     }
 
