@@ -59,19 +59,13 @@ class RallypointServer:
         listen = self.url.partition("://")[2] or "127.0.0.1:0"
         data = self.folder / "data"
         command = [self.program, "serve", "--listen", listen, "--data-dir", str(data)]
-        # What is set for the program of the tests is not meant for this server.
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith("RALLYPOINT_") or key == "RALLYPOINT_PG_BIN"
-        }
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 command + self._options,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=_environment(),
             )
         end = time.monotonic() + START_TIMEOUT
         while not self._is_ready():
@@ -106,7 +100,11 @@ class RallypointServer:
         Raises RuntimeError when it fails.
         """
         command = [self.program, "--server", self.url, *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        is_plain = self.url.startswith("http://")
+        environment = _environment() if is_plain else None
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        )
         if ended.returncode != 0:
             raise RuntimeError(f"`{' '.join(command)}` failed:\n{ended.stdout}{ended.stderr}")
         return ended.stdout
@@ -149,7 +147,8 @@ class RallypointServer:
         health = [self.program, "--server", self.url, "health"]
         if self.url.startswith("https://"):
             return True
-        return subprocess.run(health, capture_output=True, check=False).returncode == 0
+        asked = subprocess.run(health, capture_output=True, check=False, env=_environment())
+        return asked.returncode == 0
 
     def _end(self, by: signal.Signals) -> None:
         if self._process is None:
@@ -161,6 +160,15 @@ class RallypointServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """That of this program, without what is set in it for the servers it calls otherwise."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("RALLYPOINT_") or key == "RALLYPOINT_PG_BIN"
+    }
 
 
 def _in_memory() -> str | None:
