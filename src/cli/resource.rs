@@ -72,7 +72,7 @@ enum Verb {
     /// Show a claim, open or ended
     Claim {
         /// Its number
-        #[arg(value_parser = whole::<i64>(0..))]
+        #[arg(value_parser = claim_number)]
         claim: i64,
     },
     /// Give a hold back with its token, withdraw a claim that waits, or end anybody's with --force
@@ -103,10 +103,17 @@ struct Settings {
     reader_preferred: Option<bool>,
 }
 
+/// Reads the number of a claim.
+fn claim_number(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    let advice = "write the number of a claim: `rallypoint resource queue NAME` shows them";
+    number.ok_or_else(|| advice.to_owned())
+}
+
 #[derive(Args, Debug)]
 struct Release {
     /// The claim's number
-    #[arg(value_parser = whole::<i64>(0..))]
+    #[arg(value_parser = claim_number)]
     claim: i64,
     /// Token of the hold; without it a claim in waiting is withdrawn
     #[arg(long, default_value_t = 0, hide_default_value = true, value_parser = whole::<i64>(0..))]

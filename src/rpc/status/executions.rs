@@ -68,6 +68,10 @@ impl Executions {
                 None => found.unreachable.push(name),
             }
         }
+        // The process of before a restart is silent; the one that has its name now is not.
+        let there = &found.executions;
+        let is_away = |name: &String| !there.iter().any(|row| row.replica == *name);
+        found.unreachable.retain(is_away);
         found.executions.sort_by(|one, other| {
             let place = |row: &api::Execution| (row.replica.clone(), target_of(row), row.slot);
             place(one).cmp(&place(other))
