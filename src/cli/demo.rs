@@ -102,7 +102,7 @@ impl Demo {
             scheduler.handle()
         ));
         let all = tasks.iter().map(Sleep::task).collect();
-        submit(&scheduler, all, |_| ControlFlow::Continue(())).await?;
+        submit(&scheduler, all, output::note, |_| ControlFlow::Continue(())).await?;
         let mut lines = Lines::new(&tasks);
         watch(
             scheduler.synchronize(0, None).await.map_err(broken)?,

@@ -4,6 +4,7 @@
 //! last line printed is the truth; the second one exits at once. When nobody reads what is printed
 //! any more, the exit code still tells how the tasks have ended.
 
+mod api_word;
 mod fault;
 mod file;
 mod file_name;

@@ -1,6 +1,6 @@
 //! Submits any number of tasks in calls that stay within the limits of the service.
 
-use super::error::CliError;
+use super::{error::CliError, outage_note::OutageNote};
 use crate::core::model::limits;
 use prost::Message;
 use rallypoint_client::{
@@ -16,19 +16,22 @@ pub(super) const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Submits tasks in as many calls as they need, as long as `submitted` says to go on. The tasks
 /// must be in ascending order, since a later call must not have a lower order than an earlier one.
-/// An error without an effect: nothing was submitted.
+/// `say`: what keeps a call waiting. An error without an effect: nothing was submitted.
 pub(super) async fn submit(
     scheduler: &Scheduler,
     tasks: Vec<Task>,
+    say: impl Fn(String),
     mut submitted: impl FnMut(&ExecAsyncResponse) -> ControlFlow<()>,
 ) -> Result<(), CliError> {
     // The time limit of a call is for servers that do not answer, and a full queue is an answer.
     let scheduler = scheduler.clone().with_time_limit(None);
     let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
+    let mut outage = OutageNote::of(scheduler.outage());
     let mut before = 0;
     for call in calls(tasks) {
         let count = call.len();
-        let answer = scheduler.exec(call).await.map_err(|error| {
+        let answer = outage.beside(scheduler.exec(call), &say).await;
+        let answer = answer.map_err(|error| {
             let error = CliError::call("cannot submit the tasks", &error).behind(before);
             match before {
                 0 => error,

@@ -60,7 +60,7 @@ impl Bounded {
             assert_eq!(neighbour.outcome(), Outcome::Succeeded, "{neighbour:?}");
             assert_eq!(neighbour.attempt, 1, "{neighbour:?}");
         }
-        let grown = self.server.peak_mib() - self.before;
+        let grown = self.server.peak_mib().saturating_sub(self.before);
         assert!(grown < GROWTH_MIB, "{grown} MiB");
         culprit
     }

@@ -1,5 +1,5 @@
-//! Since when calls that are repeated, or a stream that reconnects by itself, have no server, or none
-//! that takes them.
+//! Since when calls that are repeated, or a stream that reconnects by itself, have no server, or
+//! none that takes them.
 
 use crate::error::{Error, Result};
 use std::{

@@ -1,7 +1,7 @@
 //! A scheduler as its caller uses it: submit, wait, release, inspect. Every call can be repeated,
 //! and is while its outcome is unknown.
 
-use crate::{Client, DoneStream, api, error::Result};
+use crate::{Client, DoneStream, Outage, api, error::Result};
 use std::time::Duration;
 
 /// An open or released scheduler, identified by its handle. Clones share the connection.
@@ -19,6 +19,11 @@ impl Scheduler {
     /// The handle: 36 characters that name this scheduler to [`Client::scheduler`].
     pub fn handle(&self) -> &str {
         &self.handle
+    }
+
+    /// Whether calls about this scheduler find a server that takes them. Streams have their own.
+    pub fn outage(&self) -> Outage {
+        self.client.outage()
     }
 
     /// Sets for how long calls about this scheduler are repeated, as

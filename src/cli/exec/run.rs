@@ -51,7 +51,8 @@ impl Run {
     ) -> Result<bool, CliError> {
         let (is_shared, is_stopped) = (self.own.is_some(), Cell::new(false));
         let own = &mut self.own;
-        let mut submitting = pin!(submit(&self.scheduler, tasks, |call| {
+        let say = |news| console.say(news);
+        let mut submitting = pin!(submit(&self.scheduler, tasks, say, |call| {
             if let Some(own) = own {
                 own.add(call);
             }

@@ -2,6 +2,7 @@
 //!
 //! One list of names for both, in which an unknown one is an error that shows the list.
 
+use super::api_word::{delivery, isolation};
 use crate::{
     cli::time_text,
     core::{
@@ -13,8 +14,8 @@ use crate::{
     likeness::did_you_mean,
 };
 use rallypoint_client::api::{
-    Delivery, Isolation, ResourceUse, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
-    sql_value::Kind as Value, task::Kind,
+    ResourceUse, SessionOptions, SqlTask, SqlValue, Task, TaskOptions, sql_value::Kind as Value,
+    task::Kind,
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
@@ -363,48 +364,5 @@ fn switch(text: &str) -> Result<bool, String> {
         "" | "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),
         _ => Err(format!("`{text}` is neither `on` nor `off`")),
-    }
-}
-
-/// The values of an enumeration of the API, as words.
-struct Words(Vec<(i32, String)>);
-
-fn delivery() -> Words {
-    let name = |number| Some(Delivery::try_from(number).ok()?.as_str_name());
-    Words::new("DELIVERY_", name)
-}
-
-fn isolation() -> Words {
-    let name = |number| Some(Isolation::try_from(number).ok()?.as_str_name());
-    Words::new("ISOLATION_", name)
-}
-
-impl Words {
-    fn new(prefix: &str, name: impl Fn(i32) -> Option<&'static str>) -> Words {
-        let word = |name: &str| {
-            name.trim_start_matches(prefix)
-                .to_lowercase()
-                .replace('_', " ")
-        };
-        let values = (1..).map_while(|number| Some((number, word(name(number)?))));
-        Words(values.collect())
-    }
-
-    fn number(&self, text: &str) -> Result<i32, String> {
-        let wanted = text.to_lowercase().replace(['_', '-'], " ");
-        let found = self.0.iter().find(|(_, word)| *word == wanted);
-        found.map(|(number, _)| *number).ok_or_else(|| {
-            // As one word, which a shell leaves whole.
-            let known = self.0.iter().map(|(_, word)| word.replace(' ', "-"));
-            let known: Vec<String> = known.collect();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let all = known.join("`, `");
-            format!("`{text}` is none of `{all}`{}", did_you_mean(text, &known))
-        })
-    }
-
-    fn word(&self, number: i32) -> Option<String> {
-        let found = self.0.iter().find(|(one, _)| *one == number);
-        found.map(|(_, word)| word.clone())
     }
 }

@@ -30,8 +30,8 @@ pub(super) struct TaskArguments {
     /// Time limit from the submission to the outcome, waiting included
     #[arg(long, value_parser = time_text::within(TOTAL_TIMEOUT), value_name = "TIME")]
     total_timeout: Option<Duration>,
-    /// Further attempts after a failed one. A deadlock, a serialization failure or a lost connection
-    /// is repeated without that: `--option max_losses=N` says how often in all [default: 3]
+    /// Further attempts after a failed one. A deadlock, a serialization failure or a lost
+    /// connection is repeated without that: `--option max_losses=N` says how often in all
     #[arg(
         long,
         default_value_t = 0,

@@ -8,7 +8,6 @@ use crate::{
     coordinator::CallError,
     core::{JobReject, Reject, Time},
 };
-use jiff::Timestamp;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -110,26 +109,28 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
 }
 
 fn job_runs(due: Time) -> Status {
-    let due = in_words(due);
     let message = format!(
         "the run of {due} goes on, and `overlap` is SKIP: wait for it, or end it with CancelRun"
     );
-    precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
+    precondition(
+        Reason::JobBlocked,
+        &[("due", due.to_string())],
+        "overlap",
+        message,
+    )
 }
 
 fn run_held(due: Time) -> Status {
-    let due = in_words(due);
     let message = format!(
         "the job is paused, and the run of {due} waits until it is resumed: cancel that run first \
          with CancelRun, or let it begin with ResumeJob"
     );
-    precondition(Reason::JobBlocked, &[("due", due)], "overlap", message)
-}
-
-/// RFC 3339.
-fn in_words(due: Time) -> String {
-    let due = Timestamp::from_microsecond(due.0).map(|due| due.to_string());
-    due.unwrap_or_default()
+    precondition(
+        Reason::JobBlocked,
+        &[("due", due.to_string())],
+        "overlap",
+        message,
+    )
 }
 
 fn runs_wait(most: usize) -> Status {

@@ -101,7 +101,7 @@ async fn without_the_coordination_database_nobody_is_ready() {
     };
     let (owner, _owning) = replica("a");
     until_serving(owner).await;
-    let (standby, _standing_by) = replica("b");
+    let (standby, _running_too) = replica("b");
     until_serving(standby).await;
     postgres.immediate_stop();
     // Neither has anything to write.
