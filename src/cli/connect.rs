@@ -8,7 +8,7 @@ use super::{
 };
 use crate::core::Handle;
 use clap::Args;
-use rallypoint_client::{Client, Error, Scheduler};
+use rallypoint_client::{Client, Error, Outage, Scheduler};
 use std::{future::pending, net::SocketAddr, time::Duration};
 
 /// How long a server may take to accept a connection, unless the command line says otherwise.
@@ -116,8 +116,7 @@ impl Server {
     /// Connects as [`Server::quiet_client`] does, and says on stderr while calls find no server.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
         let client = self.quiet_client().await?;
-        let mut outage = OutageNote::of(client.outage());
-        tokio::spawn(async move { outage.beside(pending::<()>(), output::note).await });
+        say_outages(client.outage());
         Ok(client)
     }
 
@@ -133,12 +132,15 @@ impl Server {
     /// one opened last. Of what is neither, the server says that it is no handle.
     pub(super) async fn scheduler(&self, word: &str) -> Result<Scheduler, CliError> {
         let client = self.client().await?;
-        if word.parse::<Handle>().is_ok() {
-            return Ok(client.scheduler(word));
-        }
-        let found = client.find(word).await;
+        let found = match word.parse::<Handle>() {
+            Ok(_) => Ok(Some(client.scheduler(word))),
+            Err(_) => client.find(word).await,
+        };
         let found = found
             .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
+        if let Some(scheduler) = &found {
+            say_outages(scheduler.outage());
+        }
         found.ok_or_else(|| {
             let error = CliError::new(format!("no scheduler has the name {word}"));
             let error = almost_handle(word).into_iter().fold(error, CliError::why);
@@ -147,6 +149,12 @@ impl Server {
                 .next("check the name: `rallypoint list` shows it, and the handles of all")
         })
     }
+}
+
+/// Says on stderr while calls find no server that takes them.
+fn say_outages(outage: Outage) {
+    let mut note = OutageNote::of(outage);
+    tokio::spawn(async move { note.beside(pending::<()>(), output::note).await });
 }
 
 /// Why a word that looks like a handle is none.

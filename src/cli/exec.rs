@@ -65,8 +65,8 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
                      tables); they are one message: one transaction, unless they say otherwise
   -- @end            ends it
   -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
-                     @total_timeout 2h, @retries 3, @delivery exactly once, @result_rows 10,
-                     @read_only, @isolation serializable, @search_path a, b,
+                     @total_timeout 2h, @retries 3, @max_losses 3, @delivery exactly once,
+                     @result_rows 10, @read_only, @isolation serializable, @search_path a, b,
                      @statement_timeout 5m, @role NAME
   -- @resource NAME  (also repeated) holds it while the task runs: alone, or shared with others, by
                      `@resource NAME shared` or `@resource NAME permits 2`; a name that holds spaces

@@ -1,7 +1,7 @@
 //! Says that the server cannot be reached, or does not take what it is asked for, and that this is
 //! over: a command keeps trying by itself, and would just seem to take long.
 
-use super::{error::broken_off, time_text};
+use super::{api_words, error::broken_off, time_text};
 use rallypoint_client::Outage;
 use std::{
     pin::pin,
@@ -54,19 +54,23 @@ impl OutageNote {
     fn news(&mut self, now: SystemTime) -> Option<String> {
         let passed = |since: SystemTime| now.duration_since(since).unwrap_or_default();
         match (self.outage.since(), self.said) {
-            (Some(since), None) if passed(since) >= SHORTEST => {
+            (Some(since), said)
+                if passed(since) >= SHORTEST && said.is_none_or(|(of, _)| of != since) =>
+            {
                 let error = self.outage.error()?;
                 self.said = Some((since, error.transport));
                 let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let since = time_text::time(since.as_micros() as i64);
                 let what = match error.transport {
                     true => "the server cannot be reached",
-                    false => "the server does not take the call",
+                    false => "the server has not taken the call",
                 };
                 let advice = broken_off(&error).map(|advice| format!("\n  {advice}"));
+                let reason = error.reason.as_ref().map(|reason| format!(", {reason}"));
                 Some(format!(
-                    "{what} since {since} ({}): trying again …{}",
-                    error.message,
+                    "{what} since {since} ({}{}): trying again …{}",
+                    api_words::translated(&error.message),
+                    reason.unwrap_or_default(),
                     advice.unwrap_or_default()
                 ))
             }

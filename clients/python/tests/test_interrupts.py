@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import Any
 
+import psycopg
 import pytest
 from conftest import Face
 
@@ -142,16 +143,21 @@ async def test_ctrl_c_at_the_end_of_a_block_cancels_what_runs(
 
 
 async def test_who_stops_waiting_for_tasks_of_others_leaves_them_alone(
-    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+    face: Face,
+    rallypoint: Client,
+    database: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    database.execute("select pg_advisory_lock(4711)")
     async with face.scheduler(rallypoint) as s:
-        theirs = s.submit("select pg_sleep(1.5)")
+        theirs = s.submit("select pg_advisory_lock(4711)")
         await s.describe()
         drained = face.scheduler(rallypoint, handle=s.handle, on_exit="drain")
+        await drained.__aenter__()
         if face.is_async:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.5), drained:
-                    pass
+                async with asyncio.timeout(0.5):
+                    await drained.__aexit__(None, None, None)
         else:
             with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
 
@@ -160,8 +166,9 @@ async def test_who_stops_waiting_for_tasks_of_others_leaves_them_alone(
                     concurrent.futures.wait([future], 0.5)
                     raise KeyboardInterrupt
 
-                async with drained:
-                    patch.setattr(_background, "wait_until_done", press)
+                patch.setattr(_background, "wait_until_done", press)
+                await drained.__aexit__(None, None, None)
+        database.execute("select pg_advisory_unlock(4711)")
     assert (await face.result(theirs)).seq == 1
 
 

@@ -147,7 +147,8 @@ impl Client {
         }
     }
 
-    /// Whether calls find no server at present, and are repeated.
+    /// Whether calls find no server at present, or none that takes them, and are repeated. Those
+    /// about a scheduler, and streams, say it themselves.
     pub fn outage(&self) -> Outage {
         self.outage.clone()
     }

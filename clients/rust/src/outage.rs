@@ -34,15 +34,16 @@ impl Outage {
     /// An attempt has failed, and is repeated. The outage began with the first of them.
     pub(crate) fn begin(&self, error: &Error) {
         self.with(|away| {
-            let since = away
-                .as_ref()
-                .map_or_else(SystemTime::now, |away| away.since);
+            // No server, and one that does not take the call, are two outages.
+            let before = away.as_ref();
+            let before = before.filter(|away| away.error.transport == error.transport);
+            let since = before.map_or_else(SystemTime::now, |away| away.since);
             let error = error.clone();
             *away = Some(Away { since, error });
         });
     }
 
-    /// This attempt of a call is the last one, or is repeated.
+    /// What an attempt of a call has met. One that is repeated is an outage until one is not.
     pub(crate) fn met<T>(&self, attempt: &Result<T>) {
         match attempt {
             Err(error) if error.transport || error.is_retryable() => self.begin(error),

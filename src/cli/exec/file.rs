@@ -10,7 +10,10 @@ use super::{
     task_resource,
     unique_json::Unique,
 };
-use crate::cli::{error::CliError, unreadable};
+use crate::{
+    cli::{error::CliError, unreadable},
+    toml_file,
+};
 use clap::ValueEnum;
 use serde_json::Value;
 use std::{io::Read, path::Path};
@@ -48,9 +51,16 @@ pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Describ
     tasks.map_err(|faults| fault::error(&name, faults))
 }
 
-/// The tasks of a file of SQL.
-pub(in crate::cli) fn of_sql_file(path: &Path) -> Result<Vec<Described>, CliError> {
-    read(path, &How::default(), Format::Sql)
+/// The tasks of a file of SQL, or all that is wrong with it.
+pub(in crate::cli) fn of_sql_file(path: &Path) -> Result<Vec<Described>, Vec<String>> {
+    let name = path.display();
+    let text =
+        toml_file::read(path).map_err(|error| vec![format!("cannot read {name}: {error}")])?;
+    let tasks = sql_file::parse(&text, &How::default());
+    tasks.map_err(|faults| {
+        let said = |fault: Fault| format!("{name}, line {}: {}", fault.line, fault.why);
+        faults.into_iter().map(said).collect()
+    })
 }
 
 /// What a file is called in errors.

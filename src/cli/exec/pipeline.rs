@@ -69,7 +69,7 @@ pub(super) fn picture(
 pub(super) fn json(task: &Described) -> Value {
     let options = task_option::said(&task.how).map(|(name, value)| {
         let value = match name {
-            "retries" | "result_rows" => value.parse().unwrap_or(value.into()),
+            "retries" | "max_losses" | "result_rows" => value.parse().unwrap_or(value.into()),
             "read_only" => (value == "on").into(),
             _ => value.into(),
         };

@@ -31,7 +31,8 @@ pub(super) struct TaskArguments {
     #[arg(long, value_parser = time_text::within(TOTAL_TIMEOUT), value_name = "TIME")]
     total_timeout: Option<Duration>,
     /// Further attempts after a failed one. A deadlock, a serialization failure or a lost
-    /// connection is repeated without that: `--option max_losses=N` says how often in all
+    /// connection is repeated without that: `--option max_losses=N` says how often in all, 3 if
+    /// nothing does
     #[arg(
         long,
         default_value_t = 0,

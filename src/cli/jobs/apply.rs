@@ -301,9 +301,11 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<(String, V
             }
         }
         _ if before == after => {}
-        // An empty list of something that is not there at all.
+        // Of something that is not there at all: an empty list, a choice that nobody has made.
         (Value::Null, Value::Array(list)) | (Value::Array(list), Value::Null)
             if list.is_empty() => {}
+        (Value::Null, Value::String(word)) | (Value::String(word), Value::Null)
+            if word.ends_with("_UNSPECIFIED") => {}
         _ => found.push((path.to_owned(), before.clone(), after.clone())),
     }
 }

@@ -17,6 +17,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("scheduler.", ""),
     (".sql.", "."),
     (".options.retry.max_attempts", ".retries"),
+    (".options.retry.max_losses", ".max_losses"),
     (".options.", "."),
 ];
 
@@ -63,13 +64,28 @@ pub(super) fn lines(job: &Job, error: &Error) -> BTreeSet<usize> {
 }
 
 fn line(job: &Job, field: &str) -> Option<usize> {
-    let among = |tasks: &[Described], list: &str| {
-        let place = field.strip_prefix(list)?.strip_prefix('[')?;
-        let place: usize = place.split_once(']')?.0.parse().ok()?;
-        tasks.get(place)?.line
-    };
-    let step = among(&job.steps, "steps").or_else(|| among(&job.on_failure, "on_failure"));
-    step.or(Some(job.line))
+    let of_step = task_of(&job.steps, "steps", field).map(|step| match &job.steps_file {
+        Some(file) => Some(file.line),
+        None => step.line,
+    });
+    let of_task = || task_of(&job.on_failure, "on_failure", field).map(|task| task.line);
+    of_step.or_else(of_task).flatten().or(Some(job.line))
+}
+
+/// The task of a list that a field is of.
+fn task_of<'a>(tasks: &'a [Described], list: &str, field: &str) -> Option<&'a Described> {
+    let place = field.strip_prefix(list)?.strip_prefix('[')?;
+    tasks.get(place.split_once(']')?.0.parse::<usize>().ok()?)
+}
+
+/// Where a step stands that is not in the file of jobs; empty: it is, or none is meant.
+fn place(job: &Job, field: &str) -> String {
+    let file = job.steps_file.as_ref();
+    let line = task_of(&job.steps, "steps", field).and_then(|step| step.line);
+    let place = file.zip(line);
+    place.map_or_else(String::new, |(file, line)| {
+        format!(" ({}, line {line})", file.name)
+    })
 }
 
 /// The text with keys of the file in place of fields.
@@ -80,7 +96,12 @@ fn keys(job: &Job, text: &str) -> String {
         let is_of_field = |c: char| c.is_ascii_alphanumeric() || "_.[]".contains(c);
         let end = part.find(|c| !is_of_field(c)).unwrap_or(part.len());
         let (field, rest) = part.split_at(end);
-        said += &format!("jobs.{}.{}{rest}", job.name, key(field));
+        said += &format!(
+            "jobs.{}.{}{}{rest}",
+            job.name,
+            key(field),
+            place(job, field)
+        );
     }
     said
 }
@@ -147,6 +168,7 @@ mod tests {
             ("steps[1].sql.target", "steps[2].target"),
             ("on_failure[0].options.timeout", "on_failure[1].timeout"),
             ("steps[0].options.retry.max_attempts", "steps[1].retries"),
+            ("steps[0].options.retry.max_losses", "steps[1].max_losses"),
             ("scheduler.max_parallelism", "max_parallelism"),
             ("scheduler.on_failure", "on_step_failure"),
             ("claims.target", "finish_target"),

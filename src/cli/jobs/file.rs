@@ -2,7 +2,7 @@
 
 use super::{
     after,
-    job::Job,
+    job::{Job, StepsFile},
     rules::{Misfire, Overlap, Rerun, choice, length, number},
     schedule,
 };
@@ -87,7 +87,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let claimed = read_claimed(&mut table);
-    let steps = read_steps(&mut table, folder);
+    let (steps, steps_file) = read_steps(&mut table, folder);
     let on_failure = table.tables("on_failure", STEP, read_task);
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
@@ -105,8 +105,13 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
         text,
         schedule,
         max_parallelism,
-        on_step_failure: on_step_failure.unwrap_or(OnFailure::Continue),
+        // As `exec` does with such a file.
+        on_step_failure: on_step_failure.unwrap_or(match &steps_file {
+            Some(_) => OnFailure::CancelRest,
+            None => OnFailure::Continue,
+        }),
         steps,
+        steps_file,
         on_failure,
         claimed,
         overlap,
@@ -144,29 +149,33 @@ fn as_text(Length(length): Length) -> Option<Value> {
     Some(Value::String(format!("{length:#}")))
 }
 
-/// The steps, which may stand in a file of SQL that `exec` takes, too.
-fn read_steps(table: &mut Table<'_, '_>, folder: &Path) -> Vec<Described> {
+/// The steps, which may stand in a file of SQL that `exec` takes, too: then also that file.
+fn read_steps(table: &mut Table<'_, '_>, folder: &Path) -> (Vec<Described>, Option<StepsFile>) {
     const KEY: &str = "steps";
     if !table.has_text(KEY) {
-        return table.tables(KEY, STEP, read_task);
+        return (table.tables(KEY, STEP, read_task), None);
     }
     let line = table.lines().of(KEY);
-    let path = table.take::<String>(KEY).unwrap_or_default();
-    match exec::of_sql_file(&folder.join(path)) {
-        Ok(tasks) if tasks.is_empty() => {
-            table.fault(KEY, "there is no statement in that file");
-            Vec::new()
-        }
-        // What is said of a step later is said of this line.
-        Ok(mut tasks) => {
-            tasks.iter_mut().for_each(|task| task.line = Some(line));
-            tasks
-        }
-        Err(error) => {
-            table.fault(KEY, error.in_words());
-            Vec::new()
-        }
+    let name = table.take::<String>(KEY).unwrap_or_default();
+    if !name.to_lowercase().ends_with(".sql") {
+        table.fault(
+            KEY,
+            "it is a list of tables (each begins with `[[jobs.NAME.steps]]`), or the name of a \
+             .sql file",
+        );
+        return (Vec::new(), None);
     }
+    let tasks = match exec::of_sql_file(&folder.join(&name)) {
+        Ok(tasks) => tasks,
+        Err(faults) => {
+            faults.iter().for_each(|fault| table.fault(KEY, fault));
+            return (Vec::new(), None);
+        }
+    };
+    if tasks.is_empty() {
+        table.fault(KEY, format!("{name}: there is no statement in that file"));
+    }
+    (tasks, Some(StepsFile { name, line }))
 }
 
 /// A task, with the fields of a line of `exec -f`.

@@ -23,8 +23,9 @@ pub(super) struct Job {
     /// Its schedule as it is written.
     pub(super) text: ScheduleText,
     pub(super) schedule: Schedule,
-    /// The tasks of a run.
+    /// The tasks of a run; their lines are those of `steps_file`, if there is one.
     pub(super) steps: Vec<Described>,
+    pub(super) steps_file: Option<StepsFile>,
     /// The tasks that a failed, lost or missed run has follow.
     pub(super) on_failure: Vec<Described>,
     /// Steps that run at a time; `None`: as many as there are slots.
@@ -40,6 +41,14 @@ pub(super) struct Job {
     pub(super) max_runtime: Option<Duration>,
     /// Failed runs in a row behind which the job is paused; `None`: it goes on.
     pub(super) pause_after_failures: Option<u32>,
+}
+
+/// A file of SQL in which the steps of a job stand.
+#[derive(Clone, Debug)]
+pub(super) struct StepsFile {
+    pub(super) name: String,
+    /// The line of the file of jobs that names it.
+    pub(super) line: usize,
 }
 
 impl Job {

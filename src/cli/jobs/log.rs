@@ -6,7 +6,7 @@ use crate::cli::{
     error::CliError,
     filter,
     number::whole,
-    output, shell, tasks,
+    output, shell, tasks, time_text,
     when::{self, When},
 };
 use clap::Args;
@@ -98,10 +98,12 @@ impl Log {
     }
 
     async fn of(&self, client: &Client, due: Timestamp) -> Result<Option<JobRun>, CliError> {
-        let what = format!("cannot show the run of {due} of job {}", self.name);
+        let due = when::message(due);
+        let shown = time_text::exact(Some(&due));
+        let what = format!("cannot show the run of {shown} of job {}", self.name);
         let request = GetRunRequest {
             name: self.name.clone(),
-            due: Some(when::message(due)),
+            due: Some(due),
         };
         let run = client.get_run(request).await;
         run.map(|answer| answer.run)

@@ -6,7 +6,7 @@ use crate::{
         connect::Server,
         error::CliError,
         number::whole,
-        output, shell,
+        output, shell, time_text,
         when::{self, When},
     },
     core::model::limits::MAX_ORDER,
@@ -315,20 +315,22 @@ impl NamedRun {
     }
 
     fn failed(&self, verb: &str, due: Timestamp, error: &Error) -> CliError {
+        let due = time_text::exact(Some(&when::message(due)));
         let what = format!("cannot {verb} the run of {due} of job {}", self.name);
         CliError::call(what, error).naming("JOB", &self.name)
     }
 }
 
-/// The newest runs of a job that have begun and are not over. A call that fails is no fault of the
-/// command, which only says more by it.
+/// The newest runs of a job that a deletion leaves alone: their tasks run. A call that fails is no
+/// fault of the command, which only says more by it.
 async fn runs_that_go_on(client: &Client, job: &str) -> Vec<api::JobRun> {
     let request = api::ListRunsRequest {
         name: job.to_owned(),
         ..api::ListRunsRequest::default()
     };
     let mut runs = client.list_runs(request).await.unwrap_or_default().runs;
-    runs.retain(|run| run.state() == RunState::Running);
+    // A claim ends with its job.
+    runs.retain(|run| run.state() == RunState::Running && !run.handle.is_empty());
     runs
 }
 

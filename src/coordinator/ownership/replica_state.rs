@@ -57,13 +57,12 @@ impl State {
         self.is_stalled() || self.has_lapsed()
     }
 
-    /// Whether the lease has run out, and nothing has become durable since: an owner that has
-    /// nothing to write learns by that alone that the database is away.
+    /// Whether the lease has run out, and nothing becomes durable either: an owner that has nothing
+    /// to write learns by that alone that the database is away.
     fn has_lapsed(&self) -> bool {
-        let (now, last) = (Instant::now(), self.last_batch.map(|(_, at)| at));
-        let has_written_since = |until| last.is_some_and(|at| at > until);
-        self.lease_until
-            .is_some_and(|until| until < now && !has_written_since(until))
+        let has_run_out = self.lease_until.is_some_and(|until| until < Instant::now());
+        let writes = |(_, at): (BatchNo, Instant)| at.elapsed() < STALL_TIMEOUT;
+        has_run_out && !self.last_batch.is_some_and(writes)
     }
 
     /// The last error of the journal, or why it counts as away without one.

@@ -98,14 +98,15 @@ impl Executions {
             };
             (explain_attempt(channel, request).await, name)
         });
-        let mut unreachable = Vec::new();
+        let (mut there, mut unreachable) = (Vec::new(), Vec::new());
         for (answer, name) in join_all(answers).await {
             match answer {
                 Some(answer) if answer.attempt.is_some() => return (answer, Vec::new()),
-                Some(_) => {}
+                Some(_) => there.push(name),
                 None => unreachable.push(name),
             }
         }
+        unreachable.retain(|name| !there.contains(name));
         (here, unreachable)
     }
 }

@@ -84,8 +84,8 @@ fn exec_waits_for_room_longer_than_a_call_may_take_and_says_so() {
     let mut second = begin(&server, &limited);
     let said = BufReader::new(second.stderr.take().expect("piped"));
     let mut lines = said.lines().map(|line| line.expect("text"));
-    let waits = lines.find(|line| line.contains("does not take the call since"));
-    assert!(waits.expect("it is said").contains("queued_tasks (1)"));
+    let waits = lines.find(|line| line.contains("has not taken the call since"));
+    assert!(waits.expect("it is said").contains("QUEUE_FULL"));
     interrupt(&first);
     assert_eq!(code(&first.wait_with_output().expect("it ends")), 3);
     let output = second.wait_with_output().expect("it ends");

@@ -52,8 +52,8 @@ class SchedulerCore:
             settings=settings_message(settings), name=name, reuse=reuse
         )
         self._handle = handle
-        # Others may use it, too.
-        self._is_shared = reuse or handle is not None
+        # It was open before: others use it, too.
+        self._is_shared = handle is not None
         self._is_opening = False
         self.ledger = Ledger()
         self._submission: Submission | None = None
@@ -100,6 +100,7 @@ class SchedulerCore:
             self._request.request_id = new_request_id()
             answer = await self._connection.call(_methods.GET_SCHEDULER, self._request)
             opened = answer.scheduler
+            self._is_shared = answer.reused
             if answer.reused:
                 check_in_force(self._settings, opened)
         else:
@@ -176,7 +177,7 @@ class SchedulerCore:
     async def abort(self, how: Exit) -> None:
         """Ends the use after an error of the program: what it submitted is cancelled.
 
-        A scheduler that others use, too, keeps their tasks: it goes on as before.
+        A scheduler that others use, too, keeps their tasks, unless `how` is "cancel".
         """
         if how in ("wait", "leave") or (how == "drain" and self._is_shared):
             self.submission.close("the block of the scheduler was left")

@@ -8,9 +8,7 @@ fn read(steps: &str, sql: &str) -> Result<Vec<(Option<i64>, String)>, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let jobs = folder.path().join("jobs.toml");
     fs::write(folder.path().join("nightly.sql"), sql).expect("it is written");
-    let text = format!(
-        "[jobs.a]\nschedule.cron = \"0 3 * * *\"\non_step_failure = \"CANCEL_REST\"\nsteps = {steps}\n"
-    );
+    let text = format!("[jobs.a]\nschedule.cron = \"0 3 * * *\"\nsteps = {steps}\n");
     fs::write(&jobs, text).expect("it is written");
     let read = file::read(&jobs).map_err(|faults| faults.to_string())?;
     let steps = read[0].steps.iter();
@@ -45,10 +43,11 @@ fn a_file_of_steps_that_cannot_be_used_is_named_with_the_line() {
             "select 1;\n-- @order x\nselect 2;\n",
             "nightly.sql, line 2: ",
         ),
+        ("\"nightly.txt\"", "", "or the name of a .sql file"),
         ("5", "", "expected a list of tables"),
     ] {
         let said = read(steps, sql).expect_err(steps);
-        let place = "line 4: jobs.a.steps: ";
+        let place = "line 3: jobs.a.steps: ";
         assert!(
             said.contains(place) && said.contains(fault),
             "no `{fault}` in\n{said}"

@@ -35,22 +35,23 @@ fn row<'a>(page: &'a Page, text: &str) -> &'a Row {
 /// What a target says of a claimed run that nobody has finished.
 fn not_finished() -> Failure {
     Failure {
-        seq: 5,
         code: "RP006".to_owned(),
         message: "the run of \"invoices\" is not done".to_owned(),
-        at: NOW - 4_000_000,
-        retried: false,
+        ..failure(5, NOW - 4_000_000)
     }
 }
 
-fn overview() -> Overview {
-    let failure = |seq, at| Failure {
+fn failure(seq: i64, at: i64) -> Failure {
+    Failure {
         seq,
         code: "22012".to_owned(),
         message: "division by zero\nin row 7".to_owned(),
         at,
         retried: false,
-    };
+    }
+}
+
+fn overview() -> Overview {
     let errors = ErrorsOf {
         counts: (3, 0),
         found: vec![

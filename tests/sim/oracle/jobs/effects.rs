@@ -81,8 +81,8 @@ impl Oracle {
     fn begins(&mut self, at: Time, run: &RunImage, job: &JobImage, rows: &mut Rows<'_>) {
         let handle = run.handle.expect("it begins");
         let mut settings = (*job.settings.scheduler).clone();
-        let due = jiff::Timestamp::from_microsecond(run.key.due.0).expect("a time");
-        settings.labels.insert("due".to_owned(), due.to_string());
+        let due = run.key.due.to_string();
+        settings.labels.insert("due".to_owned(), due);
         settings
             .labels
             .insert("job".to_owned(), job.key.name.to_string());
