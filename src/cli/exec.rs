@@ -41,7 +41,7 @@ use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use file::Format;
 use follow::{detach, follow};
-use not_submitted::not_submitted;
+use not_submitted::{not_opened, not_submitted};
 use own_tasks::OwnTasks;
 use printer::Printer;
 use rallypoint_client::api::{self, OnFailure, SchedulerSettings};
@@ -170,7 +170,7 @@ impl Exec {
     /// The scheduler that is open under the name, or a new one.
     async fn open(&self, server: &Server) -> Result<Run, CliError> {
         let client = server.client().await?;
-        let cannot = |error| CliError::call("cannot open a scheduler", &error);
+        let cannot = |error| not_opened(&error);
         let Some(name) = &self.name else {
             let scheduler = client.open(self.settings()).await.map_err(cannot)?;
             let ending = match self.keep {

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{self, Command, Output, Stdio},
     sync::{Mutex, PoisonError},
@@ -267,6 +268,8 @@ fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .stdin(Stdio::null())
+        // Ctrl-C is for this program, which ends when these steps are done.
+        .process_group(0)
         .output()
         .with_context(|| format!("cannot run {name}"))?;
     checked(output, &name)

@@ -160,6 +160,18 @@ fn a_target_that_is_not_there_is_away_before_a_task_needs_it() {
 }
 
 #[test]
+fn a_target_that_goes_while_its_sessions_are_idle_is_away_before_a_task_needs_it() {
+    let postgres = postgres::start(Vec::new());
+    let target = format!("other={}", postgres.target_url());
+    let options = ["--session-idle", "8s", "--target", &target].map(Path::new);
+    let server = Standalone::with(&options);
+    let done = server.run(&["exec", "--target", "other", "select 1"]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    postgres.immediate_stop();
+    says(&server, "the target is unavailable target=other", 1);
+}
+
+#[test]
 fn a_login_that_does_not_get_in_is_said_before_a_task_needs_it() {
     let postgres = postgres::start(Vec::new());
     let target = format!("strange={}", postgres.url_for(TARGET, "stranger"));

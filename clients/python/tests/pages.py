@@ -35,7 +35,7 @@ _FORMS = {
     "time": r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d)?)?",
     "duration": r"\d+(?:\.\d+)? ?[mµ]?s",
     "address": r"127\.0\.0\.1:\d+",
-    "number": r"\d+\.\d+",
+    "number": r"\d+(?:\.\d+)?",
     "any": ".*",
     "space": r"\s+",
 }

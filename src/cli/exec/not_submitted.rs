@@ -2,6 +2,16 @@
 
 use super::{halt, run::Run};
 use crate::cli::{error::CliError, progress::Console, signals::Signals};
+use rallypoint_client::Error;
+
+/// The error of a run without a scheduler.
+pub(super) fn not_opened(error: &Error) -> CliError {
+    let failed = CliError::call("cannot open a scheduler", error);
+    match error.is_unknown() {
+        true => failed.why("if it was opened all the same, it is empty, and ends by itself"),
+        false => failed,
+    }
+}
 
 /// The error of a run that could not submit its tasks, whose rest is cancelled.
 pub(super) async fn not_submitted(

@@ -94,7 +94,7 @@ impl Handle {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a handle: expected 36 characters like 01890a5d-ac96-7000-8000-000000000001, \
-     as GetScheduler returned it"
+     as GetScheduler returned it; with `name` and `reuse` it returns that of an open scheduler"
 )]
 pub struct MalformedHandle;
 

@@ -7,6 +7,7 @@
 
 mod line;
 mod overview;
+mod presence;
 
 use super::{
     RECONNECT_BACKOFF,
@@ -24,7 +25,7 @@ use crate::{
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
-        pg_client::{self, Connection, Login},
+        pg_client::{self, Login},
         status::Outage,
     },
 };
@@ -118,31 +119,18 @@ impl Target {
     pub(crate) async fn supervise(self: Arc<Self>) {
         self.set_available();
         // It ends with the supervision, and so with the target.
-        let _early = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&self).try_early()));
+        let _early = AbortOnDropHandle::new(tokio::spawn({
+            let target = Arc::clone(&self);
+            async move { target.try_early().await }
+        }));
         loop {
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
             while timeout(interval(), self.wake.notified()).await.is_err() {
                 self.close_idle();
+                self.look_after_sessions().await;
             }
             self.probe().await;
             self.set_available();
-        }
-    }
-
-    /// Tries the login before a task needs it, so that an operator learns at the start that nothing
-    /// can run there. A login that is refused is said and no more: slots may get in nevertheless,
-    /// by those of namespaces or later.
-    async fn try_early(self: Arc<Self>) {
-        match self.try_login().await {
-            Ok(()) => {}
-            // Its own slots have all the places that there are.
-            Err(error) if error.sqlstate() == Some("53300") => {}
-            Err(error) if error.is_about_the_login() => tracing::warn!(
-                target = %self.name,
-                %error,
-                "the login of the target does not get in: its tasks will wait"
-            ),
-            Err(error) => self.set_unavailable(&error.into()),
         }
     }
 
@@ -330,13 +318,6 @@ impl Target {
             }
             cause => Failure::refused("LOGIN_REFUSED", format!("{what}: {cause}")),
         })
-    }
-
-    /// Whether tasks of namespaces without a login of their own could have a session.
-    async fn try_login(&self) -> Result<(), pg_client::Error> {
-        let connection = Connection::open(&self.settings().login).await?;
-        connection.close().await;
-        Ok(())
     }
 
     fn close_idle(&self) {

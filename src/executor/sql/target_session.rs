@@ -164,6 +164,11 @@ impl Live {
         usable
     }
 
+    /// Whether its server has ended it while it was idle, as far as can be seen.
+    pub(crate) fn has_died(&mut self) -> bool {
+        !self.connection.is_quiet()
+    }
+
     /// How long it has run nothing.
     pub(crate) fn idle_for(&self) -> Duration {
         self.idle_since.elapsed()

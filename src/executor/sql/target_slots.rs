@@ -134,6 +134,21 @@ impl Slots {
         None
     }
 
+    /// Takes from free slots the sessions that have died.
+    pub(super) fn take_dead_sessions(&self) -> Vec<Live> {
+        let state = &mut *self.state();
+        let mut taken = Vec::new();
+        for slot in &mut state.free {
+            if let Some(live) = slot.live.take_if(|live| live.has_died()) {
+                taken.push(live);
+                if let Some(activity) = state.activity.get_mut(&slot.number) {
+                    activity.session = None;
+                }
+            }
+        }
+        taken
+    }
+
     /// Takes from free slots the sessions of which this is true; `warm`: but one that is clean, for
     /// the next task.
     pub(super) fn take_sessions(

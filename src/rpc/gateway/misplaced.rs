@@ -30,8 +30,12 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let mut message = "this server has no field of this name".to_owned();
         let meant = closest(shortened(unknown), &known).map(str::to_owned);
-        if let Some(meant) = inner_field(&place, unknown).or(meant) {
-            message.push_str(&format!(": did you mean `{meant}`?"));
+        match inner_field(&place, unknown).or(meant) {
+            Some(meant) => message.push_str(&format!(": did you mean `{meant}`?")),
+            None if (1..=MOST_NAMED).contains(&known.len()) => {
+                message.push_str(&format!(": there are {}", known.join(", ")));
+            }
+            None => {}
         }
         return errors::gateway::field(&name, Reason::FieldUnknown, message);
     }
@@ -42,6 +46,9 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
     let message = format!("{} is needed", needed(&place));
     errors::gateway::field(&name, Reason::MessageMalformed, message)
 }
+
+/// Fields of a message that are named where none is like the unknown one.
+const MOST_NAMED: usize = 12;
 
 /// Where in a message a path leads.
 enum Place {

@@ -1,0 +1,43 @@
+//! Whether a target is there, found out before a task needs it.
+
+use super::Target;
+use crate::executor::pg_client::{self, Connection};
+use std::sync::Arc;
+
+impl Target {
+    /// Drops idle sessions that have died, and finds out whether the target has gone with them.
+    pub(super) async fn look_after_sessions(&self) {
+        let dead = self.slots.take_dead_sessions();
+        if !dead.is_empty() {
+            self.close(dead);
+            self.try_early().await;
+        }
+    }
+
+    /// Tries the login before a task needs it, so that an operator learns at the start that nothing
+    /// can run there. A login that is refused is said and no more: slots may get in nevertheless,
+    /// by those of namespaces or later.
+    pub(super) async fn try_early(&self) {
+        let settings = self.settings();
+        match self.try_login().await {
+            Ok(()) => {}
+            // It is another one by now.
+            Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
+            // Its own slots have all the places that there are.
+            Err(error) if error.sqlstate() == Some("53300") => {}
+            Err(error) if error.is_about_the_login() => tracing::warn!(
+                target = %self.name,
+                %error,
+                "the login of the target does not get in: its tasks will wait"
+            ),
+            Err(error) => self.set_unavailable(&error.into()),
+        }
+    }
+
+    /// Whether tasks of namespaces without a login of their own could have a session.
+    pub(super) async fn try_login(&self) -> Result<(), pg_client::Error> {
+        let connection = Connection::open(&self.settings().login).await?;
+        connection.close().await;
+        Ok(())
+    }
+}
