@@ -119,6 +119,17 @@ async def test_a_scheduler_that_nobody_took_is_released(
         await asyncio.sleep(0.01)
 
 
+def press_while_it_waits(patch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, once the next thing has been waited for half a second."""
+
+    def press(future: concurrent.futures.Future[Any]) -> None:
+        patch.undo()
+        concurrent.futures.wait([future], 0.5)
+        raise KeyboardInterrupt
+
+    patch.setattr(_background, "wait_until_done", press)
+
+
 async def test_ctrl_c_at_the_end_of_a_block_cancels_what_runs(
     face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,15 +141,9 @@ async def test_ctrl_c_at_the_end_of_a_block_cancels_what_runs(
                     futures = await s.map("select pg_sleep($1::float)", [60, 60])
         else:
             with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
-
-                def press(future: concurrent.futures.Future[Any]) -> None:
-                    patch.undo()
-                    concurrent.futures.wait([future], 0.5)
-                    raise KeyboardInterrupt
-
                 async with s:
                     futures = await s.map("select pg_sleep($1::float)", [60, 60])
-                    patch.setattr(_background, "wait_until_done", press)
+                    press_while_it_waits(patch)
         assert [future.cancelled() for future in futures] == [True, True]
 
 
@@ -160,13 +165,7 @@ async def test_who_stops_waiting_for_tasks_of_others_leaves_them_alone(
                     await drained.__aexit__(None, None, None)
         else:
             with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
-
-                def press(future: concurrent.futures.Future[Any]) -> None:
-                    patch.undo()
-                    concurrent.futures.wait([future], 0.5)
-                    raise KeyboardInterrupt
-
-                patch.setattr(_background, "wait_until_done", press)
+                press_while_it_waits(patch)
                 await drained.__aexit__(None, None, None)
         database.execute("select pg_advisory_unlock(4711)")
     assert (await face.result(theirs)).seq == 1
