@@ -136,17 +136,11 @@ impl Slots {
 
     /// Takes from free slots the sessions that have died.
     pub(super) fn take_dead_sessions(&self) -> Vec<Live> {
-        let state = &mut *self.state();
-        let mut taken = Vec::new();
-        for slot in &mut state.free {
-            if let Some(live) = slot.live.take_if(|live| live.has_died()) {
-                taken.push(live);
-                if let Some(activity) = state.activity.get_mut(&slot.number) {
-                    activity.session = None;
-                }
-            }
-        }
-        taken
+        let mut state = self.state();
+        let places = 0..state.free.len();
+        places
+            .filter_map(|place| state.take_session(place, Live::has_died))
+            .collect()
     }
 
     /// Takes from free slots the sessions of which this is true; `warm`: but one that is clean, for
@@ -163,19 +157,10 @@ impl Slots {
                 .is_some_and(|live| live.used_by().is_none())
         };
         let kept = state.free.iter().rposition(is_clean).filter(|_| warm);
-        let mut taken = Vec::new();
-        for (index, slot) in state.free.iter_mut().enumerate() {
-            if Some(index) == kept {
-                continue;
-            }
-            if let Some(live) = slot.live.take_if(|live| wanted(live)) {
-                taken.push(live);
-                if let Some(activity) = state.activity.get_mut(&slot.number) {
-                    activity.session = None;
-                }
-            }
-        }
-        taken
+        let places = (0..state.free.len()).filter(|place| Some(*place) != kept);
+        places
+            .filter_map(|place| state.take_session(place, |live| wanted(live)))
+            .collect()
     }
 
     /// Notes what a slot that has been taken is doing.
@@ -207,6 +192,20 @@ impl Slots {
 }
 
 impl State {
+    /// The session of the free slot in this place, if this is true of it; the slot has none then.
+    fn take_session(
+        &mut self,
+        place: usize,
+        wanted: impl FnOnce(&mut Live) -> bool,
+    ) -> Option<Live> {
+        let slot = &mut self.free[place];
+        let live = slot.live.take_if(wanted)?;
+        if let Some(activity) = self.activity.get_mut(&slot.number) {
+            activity.session = None;
+        }
+        Some(live)
+    }
+
     /// A free slot: one whose session this scheduler has used, if it need not be clean; else one
     /// with a session of this login, or with none.
     fn take(&mut self, used_by: Option<Handle>, login: &Arc<Login>) -> Option<Slot> {
