@@ -16,7 +16,7 @@ pub const LINE_PER_SLOT: u32 = 2;
 /// Tasks of one slot that may be unfinished by the journal although they have begun: the one that
 /// runs, those in line behind it, and those before it whose ends are not durable yet. The register
 /// of executors counts so many for each slot, and a new owner takes so many to be in doubt.
-pub const BEGUN_PER_SLOT: u32 = 12;
+pub const BEGUN_PER_SLOT: u32 = 16;
 
 /// An executor as fences name it: the run of a replica, and how often it has begun afresh after a
 /// fence. Later incarnations are greater.

@@ -12,6 +12,7 @@ mod event;
 mod executor_state;
 #[cfg(test)]
 mod fixture;
+mod linger;
 mod ownership;
 
 use crate::{
@@ -85,6 +86,8 @@ pub struct Machine {
     open: Output,
     open_commands: Vec<Envelope>,
     open_bytes: usize,
+    /// Until when the open batch waits for more ends.
+    linger_until: Option<Time>,
     inbox: VecDeque<Envelope>,
     /// Commands of a rejected batch: applied one per batch, to find the culprit.
     isolated: VecDeque<Envelope>,
@@ -110,6 +113,7 @@ impl Machine {
             open: Output::default(),
             open_commands: Vec::new(),
             open_bytes: 0,
+            linger_until: None,
             inbox: VecDeque::new(),
             isolated: VecDeque::new(),
             isolating: false,
@@ -151,7 +155,10 @@ impl Machine {
             core.set_outage(now, !self.lease_holds);
         }
         self.fill(now);
-        while self.in_flight.is_none() && self.seal(now, &mut effects) {
+        while self.in_flight.is_none()
+            && !self.lingers(now, &mut effects)
+            && self.seal(now, &mut effects)
+        {
             self.fill(now);
         }
         self.start_meanwhile(now, &mut effects);
@@ -200,8 +207,11 @@ impl Machine {
 
     /// When `step` has something to do even without an event.
     pub fn next_due(&self) -> Time {
-        match &self.state {
-            State::Working(core) if self.in_flight.is_none() && self.lease_holds => core.next_due(),
+        match (&self.state, self.linger_until) {
+            (State::Working(core), Some(until)) => until.min(core.next_change()),
+            (State::Working(core), None) if self.in_flight.is_none() && self.lease_holds => {
+                core.next_due()
+            }
             _ => Time::NEVER,
         }
     }

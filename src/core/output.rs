@@ -34,6 +34,13 @@ impl Output {
         self.records.is_empty() && nothing && self.touched.is_empty()
     }
 
+    /// Whether anybody waits for it: a caller for an answer, or a scheduler with its next task. If
+    /// not, it brings ends alone.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let has_more = !self.actions.is_empty() || !self.records.brings_only_ends();
+        has_more || self.unwritten.is_awaited()
+    }
+
     /// Takes everything out that is to be done when `records` are durable, if not before.
     pub fn take_actions(&mut self) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.early);

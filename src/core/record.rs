@@ -148,8 +148,12 @@ impl AttemptEvent {
 impl Records {
     /// Nothing to remember.
     pub fn is_empty(&self) -> bool {
+        self.completions.is_empty() && self.brings_only_ends()
+    }
+
+    /// Nothing but ends of tasks.
+    pub(crate) fn brings_only_ends(&self) -> bool {
         self.submissions.is_empty()
-            && self.completions.is_empty()
             && self.attempts.is_empty()
             && self.schedulers.is_empty()
             && self.pauses.is_empty()

@@ -15,6 +15,8 @@ pub struct Unwritten {
     reported: FxHashMap<KindId, u32>,
     /// A pause of targets has ended.
     holds_everything: bool,
+    /// It brings more than ends after which their schedulers go on, or a free slot waits for it.
+    is_awaited: bool,
 }
 
 /// What has become of one scheduler.
@@ -34,6 +36,7 @@ impl Unwritten {
     pub(crate) fn submitted(&mut self, handle: Handle, first: Seq) {
         let changes = self.schedulers.entry(handle).or_default();
         changes.new_from.get_or_insert(first);
+        self.is_awaited = true;
     }
 
     /// Tasks of this order have ended as their executor reported.
@@ -48,11 +51,13 @@ impl Unwritten {
     /// Nothing of this scheduler starts before the batch is durable.
     pub(crate) fn hold(&mut self, handle: Handle) {
         self.schedulers.entry(handle).or_default().holds_all = true;
+        self.is_awaited = true;
     }
 
     /// Nothing at all starts before the batch is durable.
     pub(crate) fn hold_everything(&mut self) {
         self.holds_everything = true;
+        self.is_awaited = true;
     }
 
     pub(crate) fn holds_everything(&self) -> bool {
@@ -66,6 +71,20 @@ impl Unwritten {
 
     pub(crate) fn reports(&self, kind: KindId) -> u32 {
         self.reported.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// The kinds of slots on which ends have been reported, and how many.
+    pub(crate) fn all_reports(&self) -> impl Iterator<Item = (KindId, u32)> {
+        self.reported.iter().map(|(kind, ends)| (*kind, *ends))
+    }
+
+    /// The next task of a scheduler waits for it, or a scheduler has no next one.
+    pub(crate) fn awaited(&mut self) {
+        self.is_awaited = true;
+    }
+
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 
     /// Whether the start of a task depends on it: on its submission, on the end of a lower order,

@@ -58,13 +58,13 @@ impl Machine {
             && !self.isolating
             && self.lease_holds
         {
-            core.start_meanwhile(now, &flight.unwritten, &mut self.open);
+            core.start_meanwhile(now, Some(&flight.unwritten), &mut self.open);
             self.release_early(now, effects);
         }
     }
 
     /// Releases what depends on nothing undurable.
-    fn release_early(&mut self, now: Time, effects: &mut Vec<Effect>) {
+    pub(super) fn release_early(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let actions = std::mem::take(&mut self.open.early);
         if !actions.is_empty() {
             let over = self.executors.released(now, &[], &actions);
@@ -167,17 +167,12 @@ fn has_space(open: &Output, bytes: usize) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        coordinator::machine::{
-            Event,
-            fixture::{NOW, asks, call, opens, owner, starts},
-        },
+        coordinator::machine::fixture::{NOW, asks, durable, ended, owner, runs, starts, waiting},
         core::{
-            Attempt, BatchNo, Caller, Command, Completion, JobSettings, JobVerb, Misfire,
-            Namespace, NewJob, Overlap, Packed, Report, Run, Seq, SlotCounts, Spec, Submit,
-            TaskOptions, Verb, Work,
+            Caller, Command, JobSettings, JobVerb, Misfire, Namespace, NewJob, Overlap, Packed,
+            Seq, SlotCounts, Submit,
             schedule::{RuleText, ScheduleText},
         },
-        journal::Commit,
     };
 
     #[test]
@@ -237,68 +232,13 @@ mod tests {
         })
     }
 
-    fn waiting(count: u32) -> Run {
-        let spec = Spec {
-            work: target(),
-            options: TaskOptions::default(),
-            trace: None,
-        };
-        Run {
-            count,
-            order: None,
-            spec: Arc::new(spec),
-        }
-    }
-
-    fn durable(no: i64) -> Event {
-        Event::Commit(BatchNo(no), Commit::Durable)
-    }
-
-    fn target() -> Work {
-        Work::Sql {
-            target: "app".into(),
-        }
-    }
-
     /// An owner with one slot, of which a task runs and two wait.
     fn one_runs() -> Machine {
-        let mut machine = owner();
-        let slots = Command::Slots {
-            work: target(),
-            slots: SlotCounts {
-                window: 4,
-                ..SlotCounts::of(1)
-            },
+        let window = SlotCounts {
+            window: 4,
+            ..SlotCounts::of(1)
         };
-        machine.step(NOW, [opens(1), Event::internal(slots)]);
-        let submit = Submit {
-            runs: vec![waiting(3)],
-            bodies: Packed::new([b"a".as_slice(); 3]),
-            ..Submit::none()
-        };
-        let submits = asks(2, call(1, Verb::Submit(Arc::new(submit))));
-        machine.step(NOW, [durable(1), submits]);
-        assert_eq!(starts(&machine.step(NOW, [durable(2)])), [1]);
-        machine
-    }
-
-    /// Its executor reports that a task has ended.
-    fn ended(seq: i64) -> Event {
-        let Command::Call { handle, .. } = call(1, Verb::Describe) else {
-            unreachable!("a call")
-        };
-        let completion = Completion {
-            handle,
-            first: Seq(seq),
-            attempt: Attempt(1),
-            report: Report::Succeeded(None),
-            started: NOW,
-            ended: NOW,
-            slot: 1,
-            backend_pid: 1,
-            diagnostics: Default::default(),
-        };
-        Event::internal(Command::Completed(vec![completion]))
+        runs(window, 3)
     }
 
     #[test]

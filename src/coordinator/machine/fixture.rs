@@ -1,10 +1,15 @@
 //! What the tests of the machine have in common: an owner, callers that ask it, and their answers.
 
 use super::{Effect, Envelope, Event, Machine};
-use crate::core::{
-    Action, BatchNo, Caller, Command, Epoch, Handle, Namespace, Open, Reply, RequestMemory,
-    ShardId, Ticket, Time, Verb, model::limits::Limits,
+use crate::{
+    core::{
+        Action, Attempt, BatchNo, Caller, Command, Completion, Epoch, Handle, Namespace, Open,
+        Packed, Reply, Report, RequestMemory, Run, Seq, ShardId, SlotCounts, Spec, Submit,
+        TaskOptions, Ticket, Time, Verb, Work, model::limits::Limits,
+    },
+    journal::Commit,
 };
+use std::sync::Arc;
 
 pub(super) const NOW: Time = Time(1_800_000_000_000_000);
 
@@ -50,9 +55,73 @@ pub(super) fn call(number: u8, verb: Verb) -> Command {
     };
     Command::Call {
         caller,
-        handle: Handle::new(ShardId(0), 1, [number; 10]),
+        handle: handle(number),
         verb,
     }
+}
+
+/// The handle of the scheduler of this number.
+fn handle(number: u8) -> Handle {
+    Handle::new(ShardId(0), 1, [number; 10])
+}
+
+/// SQL tasks without options.
+pub(super) fn waiting(count: u32) -> Run {
+    let spec = Spec {
+        work: target(),
+        options: TaskOptions::default(),
+        trace: None,
+    };
+    Run {
+        count,
+        order: None,
+        spec: Arc::new(spec),
+    }
+}
+
+fn target() -> Work {
+    Work::Sql {
+        target: "app".into(),
+    }
+}
+
+/// An owner with these slots, and so many tasks in scheduler 1.
+pub(super) fn runs(slots: SlotCounts, tasks: u32) -> Machine {
+    let mut machine = owner();
+    let (work, total) = (target(), i64::from(slots.total));
+    let slots = Command::Slots { work, slots };
+    machine.step(NOW, [opens(1), Event::internal(slots)]);
+    let submit = Submit {
+        runs: vec![waiting(tasks)],
+        bodies: Packed::new(vec![b"a".as_slice(); tasks as usize]),
+        ..Submit::none()
+    };
+    let submits = asks(2, call(1, Verb::Submit(Arc::new(submit))));
+    machine.step(NOW, [durable(1), submits]);
+    let first = starts(&machine.step(NOW, [durable(2)]));
+    assert!(first.into_iter().eq(1..=total), "one for each slot");
+    machine
+}
+
+/// The batch of this number is durable.
+pub(super) fn durable(no: i64) -> Event {
+    Event::Commit(BatchNo(no), Commit::Durable)
+}
+
+/// The executor of a task of scheduler 1 reports that it has ended.
+pub(super) fn ended(seq: i64) -> Event {
+    let completion = Completion {
+        handle: handle(1),
+        first: Seq(seq),
+        attempt: Attempt(1),
+        report: Report::Succeeded(None),
+        started: NOW,
+        ended: NOW,
+        slot: 1,
+        backend_pid: 1,
+        diagnostics: Default::default(),
+    };
+    Event::internal(Command::Completed(vec![completion]))
 }
 
 /// The tickets that are answered, each with whether the call was accepted.

@@ -113,7 +113,7 @@ impl KindSlots {
     }
 
     /// Tasks that stand in line.
-    fn in_line(&self) -> u32 {
+    pub(crate) fn in_line(&self) -> u32 {
         self.here().0 - self.running()
     }
 

@@ -57,6 +57,9 @@ impl Shard {
             Verdict::End(outcome, error) => {
                 let ending = ending(completion, outcome, error, times);
                 self.finish(turn, handle, &flight.span, ending);
+                if !self.may_start_early(turn, flight.span.kind, handle, None) {
+                    turn.out.unwritten.awaited();
+                }
             }
             Verdict::Retry { at, what } => {
                 record_attempt(turn, handle, &flight, what, ran(completion, started));

@@ -15,19 +15,34 @@ use crate::core::{
 };
 
 impl Shard {
-    /// Gives free slots away while an earlier batch is on its way into the journal, as far as those
-    /// whose turn it is may start at once. The others are chosen when the next batch is closed, and
-    /// so is work without a session, of which a batch takes more in one go.
-    pub fn start_meanwhile(&mut self, now: Time, in_flight: &Unwritten, out: &mut Output) {
+    /// Gives free slots away while an earlier batch is on its way into the journal, or the open one
+    /// lingers, as far as those whose turn it is may start at once. The others are chosen when the
+    /// next batch is closed, and so is work without a session, of which a batch takes more in one
+    /// go.
+    pub fn start_meanwhile(&mut self, now: Time, in_flight: Option<&Unwritten>, out: &mut Output) {
         let turn = &mut Turn::new(now, out);
         for kind in self.fair.slots.kinds() {
-            while let Some(grant) = self.next_grant(kind)
-                && self.may_start_early(turn, kind, grant.handle, Some(in_flight))
-            {
+            while let Some(grant) = self.next_grant(kind) {
+                if !self.may_start_early(turn, kind, grant.handle, in_flight) {
+                    turn.out.unwritten.awaited();
+                    break;
+                }
                 self.start(turn, kind, grant, true);
                 self.refresh();
             }
         }
+    }
+
+    /// Whether the batch that is open may wait for more ends: it brings nothing else, nobody's next
+    /// task needs it, and slots go on from the line at their executor. Not once half of what the
+    /// window leaves is used, because the other half is for what ends while the batch is written.
+    pub fn may_linger(&self, out: &Output) -> bool {
+        let goes_on = |(kind, ends): (KindId, u32)| {
+            let slots = &self.fair.slots[kind];
+            slots.in_line() > 0 && slots.open + 2 * ends < slots.counts.window
+        };
+        let has_ends = !out.records.completions.is_empty();
+        has_ends && !out.is_awaited() && out.unwritten.all_reports().all(goes_on)
     }
 
     /// Whether the next task of a scheduler may start before the batch that is open is durable, and

@@ -30,7 +30,7 @@ fn start_meanwhile(
     for command in commands {
         w.shard.apply(w.now, None, command, &mut out);
     }
-    w.shard.start_meanwhile(w.now, in_flight, &mut out);
+    w.shard.start_meanwhile(w.now, Some(in_flight), &mut out);
     let mut seqs = Vec::new();
     for action in std::mem::take(&mut out.early) {
         let Action::Dispatch(assignment) = action else {

@@ -1,7 +1,9 @@
 //! Short tasks stand in line at their executor, so that a slot goes on at once.
 
-use super::world::{Task, World, free, plain, sql};
-use crate::core::{Command, Completion, Delivery, Handle, Report, Settings, SlotCounts, Time};
+use super::world::{Task, World, free, order, plain, sql};
+use crate::core::{
+    Action, Command, Completion, Delivery, Handle, Output, Report, Settings, SlotCounts, Time,
+};
 use std::time::Duration;
 
 /// Slots, places in line and a window that is wide enough.
@@ -186,4 +188,45 @@ fn no_more_is_handed_out_than_a_takeover_would_know() {
     });
     w.submit(s, vec![free(); 9]);
     assert_eq!(handed_out(&w, s), (2, 1));
+}
+
+/// Whether a batch with these ends lingers, when these tasks were submitted after many short ones.
+fn lingers_after(tasks: Vec<Task>, ends: i64, report: &Report) -> bool {
+    let (mut w, s) = short(2, plain);
+    let first = w.submit(s, tasks);
+    let mut out = Output::default();
+    for seq in first..first + ends {
+        let ended = vec![w.completion(s, seq, report.clone())];
+        (w.shard).apply(w.now, None, &Command::Completed(ended), &mut out);
+        w.shard.start_meanwhile(w.now, None, &mut out);
+        for action in std::mem::take(&mut out.early) {
+            if let Action::Dispatch(assignment) = action {
+                w.running.push(assignment);
+            }
+        }
+    }
+    w.shard.may_linger(&out)
+}
+
+#[test]
+fn a_batch_lingers_as_long_as_nobody_waits_for_an_end_in_it() {
+    let good = Report::Succeeded(None);
+    let lingers = |tasks, ends| lingers_after(tasks, ends, &good);
+    assert!(lingers(vec![free(); 20], 1));
+    assert!(!lingers(vec![free(); 20], 0), "it is empty");
+    assert!(!lingers(vec![free(); 6], 1), "nothing comes after these");
+    assert!(lingers(vec![order(1); 20], 1));
+    let two = [vec![order(1); 6], vec![order(2); 9]].concat();
+    assert!(!lingers(two, 1), "the next order waits for it");
+    let once = free().with(|options| options.delivery = Some(Delivery::AtMostOnce));
+    let recorded = [vec![free(); 6], vec![once; 9]].concat();
+    assert!(!lingers(recorded, 1), "the next start has its row first");
+    assert!(!lingers_after(vec![free(); 20], 1, &Report::Lost));
+}
+
+#[test]
+fn a_batch_lingers_until_half_of_what_the_window_leaves_is_used() {
+    let lingers = |ends| lingers_after(vec![free(); 20], ends, &Report::Succeeded(None));
+    assert!(lingers(4), "6 are open of 16, and 4 have ended");
+    assert!(!lingers(5));
 }

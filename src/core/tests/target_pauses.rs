@@ -195,12 +195,13 @@ fn no_task_starts_before_the_resume_is_durable() {
     let mut out = Output::default();
     let resume = change(Some("app"), None);
     w.shard.apply(w.now, None, &resume, &mut out);
-    (w.shard).start_meanwhile(w.now, &Unwritten::default(), &mut out);
+    (w.shard).start_meanwhile(w.now, Some(&Unwritten::default()), &mut out);
     assert!(out.early.is_empty());
     let mut later = Output::default();
-    w.shard.start_meanwhile(w.now, &out.unwritten, &mut later);
+    w.shard
+        .start_meanwhile(w.now, Some(&out.unwritten), &mut later);
     assert!(later.early.is_empty());
-    (w.shard).start_meanwhile(w.now, &Unwritten::default(), &mut later);
+    (w.shard).start_meanwhile(w.now, Some(&Unwritten::default()), &mut later);
     assert_eq!(later.early.len(), 2, "it is durable");
 }
 

@@ -1,0 +1,119 @@
+//! A batch of ends lingers: it waits a moment for more of them, when nobody waits for it.
+//!
+//! Written as soon as the last batch is durable, the ends of short tasks come in batches of a few,
+//! and each batch costs the journal as much as many ends do.
+
+use super::{Effect, Machine, State};
+use crate::core::Time;
+use std::time::Duration;
+
+/// How long the first end waits for others.
+const LINGER: Duration = Duration::from_millis(2);
+
+impl Machine {
+    /// Whether the open batch lingers; if so, slots that have become free are given away. That needs
+    /// the lease.
+    pub(super) fn lingers(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
+        let until = self.linger_until.unwrap_or(now + LINGER);
+        self.linger_until = (now < until && self.may_linger(now, effects)).then_some(until);
+        self.linger_until.is_some()
+    }
+
+    fn may_linger(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
+        let State::Working(core) = &mut self.state else {
+            return false;
+        };
+        if !self.lease_holds || self.isolating || core.next_change() <= now {
+            return false;
+        }
+        if !core.may_linger(&self.open) {
+            return false;
+        }
+        core.start_meanwhile(now, None, &mut self.open);
+        // Whoever is next may have to wait for it.
+        let may_linger = core.may_linger(&self.open);
+        self.release_early(now, effects);
+        may_linger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        coordinator::machine::fixture::{NOW, durable, ended, opens, runs, starts},
+        core::SlotCounts,
+        journal::Batch,
+    };
+    use std::sync::Arc;
+
+    /// An owner of two slots with a line, after so many short tasks that a batch with the end of
+    /// this one lingers.
+    fn lingering() -> (Machine, i64) {
+        let slots = SlotCounts {
+            window: 24,
+            line: 4,
+            ..SlotCounts::of(2)
+        };
+        let mut machine = runs(slots, 90);
+        let last = (1..60).find(|seq| {
+            let sent = appended(&machine.step(NOW, [ended(*seq)]));
+            sent.iter().for_each(|batch| {
+                machine.step(NOW, [durable(batch.no.0)]);
+            });
+            sent.is_none()
+        });
+        (machine, last.expect("a batch lingers"))
+    }
+
+    fn appended(effects: &[Effect]) -> Option<Arc<Batch>> {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Append(batch, _) => Some(Arc::clone(batch)),
+            _ => None,
+        })
+    }
+
+    /// How many ends it brings.
+    fn ends(batch: Option<Arc<Batch>>) -> Option<u32> {
+        let rows = &batch?.records.completions;
+        Some(rows.iter().map(|row| row.count()).sum())
+    }
+
+    #[test]
+    fn ends_of_short_tasks_wait_for_more_of_them_for_a_moment() {
+        let (mut machine, last) = lingering();
+        assert_eq!(machine.next_due(), NOW + LINGER);
+        let effects = machine.step(NOW + LINGER / 2, [ended(last + 1)]);
+        assert_eq!(
+            (ends(appended(&effects)), starts(&effects).len()),
+            (None, 1)
+        );
+        assert_eq!(machine.next_due(), NOW + LINGER);
+        let effects = machine.step(NOW + LINGER, []);
+        assert_eq!(ends(appended(&effects)), Some(2));
+        let effects = machine.step(NOW + LINGER, [ended(last + 2)]);
+        assert_eq!(
+            (ends(appended(&effects)), starts(&effects).len()),
+            (None, 1)
+        );
+    }
+
+    #[test]
+    fn a_call_is_not_kept_waiting() {
+        let (mut machine, _) = lingering();
+        let batch = appended(&machine.step(NOW, [opens(2)])).expect("it is sent");
+        assert_eq!(batch.records.schedulers.len(), 1);
+        assert_eq!(ends(Some(batch)), Some(1));
+    }
+
+    #[test]
+    fn without_the_lease_nothing_waits() {
+        let (mut machine, last) = lingering();
+        machine.set_lease(false);
+        let effects = machine.step(NOW, [ended(last + 1)]);
+        assert_eq!(
+            (ends(appended(&effects)), starts(&effects).len()),
+            (Some(2), 0)
+        );
+    }
+}
