@@ -11,8 +11,8 @@ use std::time::Duration;
 const LINGER: Duration = Duration::from_millis(2);
 
 impl Machine {
-    /// Whether the open batch lingers; if so, slots that have become free are given away. That needs
-    /// the lease.
+    /// Whether the open batch lingers. If it does, slots that have become free are given away,
+    /// which needs the lease.
     pub(super) fn lingers(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
         let until = self.linger_until.unwrap_or(now + LINGER);
         self.linger_until = (now < until && self.may_linger(now, effects)).then_some(until);

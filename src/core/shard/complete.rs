@@ -57,9 +57,7 @@ impl Shard {
             Verdict::End(outcome, error) => {
                 let ending = ending(completion, outcome, error, times);
                 self.finish(turn, handle, &flight.span, ending);
-                if !self.may_start_early(turn, flight.span.kind, handle, None) {
-                    turn.out.unwritten.awaited();
-                }
+                self.note_whether_it_goes_on(turn, flight.span.kind, handle);
             }
             Verdict::Retry { at, what } => {
                 record_attempt(turn, handle, &flight, what, ran(completion, started));

@@ -45,6 +45,13 @@ impl Shard {
         has_ends && !out.is_awaited() && out.unwritten.all_reports().all(goes_on)
     }
 
+    /// A task has ended: notes whether its scheduler waits for that to be durable.
+    pub(crate) fn note_whether_it_goes_on(&self, turn: &mut Turn, kind: KindId, handle: Handle) {
+        if !self.may_start_early(turn, kind, handle, None) {
+            turn.out.unwritten.awaited();
+        }
+    }
+
     /// Whether the next task of a scheduler may start before the batch that is open is durable, and
     /// the one in flight.
     pub(crate) fn may_start_early(
