@@ -208,7 +208,7 @@ impl Machine {
     /// When `step` has something to do even without an event.
     pub fn next_due(&self) -> Time {
         match (&self.state, self.linger_until) {
-            (State::Working(core), Some(until)) => until.min(core.next_change()),
+            (State::Working(core), Some(until)) => until.min(core.next_settling()),
             (State::Working(core), None) if self.in_flight.is_none() && self.lease_holds => {
                 core.next_due()
             }

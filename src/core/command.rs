@@ -211,6 +211,9 @@ pub struct SlotCounts {
     pub window: u32,
     /// How many tasks may stand in line at their executors until a slot is free.
     pub line: u32,
+    /// Room for ends that are not durable: what is left of an executor's window when its slots and
+    /// its line are taken, of the one with the least.
+    pub spare: u32,
     /// Tasks that were handed out to executors that are away, or have no slots any more: they are
     /// open, and take none of these slots.
     pub away: u32,

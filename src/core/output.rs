@@ -35,7 +35,7 @@ impl Output {
     }
 
     /// Whether anybody waits for it: a caller for an answer, or a scheduler with its next task. If
-    /// not, it brings ends alone.
+    /// not, it brings ends at most.
     pub(crate) fn is_awaited(&self) -> bool {
         let has_more = !self.actions.is_empty() || !self.records.brings_only_ends();
         has_more || self.unwritten.is_awaited()

@@ -236,6 +236,12 @@ impl Shard {
         timer.min(self.next_slice()).min(self.resources.next_due())
     }
 
+    /// Until when `settle` may wait without keeping anything from its time, a run that is due
+    /// included. Attempts that have lasted are not: they get their rows a little later.
+    pub fn next_settling(&self) -> Time {
+        self.next_change().min(self.jobs.next_due())
+    }
+
     /// Whether callers cannot reach the service: while they cannot, no claim ends for want of a
     /// renewal.
     pub fn set_outage(&mut self, now: Time, in_outage: bool) {

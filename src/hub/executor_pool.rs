@@ -324,8 +324,9 @@ impl ExecutorPool {
             counts.window += slots.saturating_mul(member.begun_per_slot);
             counts.line += slots.saturating_mul(member.line_per_slot);
         }
-        let with_slots = self.members.values().filter(|one| one.total(&work) > 0);
-        let with_slots: FxHashSet<Host> = with_slots.map(|one| one.host).collect();
+        let with_slots = || self.members.values().filter(|one| one.total(&work) > 0);
+        counts.spare = with_slots().map(|one| one.spare(&work)).min().unwrap_or(0);
+        let with_slots: FxHashSet<Host> = with_slots().map(|one| one.host).collect();
         let open = self.given.values().filter(|given| !given.over);
         let open = open.filter(|given| given.work == work);
         for given in open.filter(|given| !with_slots.contains(&given.host)) {

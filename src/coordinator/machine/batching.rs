@@ -1,5 +1,5 @@
 //! How commands become batches: applied while there is space, sealed when the previous batch is
-//! durable.
+//! durable, unless they linger (`linger`).
 //!
 //! One batch is in flight and one is open, never more. A batch without records is released at once,
 //! and so are the starts that depend on nothing that is still to be durable.

@@ -7,33 +7,35 @@ use super::{Effect, Machine, State};
 use crate::core::Time;
 use std::time::Duration;
 
-/// How long the first end waits for others.
+/// How long a batch that could be sent waits for more ends.
 const LINGER: Duration = Duration::from_millis(2);
 
 impl Machine {
-    /// Whether the open batch lingers. If it does, slots that have become free are given away,
-    /// which needs the lease.
+    /// Whether the open batch lingers. Slots that have become free are given away meanwhile, which
+    /// needs the lease.
     pub(super) fn lingers(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
-        let until = self.linger_until.unwrap_or(now + LINGER);
-        self.linger_until = (now < until && self.may_linger(now, effects)).then_some(until);
-        self.linger_until.is_some()
+        let latest = now + LINGER;
+        let until = self.linger_until.map_or(latest, |until| until.min(latest));
+        let lingers = now < until && self.start_unless_awaited(now, effects);
+        self.linger_until = lingers.then_some(until);
+        lingers
     }
 
-    fn may_linger(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
+    /// Gives away free slots if nobody waits for the open batch; returns whether nobody does then.
+    fn start_unless_awaited(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
         let State::Working(core) = &mut self.state else {
             return false;
         };
-        if !self.lease_holds || self.isolating || core.next_change() <= now {
-            return false;
-        }
-        if !core.may_linger(&self.open) {
+        // What is in the inbox had no space in the batch.
+        let is_held = self.isolating || !self.inbox.is_empty() || !self.lease_holds;
+        if is_held || core.next_settling() <= now || !core.may_linger(&self.open) {
             return false;
         }
         core.start_meanwhile(now, None, &mut self.open);
         // Whoever is next may have to wait for it.
-        let may_linger = core.may_linger(&self.open);
+        let lingers = core.may_linger(&self.open);
         self.release_early(now, effects);
-        may_linger
+        lingers
     }
 }
 
@@ -41,8 +43,8 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::{
-        coordinator::machine::fixture::{NOW, durable, ended, opens, runs, starts},
-        core::SlotCounts,
+        coordinator::machine::fixture::{NOW, asks, durable, ended, opens, runs, starts},
+        core::{Command, SlotCounts},
         journal::Batch,
     };
     use std::sync::Arc;
@@ -53,6 +55,7 @@ mod tests {
         let slots = SlotCounts {
             window: 24,
             line: 4,
+            spare: 18,
             ..SlotCounts::of(2)
         };
         let mut machine = runs(slots, 90);
@@ -100,10 +103,11 @@ mod tests {
 
     #[test]
     fn a_call_is_not_kept_waiting() {
-        let (mut machine, _) = lingering();
-        let batch = appended(&machine.step(NOW, [opens(2)])).expect("it is sent");
-        assert_eq!(batch.records.schedulers.len(), 1);
-        assert_eq!(ends(Some(batch)), Some(1));
+        let asks_what_leaves_no_record = asks(3, Command::Status);
+        for call in [opens(2), asks_what_leaves_no_record] {
+            let (mut machine, _) = lingering();
+            assert_eq!(ends(appended(&machine.step(NOW, [call]))), Some(1));
+        }
     }
 
     #[test]

@@ -34,12 +34,12 @@ impl Shard {
     }
 
     /// Whether the batch that is open may wait for more ends: it brings nothing else, nobody's next
-    /// task needs it, and slots go on from the line at their executor. Not once half of what the
-    /// window leaves is used, because the other half is for what ends while the batch is written.
+    /// task needs it, and slots go on from the line at their executor. Not once half of the spare
+    /// window is used, because the other half is for what ends while the batch is written.
     pub fn may_linger(&self, out: &Output) -> bool {
         let goes_on = |(kind, ends): (KindId, u32)| {
             let slots = &self.fair.slots[kind];
-            slots.in_line() > 0 && slots.open + 2 * ends < slots.counts.window
+            slots.in_line() > 0 && 2 * ends < slots.counts.spare
         };
         let has_ends = !out.records.completions.is_empty();
         has_ends && !out.is_awaited() && out.unwritten.all_reports().all(goes_on)

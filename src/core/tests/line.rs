@@ -13,6 +13,7 @@ fn has_line(w: &mut World, total: u32, line: u32) {
         slots: SlotCounts {
             window: total * 8,
             line,
+            spare: total * 7 - line,
             ..SlotCounts::of(total)
         },
     });
@@ -190,7 +191,8 @@ fn no_more_is_handed_out_than_a_takeover_would_know() {
     assert_eq!(handed_out(&w, s), (2, 1));
 }
 
-/// Whether a batch with these ends lingers, when these tasks were submitted after many short ones.
+/// Whether a batch lingers with the ends of so many of these tasks, which come after many short
+/// ones; those behind them begin meanwhile, if they can.
 fn lingers_after(tasks: Vec<Task>, ends: i64, report: &Report) -> bool {
     let (mut w, s) = short(2, plain);
     let first = w.submit(s, tasks);
@@ -216,8 +218,8 @@ fn a_batch_lingers_as_long_as_nobody_waits_for_an_end_in_it() {
     assert!(!lingers(vec![free(); 20], 0), "it is empty");
     assert!(!lingers(vec![free(); 6], 1), "nothing comes after these");
     assert!(lingers(vec![order(1); 20], 1));
-    let two = [vec![order(1); 6], vec![order(2); 9]].concat();
-    assert!(!lingers(two, 1), "the next order waits for it");
+    let opens = [vec![order(1)], vec![order(2)], vec![free(); 20]].concat();
+    assert!(!lingers(opens, 1), "the next order waits for it");
     let once = free().with(|options| options.delivery = Some(Delivery::AtMostOnce));
     let recorded = [vec![free(); 6], vec![once; 9]].concat();
     assert!(!lingers(recorded, 1), "the next start has its row first");
@@ -225,8 +227,17 @@ fn a_batch_lingers_as_long_as_nobody_waits_for_an_end_in_it() {
 }
 
 #[test]
-fn a_batch_lingers_until_half_of_what_the_window_leaves_is_used() {
+fn a_batch_does_not_linger_while_a_free_slot_waits_for_it() {
+    let opens = [vec![order(1)], vec![free(); 20], vec![order(2).noop()]].concat();
+    assert!(
+        !lingers_after(opens, 1, &Report::Succeeded(None)),
+        "its SQL goes on, but a slot for no-ops is free"
+    );
+}
+
+#[test]
+fn a_batch_lingers_until_half_of_the_spare_window_is_used() {
     let lingers = |ends| lingers_after(vec![free(); 20], ends, &Report::Succeeded(None));
-    assert!(lingers(4), "6 are open of 16, and 4 have ended");
+    assert!(lingers(4), "the window is 16, and 6 of it in hand");
     assert!(!lingers(5));
 }

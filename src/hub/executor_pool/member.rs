@@ -50,6 +50,14 @@ impl Member {
         (has_room && self.reachable).then(|| (total.saturating_sub(busy), room))
     }
 
+    /// What its slots count for in the register beyond what runs on them and stands in line for
+    /// them.
+    pub(crate) fn spare(&self, work: &Work) -> u32 {
+        let in_hand = self.line_per_slot.saturating_add(1);
+        let spare = self.begun_per_slot.saturating_sub(in_hand);
+        self.total(work).saturating_mul(spare)
+    }
+
     /// All its slots.
     pub(crate) fn total(&self, work: &Work) -> u32 {
         count(&self.slots, work)

@@ -267,6 +267,10 @@ fn announced(pool: &ExecutorPool) -> SlotCounts {
 fn the_window_is_what_each_executor_counts_for() {
     let announced = announced(&pool_of(&[4, 1]));
     assert_eq!((announced.total, announced.window), (2, 5));
+    assert_eq!(
+        announced.spare, 0,
+        "one that is of an older version has none"
+    );
 }
 
 #[test]

@@ -123,6 +123,7 @@ impl World<'_> {
                 total,
                 window: total * self.begun_per_slot,
                 line: total * self.line_per_slot,
+                spare: total * self.begun_per_slot.saturating_sub(1 + self.line_per_slot),
                 ..SlotCounts::default()
             },
         })
