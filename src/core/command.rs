@@ -211,8 +211,8 @@ pub struct SlotCounts {
     pub window: u32,
     /// How many tasks may stand in line at their executors until a slot is free.
     pub line: u32,
-    /// Room for ends that are not durable: what is left of an executor's window when its slots and
-    /// its line are taken, of the one with the least.
+    /// Room for ends that are not durable: what the window of the executor with the least leaves
+    /// beside its slots and its line.
     pub spare: u32,
     /// Tasks that were handed out to executors that are away, or have no slots any more: they are
     /// open, and take none of these slots.

@@ -34,7 +34,8 @@ impl Output {
         self.records.is_empty() && nothing && self.touched.is_empty()
     }
 
-    /// Whether anybody waits for it: a caller for an answer, or a scheduler with its next task. If
+    /// Whether anybody waits for it: a caller for an answer, a scheduler with its next task, or a
+    /// free slot. If
     /// not, it brings ends at most.
     pub(crate) fn is_awaited(&self) -> bool {
         let has_more = !self.actions.is_empty() || !self.records.brings_only_ends();

@@ -236,8 +236,9 @@ impl Shard {
         timer.min(self.next_slice()).min(self.resources.next_due())
     }
 
-    /// Until when `settle` may wait without keeping anything from its time, a run that is due
-    /// included. Attempts that have lasted are not: they get their rows a little later.
+    /// Until when `settle` may wait without keeping a task or a run from its time. What else it
+    /// does may come a little later: rows of attempts that have lasted, slot time to be charged,
+    /// and checkpoints.
     pub fn next_settling(&self) -> Time {
         self.next_change().min(self.jobs.next_due())
     }

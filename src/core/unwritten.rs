@@ -78,7 +78,8 @@ impl Unwritten {
         self.reported.iter().map(|(kind, ends)| (*kind, *ends))
     }
 
-    /// The next task of a scheduler waits for it, or a scheduler has no next one.
+    /// The next task of a scheduler waits for it, a free slot does, or a scheduler has no next
+    /// task.
     pub(crate) fn awaited(&mut self) {
         self.is_awaited = true;
     }

@@ -50,9 +50,9 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        let first = BoundedConnection::open(&config.options, Duty::Maintenance).await;
+        let first = BoundedConnection::open(&config.options, Duty::Start).await;
         let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
-        let mut other = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
+        let mut other = BoundedConnection::open(&config.options, Duty::Start).await?;
         refuse_shared_sessions(&mut link, &mut other).await?;
         other.close().await?;
         let JournalConfig {
@@ -82,7 +82,11 @@ impl Journal {
                 recoveries: Mutex::new(Duty::Recovery.answer_timeout()),
             }),
         };
-        journal.maintenance().ensure_partitions(None).await?;
+        journal
+            .maintenance()
+            .at_start()
+            .ensure_partitions(None)
+            .await?;
         Ok(journal)
     }
 

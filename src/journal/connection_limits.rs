@@ -22,8 +22,10 @@ pub(super) enum Duty {
     Recovery,
     /// Makes the next partitions of batch numbers.
     Batches,
-    /// Makes days, drops old ones, and migrates.
+    /// Makes days, and drops old ones.
     Maintenance,
+    /// Checks the server when a program starts, migrates, and makes the first days.
+    Start,
 }
 
 impl Duty {
@@ -37,6 +39,7 @@ impl Duty {
             Duty::Recovery => "rallypoint journal recovery",
             Duty::Batches => "rallypoint journal batches",
             Duty::Maintenance => "rallypoint journal maintenance",
+            Duty::Start => "rallypoint journal start",
         }
     }
 
@@ -44,7 +47,7 @@ impl Duty {
     pub(super) fn connect_timeout(self) -> Duration {
         Duration::from_secs(match self {
             // Nobody waits for it, except a server that starts, and that had better wait.
-            Duty::Maintenance => 30,
+            Duty::Maintenance | Duty::Start => 30,
             _ => 4,
         })
     }
@@ -55,7 +58,7 @@ impl Duty {
             Duty::Reader | Duty::Ownership => 5,
             Duty::Heartbeat | Duty::Batches => 9,
             Duty::Writer => 30,
-            Duty::Maintenance => 300,
+            Duty::Maintenance | Duty::Start => 300,
             Duty::Recovery => 600,
         })
     }
@@ -70,6 +73,8 @@ impl Duty {
             Duty::Writer => Duration::from_secs(4),
             Duty::Recovery => Duration::from_secs(2),
             Duty::Ownership => Duration::from_millis(600),
+            // A server is not ready meanwhile, and begins again on another connection.
+            Duty::Start => Duration::from_secs(30),
             _ => most,
         };
         AnswerTimeout::new(least, most)
@@ -108,7 +113,7 @@ impl Duty {
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
             Duty::Heartbeat | Duty::Ownership => options.options([("jit", "off")]),
             // Lookups by key in tables that may never have been analyzed; short waits for locks.
-            Duty::Batches | Duty::Maintenance => options.options([
+            Duty::Batches | Duty::Maintenance | Duty::Start => options.options([
                 ("jit", "off"),
                 ("enable_hashjoin", "off"),
                 ("enable_mergejoin", "off"),

@@ -24,6 +24,7 @@ pub struct Maintenance {
     options: PgConnectOptions,
     shard: ShardId,
     retention_days: u32,
+    duty: Duty,
 }
 
 impl Maintenance {
@@ -32,10 +33,19 @@ impl Maintenance {
             options: options.clone(),
             shard,
             retention_days,
+            duty: Duty::Maintenance,
+        }
+    }
+
+    /// The same, by whoever starts and waits for it.
+    pub(super) fn at_start(self) -> Self {
+        Maintenance {
+            duty: Duty::Start,
+            ..self
         }
     }
 
     async fn connect(&self) -> Result<BoundedConnection, JournalError> {
-        Ok(BoundedConnection::open(&self.options, Duty::Maintenance).await?)
+        Ok(BoundedConnection::open(&self.options, self.duty).await?)
     }
 }

@@ -7,7 +7,10 @@
 //! Programs of two versions may run beside each other: one that does not know the newest migrations
 //! goes on as long as the schema says that it may (`schema_version.compatible_since`).
 
-use super::{JournalError, bounded_connection::BoundedConnection};
+use super::{
+    JournalError,
+    bounded_connection::{BoundedConnection, within},
+};
 use crate::backoff::Backoff;
 use sqlx::{
     SqlSafeStr,
@@ -147,10 +150,14 @@ pub(super) async fn run(link: &mut BoundedConnection) -> Result<(), JournalError
 async fn migrate(link: &mut BoundedConnection) -> Result<(), JournalError> {
     let mut failures = 0;
     loop {
-        check(link).await?;
+        // Without anything to run it only compares checksums.
+        let limit = match check(link).await? {
+            true => Duration::MAX,
+            false => link.limit,
+        };
         // `Migrator::run` wants any lifetime of the connection, which makes the future not `Send`.
-        let run = migrator().run_direct(None, link.unlimited(), false).await;
-        match run {
+        let run = async { Ok(migrator().run_direct(None, link.unlimited(), false).await) };
+        match within(limit, run).await? {
             Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..))
                 if failures + 1 < MAX_TRIES =>
             {

@@ -134,7 +134,7 @@ impl<'a> World<'a> {
             since: Epoch(0),
             zombie: None,
             slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
-            begun_per_slot: 1 + rng.below(4) as u32,
+            begun_per_slot: 1 + rng.below(8) as u32,
             line_per_slot: (scenario.seed % 3) as u32,
             paused: BTreeSet::new(),
             faults: true,

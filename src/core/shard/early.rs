@@ -16,9 +16,9 @@ use crate::core::{
 
 impl Shard {
     /// Gives free slots away while an earlier batch is on its way into the journal, or the open one
-    /// lingers, as far as those whose turn it is may start at once. The others are chosen when the
-    /// next batch is closed, and so is work without a session, of which a batch takes more in one
-    /// go.
+    /// lingers, as far as those whose turn it is may start at once. A slot whose next task may not
+    /// waits for the open batch. The others are chosen when the next batch is closed, and so is
+    /// work without a session, of which a batch takes more in one go.
     pub fn start_meanwhile(&mut self, now: Time, in_flight: Option<&Unwritten>, out: &mut Output) {
         let turn = &mut Turn::new(now, out);
         for kind in self.fair.slots.kinds() {

@@ -371,6 +371,7 @@ fn one_executor_keeps_the_reserve_and_each_has_a_line() {
         (hello.snapshot.begun_per_slot, hello.snapshot.line_per_slot) = (8, 1);
         pool.join(ExecutorId(member), hello, false);
     }
+    assert_eq!(announced(&pool).spare, 12, "of the smaller one");
     let given: Vec<_> = (1..=13).map(|seq| line_up(&mut pool, seq)).collect();
     let to = |member| {
         given
