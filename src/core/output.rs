@@ -35,8 +35,7 @@ impl Output {
     }
 
     /// Whether anybody waits for it: a caller for an answer, a scheduler with its next task, or a
-    /// free slot. If
-    /// not, it brings ends at most.
+    /// free slot. If nobody does, it brings ends at most.
     pub(crate) fn is_awaited(&self) -> bool {
         let has_more = !self.actions.is_empty() || !self.records.brings_only_ends();
         has_more || self.unwritten.is_awaited()

@@ -182,6 +182,7 @@ mod tests {
             Duty::Ownership,
             Duty::Recovery,
             Duty::Batches,
+            Duty::Start,
         ] {
             assert!(
                 duty.answer_timeout().most > duty.statement_timeout(),

@@ -1,4 +1,4 @@
-//! Which tasks start before their batch is durable.
+//! Which tasks start before their batch is durable, and whether a batch may therefore wait.
 //!
 //! A start that leaves no record waits for nothing but what it depends on: the task's submission,
 //! the ends of the lower orders, and the row of its scheduler. The end of the task that had the
