@@ -261,8 +261,8 @@ impl OwnershipTask {
         loop {
             match self.claim(Claim::Owner(epoch)).await {
                 Ok(TakeOver::Owned(owned)) => return Some(owned),
-                // The shard is lost, or its row is locked by our own last statement: the next poll
-                // tells which.
+                // The shard is lost, or our own last statement is in the way: the next poll tells
+                // which.
                 Ok(TakeOver::Refused) => self.heartbeat.fire(),
                 Err(error) => {
                     tracing::warn!(%error, "cannot begin another epoch");

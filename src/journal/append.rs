@@ -175,11 +175,10 @@ impl Writer {
         };
         let query = sqlx::query_with(shape.statement(), arguments);
         match self.connection.execute(query).await {
-            Ok(1) => {
-                self.connection.note_written(batch.no);
+            Ok(_) => {
+                self.connection.note_written(batch);
                 Commit::Durable
             }
-            Ok(_) => Commit::Fenced,
             Err(error) => error_class::of(error, batch, &mut self.connection).await,
         }
     }

@@ -1,9 +1,8 @@
 //! The audit: who changed what, and who tried to. Rows are written beside the loop, in groups, and
 //! lie in partitions by day that have nothing to do with those of the journal.
 
-use super::{JournalError, encoding::Date, error::NO_PARTITION, read::schedulers::Reader};
+use super::{JournalError, encoding::Date, read::schedulers::Reader};
 use crate::core::{Day, Time};
-use sqlx::Error;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -43,15 +42,12 @@ impl Reader {
             return Ok(());
         };
         let written = self.insert_audit(replica, entries, last.at.day()).await;
-        match &written {
-            Err(JournalError::Database(Error::Database(error)))
-                if error.code().as_deref() == Some(NO_PARTITION)
-                    && error.constraint().is_none() =>
-            {
+        match written {
+            Err(error) if error.is_missing_partition() => {
                 let day = self.last_audit_day(last.at.day()).await?;
                 self.insert_audit(replica, entries, day).await
             }
-            _ => written,
+            written => written,
         }
     }
 

@@ -111,7 +111,9 @@ impl Duty {
             ]),
             // Every ordered read follows an index; a sort would read all rows of a handle first.
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
-            Duty::Heartbeat | Duty::Ownership => options.options([("jit", "off")]),
+            Duty::Heartbeat => options.options([("jit", "off")]),
+            // Heartbeats wait for what a claim has locked while it waits for an append.
+            Duty::Ownership => options.options([("jit", "off"), ("lock_timeout", "500ms")]),
             // Lookups by key in tables that may never have been analyzed; short waits for locks.
             Duty::Batches | Duty::Maintenance | Duty::Start => options.options([
                 ("jit", "off"),

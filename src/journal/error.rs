@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// A constraint that forbids a row, or without one that there is no partition for it.
-pub(super) const NO_PARTITION: &str = "23514";
+const NO_PARTITION: &str = "23514";
 /// A trigger forbids it.
 const RAISED: &str = "P0001";
 
@@ -65,15 +65,19 @@ impl JournalError {
         }
     }
 
-    /// The database refuses what was to be written for what is in it, and always will: its form, a
-    /// constraint, its size, or a trigger. Days that are missing will be there.
-    pub(crate) fn is_of_the_content(&self) -> bool {
+    /// There is no partition yet for a row that was to be written.
+    pub(super) fn is_missing_partition(&self) -> bool {
         let JournalError::Database(sqlx::Error::Database(error)) = self else {
             return false;
         };
-        let is_constraint = error.constraint().is_some();
-        error.code().is_some_and(|code| match &*code {
-            NO_PARTITION => is_constraint,
+        error.code().as_deref() == Some(NO_PARTITION) && error.constraint().is_none()
+    }
+
+    /// The database refuses what was to be written for what is in it, and always will: its form, a
+    /// constraint, its size, or a trigger. Partitions that are missing will be there.
+    pub(crate) fn is_of_the_content(&self) -> bool {
+        let code = self.sqlstate().filter(|_| !self.is_missing_partition());
+        code.is_some_and(|code| match &*code {
             RAISED => true,
             code => ["22", "23", "54"]
                 .iter()

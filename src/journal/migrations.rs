@@ -120,6 +120,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "claims_who_and_what",
         include_str!("../../migrations/0033_claims_who_and_what.sql"),
     ),
+    (
+        34,
+        "fence_by_number",
+        include_str!("../../migrations/0034_fence_by_number.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but

@@ -104,7 +104,7 @@ impl Owned {
             now,
             ..
         } = take_over(&journal, &replica).await;
-        assert_eq!(last_batch, BatchNo(0));
+        assert_eq!(last_batch, BatchNo(1));
         let writer = journal.writer();
         Owned {
             options,
@@ -112,7 +112,7 @@ impl Owned {
             writer,
             replica,
             epoch,
-            next: BatchNo(1),
+            next: BatchNo(last_batch.0 + 1),
             now,
         }
     }

@@ -1,5 +1,5 @@
-//! Ownership of a shard as a small model, searched exhaustively: lease, epoch check, takeover,
-//! report, fence, and tasks in doubt.
+//! Ownership of a shard as a small model, searched exhaustively: lease, takeover and its first
+//! batch, report, fence, and tasks in doubt.
 //!
 //! Safety depends on no clock, so the model has none: a lease may end at any moment, a message may
 //! take for ever, a replica may pause and go on at any point. The model checks the protocol; `sim`
@@ -62,10 +62,10 @@ fn needs(left_out: Rules, broken: &'static str) {
 }
 
 #[test]
-fn the_epoch_check_is_needed() {
+fn the_first_batch_of_an_ownership_is_needed() {
     needs(
         Rules {
-            epoch_check: false,
+            first_batch: false,
             ..Rules::all()
         },
         "no write of an older epoch",

@@ -9,9 +9,10 @@ use steps::{finish, rejoin, report, submit};
 /// The rules of the protocol. Each can be left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// A batch is taken only from the present epoch and behind its predecessor.
-    pub epoch_check: bool,
-    /// A batch that is sent again is recognised by its number.
+    /// An ownership begins with a batch, which takes the number that the owner before would write
+    /// next.
+    pub first_batch: bool,
+    /// A number is written once, and a batch that is sent again is recognised by it.
     pub recognise: bool,
     /// A replica that has not reported is fenced before its work is started again.
     pub fence: bool,
@@ -34,7 +35,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn all() -> Rules {
         Rules {
-            epoch_check: true,
+            first_batch: true,
             recognise: true,
             fence: true,
             register: true,

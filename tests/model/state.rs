@@ -5,6 +5,8 @@ pub(crate) const REPLICAS: usize = 2;
 /// A line of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Record {
+    /// Of an ownership that has begun.
+    Begun,
     Submitted,
     /// By the attempt with this token.
     Ended(u8),

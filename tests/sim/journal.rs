@@ -89,7 +89,6 @@ impl Journal {
             .find(|tables| tables.handle() == handle)
     }
 
-    /// A new owner.
     /// What an owner that begins at `now` remembers of calls.
     pub(crate) fn memory(&mut self, now: Time) -> RequestMemory {
         let usual = now - REQUEST_MEMORY;
@@ -98,8 +97,10 @@ impl Journal {
         RequestMemory::inherited(now, since)
     }
 
+    /// A new owner, which begins with a batch of its own.
     pub(crate) fn take_over(&mut self) -> Epoch {
         self.epoch.0 += 1;
+        self.batches.push(self.epoch);
         self.epoch
     }
 

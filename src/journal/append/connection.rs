@@ -5,7 +5,7 @@
 //! between may drop them without a word, and the server's own may be weaker.
 
 use super::batch::Batch;
-use crate::core::BatchNo;
+use crate::core::{BatchNo, Epoch};
 use crate::journal::{
     JournalError,
     bounded_connection::{BoundedConnection, is_lapse},
@@ -21,8 +21,8 @@ use sqlx::{
 pub(super) struct Connection {
     options: PgConnectOptions,
     link: Option<BoundedConnection>,
-    /// The batch that was written last on it.
-    written: Option<BatchNo>,
+    /// The batch that was written last on it, and its epoch.
+    written: Option<(Epoch, BatchNo)>,
     timeout: AnswerTimeout,
 }
 
@@ -60,18 +60,19 @@ impl Connection {
         Ok(done?.rows_affected())
     }
 
-    /// Notes that a batch was written on it.
-    pub(super) fn note_written(&mut self, batch: BatchNo) {
-        self.written = Some(batch);
+    /// Notes that this batch was written on it.
+    pub(super) fn note_written(&mut self, batch: &Batch) {
+        self.written = Some((batch.epoch, batch.no));
     }
 
-    /// Whether the journal has the batch before this one. A database can lose what it has committed
-    /// only together with its connections, as a standby that takes over does: so what was written
-    /// on this connection is there, and anything else is asked for. A standby that has not taken
-    /// over may not show it yet.
+    /// Whether the journal has the batch before this one, of the same epoch: an ownership begins
+    /// with a batch of its own, and one of another owner may have a number that was ours before a
+    /// standby took over. A database can lose what it has committed only together with its
+    /// connections, as such a takeover does: so what was written on this connection is there, and
+    /// anything else is asked for. A standby that has not taken over may not show it yet.
     pub(super) async fn has_predecessor(&mut self, batch: &Batch) -> Result<bool, JournalError> {
         let before = BatchNo(batch.no.0 - 1);
-        if self.written == Some(before) {
+        if self.written == Some((batch.epoch, before)) {
             return Ok(true);
         }
         let query = sqlx::query_as(
@@ -79,10 +80,10 @@ impl Connection {
              select pg_is_in_recovery(), exists (
                  select 1
                  from batch
-                 where shard = $1 and batch_no = $2
+                 where shard = $1 and batch_no = $2 and epoch = $3
              )",
         );
-        let query = query.bind(batch.shard.0).bind(before.0);
+        let query = query.bind(batch.shard.0).bind(before.0).bind(batch.epoch.0);
         let asked = query.fetch_one(self.link().await?).await;
         self.timeout.note(!asked.as_ref().is_err_and(is_lapse));
         match asked? {

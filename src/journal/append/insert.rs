@@ -3,8 +3,8 @@
 //!
 //! Most batches have one row per table, which costs a fifth less as plain values. Of many rows only
 //! what may be null or has no fixed length is unnested; the rest is picked by subscript, because
-//! each unnested array costs a tuple store of its own. The common table expression `g` yields the
-//! shard and the day, or no row at all when the batch must not be written.
+//! each unnested array costs a tuple store of its own. Of the parameters of every statement it uses
+//! the first, the shard, and the fourth, the day.
 
 use super::{
     columns::{Column, Form, Table},
@@ -32,9 +32,9 @@ impl Table {
             parameters: before,
             ..Parts::default()
         };
-        parts.add("shard", "g.shard".to_owned());
+        parts.add("shard", "$1".to_owned());
         if day_partitions::TABLES.contains(&self.name) {
-            parts.add("day", "g.day".to_owned());
+            parts.add("day", "$4".to_owned());
         }
         let source = match rows {
             Rows::One => self.one(rare, &mut parts),
@@ -42,7 +42,7 @@ impl Table {
         };
         let (names, values) = (parts.names.join(", "), parts.values.join(",\n    "));
         let sql = format!(
-            "\ninsert into {} ({names})\nselect {values}\nfrom g{source}",
+            "\ninsert into {} ({names})\nselect {values}{source}",
             self.name
         );
         (sql, parts.parameters)
@@ -91,7 +91,7 @@ impl Table {
         let names = parts.unnested_names.join(", ");
         let picked = parts.picked.join(",\n        ");
         let unnest = format!("unnest({arrays}) with ordinality as b ({names}, i)");
-        format!("\ncross join {unnest}\ncross join lateral (\n    select {picked}\n) as u")
+        format!("\nfrom {unnest}\ncross join lateral (\n    select {picked}\n) as u")
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let words: Vec<&str> = sql.split_whitespace().collect();
         assert_eq!(
             words.join(" "),
-            "insert into batch (shard, count, at, kind) select g.shard, $5, $6, $7 from g"
+            "insert into batch (shard, count, at, kind) select $1, $5, $6, $7"
         );
         assert_eq!(parameters, 7);
     }
@@ -150,9 +150,8 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "insert into batch (shard, count, at, kind) \
-             select g.shard, u.count, b.at, ($7::int2[])[u.kind : u.kind + u.count - 1] \
-             from g \
-             cross join unnest($6::int8[]) with ordinality as b (at, i) \
+             select $1, u.count, b.at, ($7::int2[])[u.kind : u.kind + u.count - 1] \
+             from unnest($6::int8[]) with ordinality as b (at, i) \
              cross join lateral ( \
              select ($5::int4[])[b.i] as count, nullif(($8::int4[])[b.i], 0) as kind \
              ) as u"

@@ -33,8 +33,7 @@ pub(super) fn delete_former(schedulers: usize, labels: usize) -> String {
     format!(
         "
 delete from scheduler_label l
-where exists (select from g)
-    and l.shard = $1
+where l.shard = $1
     and l.handle = any (${changed}::uuid[])
     and (l.handle, l.label) not in (
         select k.handle, k.label

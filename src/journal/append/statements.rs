@@ -1,8 +1,8 @@
 //! The statements of the writer: one for each set of tables that a batch has rows for.
 //!
-//! Each consists of the fence, which yields a row only to the owner of the shard, the batch row,
-//! and one insert per table. All inserts are joined to the fence, so that a batch is written as a
-//! whole or not at all.
+//! Each consists of the batch row and one insert per table. The number of the batch is unique, so
+//! that a batch is written only once, and not by an owner of before: whoever takes the shard over
+//! takes the next number ([`TakeOver`](crate::journal::TakeOver)).
 
 use super::{
     attempt::Attempts,
@@ -41,23 +41,13 @@ pub(super) struct Shape {
     pub run_claims: bool,
 }
 
-const FENCE: &str = "-- append
-with g as materialized (
-    select shard, $4::date as day
-    from shard
-    where shard = $1
-        and epoch = $2
-    for no key update
-)";
-
 const BATCH: &str = "
 insert into batch (shard, batch_no, epoch, at)
-select g.shard, $3, $2, now()
-from g";
+values ($1, $3, $2, now())";
 
 const SHAPES: usize = 6_912;
-/// Parameters of the fence.
-const FENCE_PARAMETERS: usize = 4;
+/// Parameters of every statement: the shard, the epoch, the number of the batch and its day.
+const COMMON_PARAMETERS: usize = 4;
 
 /// Each is built when it is needed first.
 static STATEMENTS: [OnceLock<String>; SHAPES] = [const { OnceLock::new() }; SHAPES];
@@ -171,24 +161,24 @@ impl Shape {
     }
 
     fn build(self) -> String {
-        let mut statement = String::from(FENCE);
-        let mut parameters = FENCE_PARAMETERS;
+        let mut tables = Vec::new();
+        let mut parameters = COMMON_PARAMETERS;
         // How many parameters come before those of each table.
         let mut before = HashMap::new();
         for (name, table, rows, on_conflict) in self.inserts() {
             if rows != Rows::None {
                 before.insert(name, parameters);
                 let (insert, count) = table.insert(rows, self.retries, parameters);
-                statement.push_str(&format!(",\n{name} as ({insert}{on_conflict}\n)"));
+                tables.push(format!("{name} as ({insert}{on_conflict}\n)"));
                 parameters = count;
             }
         }
         if self.schedulers {
             let delete = label::delete_former(before["changed"], before["found_by"]);
-            statement.push_str(&format!(",\nno_longer as ({delete}\n)"));
+            tables.push(format!("no_longer as ({delete}\n)"));
         }
-        statement.push_str(BATCH);
-        statement
+        let with = if tables.is_empty() { "" } else { "\nwith " };
+        format!("-- append{with}{}{BATCH}", tables.join(",\n"))
     }
 }
 

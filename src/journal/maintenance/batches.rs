@@ -43,7 +43,8 @@ impl Maintenance {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
 
-    pub(super) async fn ensure_batches(
+    /// Makes the ranges ahead of the last batch.
+    pub(in crate::journal) async fn ensure_batches(
         &self,
         connection: &mut BoundedConnection,
     ) -> Result<(), JournalError> {

@@ -1,8 +1,8 @@
 //! Who owns the shard: take-over and handover.
 //!
-//! Every change of owner begins a new epoch, which fences the writer of the old one. Whether a
-//! lease is over is not asked of the database's clock: who says so has watched it, and names the
-//! lease that it has watched.
+//! Every change of owner begins a new epoch, with a batch of its own. That fences the writer of the
+//! old one: the number it would write next is taken. Whether a lease is over is not asked of the
+//! database's clock: who says so has watched it, and names the lease that it has watched.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time, model::limits::REQUEST_MEMORY};
 use crate::journal::{
@@ -64,16 +64,28 @@ leased as (
     cross join begun
     where l.shard = $1 and l.shard = free.shard
     returning l.lease_until, l.requests_since
+),
+fenced as (
+    insert into batch (shard, batch_no, epoch, at)
+    select $1, last.batch_no + 1, begun.epoch, now()
+    from begun
+    cross join (
+        select max(batch_no) as batch_no
+        from batch
+        where shard = $1
+    ) as last
+    returning batch_no
 )
-select begun.epoch, clock_timestamp(), leased.lease_until, leased.requests_since
+select begun.epoch, fenced.batch_no, clock_timestamp(), leased.lease_until, leased.requests_since
 from begun
-cross join leased";
+cross join leased
+cross join fenced";
 
 /// An ownership of the shard that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     pub epoch: Epoch,
-    /// The last batch in the journal; continue with the next number.
+    /// The batch that begins it, the last in the journal; continue with the next number.
     pub last_batch: BatchNo,
     /// Time of the database.
     pub now: Time,
@@ -89,7 +101,7 @@ pub struct Ownership {
 pub enum TakeOver {
     /// It is ours; every write of an earlier owner is now either in the journal or refused.
     Owned(Ownership),
-    /// The claim does not hold, or the owner's append holds the lock of the shard's row.
+    /// The claim does not hold, or another claim or an append of the owner was in the way.
     Refused,
 }
 
@@ -149,17 +161,16 @@ impl Journal {
         let outcome = self.claim(async |connection| {
             // Another program may have migrated since this one was started.
             migrations::check(connection).await?;
-            let taken = take(connection, shard, replica, claim, lease).await?;
-            let Some((epoch, now, lease_until, requests_since)) = taken else {
-                return Ok(TakeOver::Refused);
-            };
-            Ok(TakeOver::Owned(Ownership {
-                epoch: Epoch(epoch),
-                last_batch: last_batch(connection, shard).await?,
-                now: now.0,
-                lease_until: lease_until.0,
-                requests_since: requests_since.0,
-            }))
+            let mut taken = take(connection, shard, replica, claim, lease).await;
+            if taken
+                .as_ref()
+                .is_err_and(JournalError::is_missing_partition)
+            {
+                // Numbers of batches have run out, and only an owner makes more of them.
+                self.maintenance().ensure_batches(connection).await?;
+                taken = take(connection, shard, replica, claim, lease).await;
+            }
+            Ok(taken?.map_or(TakeOver::Refused, TakeOver::Owned))
         });
         let outcome = outcome.await?;
         if outcome != TakeOver::Refused {
@@ -195,18 +206,18 @@ impl Journal {
     }
 }
 
-/// The new epoch, the time of the database, the end of the lease, and since when calls may be
-/// repeated.
-type Taken = (i64, Stamp, Stamp, Stamp);
+/// The new epoch, its first batch, the time of the database, the end of the lease, and since when
+/// calls may be repeated.
+type Taken = (i64, i64, Stamp, Stamp, Stamp);
 
-/// `None`: the claim does not hold, or an append holds the lock of the shard's row.
+/// `None`: the claim does not hold, or something else was in the way.
 async fn take(
     connection: &mut BoundedConnection,
     shard: ShardId,
     replica: &Replica,
     claim: Claim,
     lease: Duration,
-) -> Result<Option<Taken>, JournalError> {
+) -> Result<Option<Ownership>, JournalError> {
     let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
     let query = query
@@ -220,24 +231,23 @@ async fn take(
         .bind(claim.owner)
         .bind(claim.lease_until.map(Stamp))
         .bind(REQUEST_MEMORY.as_micros() as i64);
-    Ok(query.fetch_optional(connection).await?)
+    let taken: Option<Taken> = match query.fetch_optional(connection).await {
+        Err(error) if was_in_the_way(&error) => None,
+        taken => taken?,
+    };
+    let ownership = |(epoch, batch, now, lease_until, requests_since): Taken| Ownership {
+        epoch: Epoch(epoch),
+        last_batch: BatchNo(batch),
+        now: now.0,
+        lease_until: lease_until.0,
+        requests_since: requests_since.0,
+    };
+    Ok(taken.map(ownership))
 }
 
-/// The last batch. A separate statement, because its snapshot must be younger than the new epoch,
-/// which fences the old owner.
-async fn last_batch(
-    connection: &mut BoundedConnection,
-    shard: ShardId,
-) -> Result<BatchNo, JournalError> {
-    let no: Option<i64> = sqlx::query_scalar(
-        "-- last_batch
-         select max(batch_no)
-         from batch
-         where shard = $1",
-    )
-    .bind(shard.0)
-    .fetch_one(connection)
-    .await?;
-    no.map(BatchNo)
-        .ok_or_else(|| JournalError::corrupt(format!("no batch of shard {}", shard.0)))
+/// Whether an append of the owner has just taken the number of the batch that was to fence it, or
+/// was about to for as long as a claim waits.
+fn was_in_the_way(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code == "23505" || code == "55P03")
 }

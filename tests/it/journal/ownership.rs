@@ -2,7 +2,7 @@
 
 use super::{Owned, config, make::*, replica, take_over};
 use rallypoint::{core::*, journal::*};
-use sqlx::Executor;
+use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -13,7 +13,7 @@ async fn a_stale_owner_writes_nothing() {
     let taken = take_over(&owned.journal, &replica("one")).await;
     assert_eq!(
         (taken.epoch, taken.last_batch),
-        (Epoch(owned.epoch.0 + 1), BatchNo(1))
+        (Epoch(owned.epoch.0 + 1), owned.next)
     );
     let late = || records(vec![plain(handle(), 1, 3, None, taken.now)], vec![]);
     assert_eq!(owned.append(late()).await, Commit::Fenced);
@@ -22,7 +22,7 @@ async fn a_stale_owner_writes_nothing() {
     let batch = Batch {
         shard: ShardId(0),
         epoch: taken.epoch,
-        no: BatchNo(2),
+        no: BatchNo(taken.last_batch.0 + 1),
         day: owned.now.day(),
         records: late(),
     };
@@ -120,21 +120,34 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
 }
 
 #[tokio::test]
-async fn a_heartbeat_leaves_the_row_alone_that_every_batch_locks() {
-    let owned = Owned::new().await;
-    let version = "select (ctid::text || xmin::text || xmax::text) from shard";
-    let mut connection = owned.psql().await;
-    let mut versions = Vec::new();
-    let mut heart = owned
-        .journal
-        .heartbeat(owned.replica.clone(), Duration::from_secs(5));
-    for _ in 0..2 {
-        let read = sqlx::query_scalar::<_, String>(version);
-        versions.push(read.fetch_one(&mut connection).await.unwrap());
-        let beat = heart.renew(Some(owned.epoch)).await.unwrap();
-        assert!(beat.lease_until.is_some());
-    }
-    assert_eq!(versions[0], versions[1]);
+async fn a_claim_is_refused_while_an_append_of_the_owner_is_on_its_way() {
+    let mut owned = Owned::new().await;
+    let append = format!(
+        "begin;
+         insert into batch (shard, batch_no, epoch, at) values (0, {}, {}, now())",
+        owned.next.0, owned.epoch.0
+    );
+    let mut psql = owned.psql().await;
+    psql.execute(AssertSqlSafe(append)).await.unwrap();
+    let lease = Duration::from_secs(5);
+    let again = replica("one");
+    let claim = || owned.journal.take_over(&again, Claim::Start, lease);
+    // It does not end in time, or it ends while the claim waits.
+    assert_eq!(claim().await.unwrap(), TakeOver::Refused);
+    let (refused, committed) = tokio::join!(claim(), async {
+        let waits = "select count(*) from pg_locks where not granted";
+        while owned.count(waits).await == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        psql.execute("commit").await
+    });
+    committed.unwrap();
+    assert_eq!(refused.unwrap(), TakeOver::Refused);
+    let beat = owned.journal.heartbeat(owned.replica.clone(), lease);
+    let beat = { beat }.renew(Some(owned.epoch)).await.unwrap();
+    assert!(beat.lease_until.is_some(), "nothing has changed");
+    owned.next.0 += 1;
+    owned.write(Records::default()).await;
 }
 
 #[tokio::test]

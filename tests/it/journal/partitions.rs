@@ -75,7 +75,7 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
     }
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     let taken = take_over(&owned.journal, &owned.replica).await;
-    assert_eq!(taken.last_batch, BatchNo(4_000_001));
+    assert_eq!(taken.last_batch, BatchNo(4_000_002));
 }
 
 async fn ranges(psql: &mut PgConnection) -> Vec<i32> {

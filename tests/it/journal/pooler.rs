@@ -115,7 +115,7 @@ async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
     let batch = Batch {
         shard: ShardId(0),
         epoch: owned.epoch,
-        no: BatchNo(1),
+        no: BatchNo(owned.last_batch.0 + 1),
         day: owned.now.day(),
         records: Records::default(),
     };

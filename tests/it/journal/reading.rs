@@ -161,7 +161,7 @@ async fn the_status_knows_the_last_batch_and_the_oldest_day() {
     let status = scene.owned.journal.reader().status().await.unwrap();
     assert_eq!(
         (status.last_batch, status.epoch),
-        (BatchNo(2), scene.owned.epoch)
+        (BatchNo(3), scene.owned.epoch)
     );
     assert_eq!(status.oldest_day, Some(scene.now.day()));
     assert!(status.now >= status.last_at && status.last_at >= scene.now);

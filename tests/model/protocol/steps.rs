@@ -21,10 +21,16 @@ impl Protocol {
             (true, false) => View::Queued,
             (false, false) => View::Unknown,
         };
-        let durable = state.journal.len() as u8;
+        if self.rules.first_batch {
+            state.journal.push(Batch {
+                no: state.journal.len() as u8 + 1,
+                epoch: state.epoch,
+                record: Record::Begun,
+            });
+        }
         let owner = Owner {
             epoch: state.epoch,
-            durable,
+            durable: state.journal.len() as u8,
             in_flight: None,
             task,
             cleared: [false; REPLICAS],
@@ -75,9 +81,7 @@ impl Protocol {
             state.recognised |= known;
             return known;
         }
-        if self.rules.epoch_check
-            && (batch.epoch != state.epoch || (self.rules.recognise && batch.no != behind))
-        {
+        if self.rules.recognise && batch.no != behind {
             return false;
         }
         state.stale_write |= batch.epoch < state.epoch;
@@ -267,6 +271,7 @@ fn lose_message(state: &mut State, one: usize) {
 
 fn acknowledge(state: &mut State, record: Record) {
     match record {
+        Record::Begun => {}
         Record::Submitted => state.acknowledged_submit = true,
         Record::Ended(_) => state.acknowledged_end = true,
     }
