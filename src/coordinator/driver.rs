@@ -202,12 +202,11 @@ impl Loop {
             if let Event::Recovered {
                 schedulers,
                 epoch,
-                last_batch,
                 window,
                 ..
             } = event
             {
-                self.notice_lost_batches(*last_batch);
+                self.notice_lost_batches();
                 self.driver.bodies.lock().recovered(schedulers);
                 begun = Some((
                     *epoch,

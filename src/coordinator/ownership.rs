@@ -4,7 +4,7 @@
 //! A replica becomes the owner under a new epoch, learns what earlier owners may have been running,
 //! reads the journal, and informs the loop. It stops being the owner when a poll finds another
 //! epoch, or when it hands over; then the loop drops its core, and executors report to the next
-//! owner. This file does not keep an old owner from writing: each append checks the epoch.
+//! owner. This file does not keep an old owner from writing: the numbers of batches do.
 
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
@@ -202,6 +202,11 @@ impl OwnershipTask {
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, sent.elapsed());
+            if let Some(epoch) = self.state.last_epoch()
+                && let Some(last) = self.journal.last_batch_until(epoch).await?
+            {
+                self.state.journal_ends(last);
+            }
             self.state.taken_over(owned.epoch, sent + self.timing.lease);
             self.membership.send_modify(|known| {
                 (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id))

@@ -316,7 +316,8 @@ mod tests {
                 "c2955d2900967f88",
                 "42fc54bfba578dfc",
                 "4e87849267d036e6",
-                "d2221f76aaadde43"
+                "d2221f76aaadde43",
+                "317b0467e5cf32b5"
             ]
         );
     }

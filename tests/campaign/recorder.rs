@@ -68,11 +68,14 @@ async fn progress(fixture: Arc<Fixture>) {
                     lease = until;
                     fixture.history.write(&Entry::Renewed { at: now() });
                 }
-                if epoch > last.1 {
+                let begins = epoch > last.1;
+                if begins {
                     fixture.history.write(&Entry::Epoch { at: now(), epoch });
                 }
-                if batch > last.0 {
-                    last = (batch, epoch);
+                let moves_on = batch > last.0;
+                last = last.max((batch, epoch));
+                // With which an ownership begins is no progress.
+                if moves_on && !begins {
                     fixture.history.write(&Entry::Progress { at: now(), batch });
                 }
                 sleep(PROGRESS_INTERVAL).await;

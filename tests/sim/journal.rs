@@ -1,7 +1,7 @@
-//! The model journal: the epoch check of the real one, in memory.
+//! The model journal: the numbers of the real one, in memory.
 //!
-//! A batch is written as a whole or not at all, only under the present epoch, only behind its
-//! predecessor, only once.
+//! A batch is written as a whole or not at all, only behind its predecessor of the same epoch, only
+//! once.
 
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
@@ -112,11 +112,15 @@ impl Journal {
 
     pub(crate) fn append(&mut self, batch: &Batch) -> Commit {
         let no = batch.no.0 as usize;
-        if batch.epoch != self.epoch || no == 0 || no > self.batches.len() {
+        let before = no
+            .checked_sub(1)
+            .and_then(|before| self.batches.get(before));
+        if before != Some(&batch.epoch) {
             return Commit::Fenced;
         }
-        if let Some(epoch) = self.batches.get(no) {
-            return if *epoch == batch.epoch {
+        if no < self.batches.len() {
+            // It was sent before, unless somebody else has written since.
+            return if self.batches.last() == Some(&batch.epoch) {
                 Commit::Durable
             } else {
                 Commit::Fenced

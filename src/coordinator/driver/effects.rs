@@ -64,15 +64,14 @@ impl Loop {
 
     /// A database that has lost commits gives their numbers again: streams have told events that no
     /// longer exist, and each is to find out when it is opened anew.
-    pub(super) fn notice_lost_batches(&mut self, last: BatchNo) {
-        let lost = self.driver.state.lost_since(last);
+    pub(super) fn notice_lost_batches(&mut self) {
+        let lost = self.driver.state.take_lost_batches();
         self.counting.recovered(lost);
         if lost == 0 {
             return;
         }
         tracing::error!(
             lost,
-            last = last.0,
             "the coordination database has lost batches that it had acknowledged: was an older copy \
              of it put in place, or a standby that lacked them?"
         );
@@ -84,7 +83,7 @@ impl Loop {
 
     /// Another replica owns the shard: waiting callers learn that the effect is unknown, streams
     /// continue and executors report there. A batch in flight is left alone: it becomes durable
-    /// only if its epoch is still valid.
+    /// only if its number is still free.
     fn stand_by(&mut self) {
         self.publish();
         self.abandoned_streams.clear();
@@ -111,7 +110,7 @@ impl Loop {
         hub.over(std::mem::take(&mut release.over));
         let mut bodies = bodies.lock();
         if let Some(batch) = &release.batch {
-            state.batch_durable(batch.no);
+            state.batch_durable(batch.epoch, batch.no);
             bodies.durable(&batch.records);
         }
         let mut work = Vec::new();

@@ -32,6 +32,10 @@ struct State {
     maintained_at: Option<Instant>,
     takeovers: u64,
     last_batch: Option<(BatchNo, Instant)>,
+    /// Of the last batch.
+    last_epoch: Epoch,
+    /// Batches that a claim has missed, until the loop takes notice of them.
+    lost_batches: i64,
     error: String,
     role: Role,
     epoch: Epoch,
@@ -114,24 +118,33 @@ impl ReplicaState {
         }
     }
 
-    /// A batch has become durable.
-    pub(crate) fn batch_durable(&self, no: BatchNo) {
+    /// A batch of this epoch has become durable.
+    pub(crate) fn batch_durable(&self, epoch: Epoch, no: BatchNo) {
         let mut state = self.lock();
         let now = Instant::now();
-        state.last_batch = Some((no, now));
+        (state.last_batch, state.last_epoch) = (Some((no, now)), epoch);
         state.waiting_since = state.waiting_since.map(|_| now);
         state.error.clear();
     }
 
-    /// How many batches are missing of those that this replica has seen durable, when the journal
-    /// ends with `last`.
-    pub(crate) fn lost_since(&self, last: BatchNo) -> i64 {
+    /// The epoch of the last batch that this replica has seen durable.
+    pub(crate) fn last_epoch(&self) -> Option<Epoch> {
+        let state = self.lock();
+        state.last_batch.map(|_| state.last_epoch)
+    }
+
+    /// Of the epochs up to [`ReplicaState::last_epoch`] the journal has no batch behind `last`.
+    pub(crate) fn journal_ends(&self, last: BatchNo) {
         let mut state = self.lock();
-        let known = state.last_batch.map_or(last, |(known, _)| known);
-        if known > last {
+        if let Some((known, _)) = state.last_batch.filter(|(known, _)| *known > last) {
             state.last_batch = Some((last, Instant::now()));
+            state.lost_batches += known.0 - last.0;
         }
-        (known.0 - last.0).max(0)
+    }
+
+    /// How many batches are missing of those that this replica has seen durable; counted once.
+    pub(crate) fn take_lost_batches(&self) -> i64 {
+        std::mem::take(&mut self.lock().lost_batches)
     }
 
     /// A round of maintenance has done all of its steps.
@@ -316,6 +329,21 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_is_not_in_the_journal_any_more_is_lost_once() {
+        let state = owner(5);
+        assert_eq!(state.last_epoch(), None);
+        state.batch_durable(Epoch(5), BatchNo(7));
+        assert_eq!(state.last_epoch(), Some(Epoch(5)));
+        // One that was sent, and not known to be durable.
+        state.journal_ends(BatchNo(8));
+        assert_eq!(state.take_lost_batches(), 0);
+        state.journal_ends(BatchNo(6));
+        state.journal_ends(BatchNo(5));
+        assert_eq!(state.take_lost_batches(), 2);
+        assert_eq!(state.take_lost_batches(), 0);
+    }
+
+    #[test]
     fn an_idle_owner_whose_lease_has_run_out_is_cut_off() {
         let state = owner(5);
         let status = state.status();
@@ -325,7 +353,7 @@ mod tests {
         assert_eq!((status.available, status.cut_off), (false, true));
         assert!(status.error.contains("the lease is not renewed"));
         // One that writes has a database.
-        state.batch_durable(BatchNo(1));
+        state.batch_durable(Epoch(5), BatchNo(1));
         assert!(state.status().available);
         state.lease_renewed(Epoch(5), Instant::now() + SOON);
         assert!(state.status().available);

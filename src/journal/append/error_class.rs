@@ -73,11 +73,13 @@ impl Verdict {
 /// After a duplicate key: whether an earlier send of this batch wrote it and nobody has taken the
 /// shard over since, or another owner has. `None`: neither, the duplicate is in its rows.
 async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Commit> {
-    let query = sqlx::query_scalar::<_, Option<i64>>(
+    let query = sqlx::query_scalar::<_, i64>(
         "-- epoch_since_batch
-         select max(epoch)
+         select epoch
          from batch
-         where shard = $1 and batch_no >= $2",
+         where shard = $1 and batch_no >= $2
+         order by batch_no desc
+         limit 1",
     )
     .bind(batch.shard.0)
     .bind(batch.no.0);
@@ -85,7 +87,7 @@ async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Comm
         Ok(link) => link,
         Err(error) => return Some(unknown(error)),
     };
-    match query.fetch_one(link).await {
+    match query.fetch_optional(link).await {
         Ok(None) => None,
         Ok(Some(epoch)) if epoch == batch.epoch.0 => {
             tracing::info!(

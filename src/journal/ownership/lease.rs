@@ -81,6 +81,12 @@ from begun
 cross join leased
 cross join fenced";
 
+/// Number of times that a claim is made which meets an append of the owner.
+const MAX_TRIES: u32 = 5;
+/// SQLSTATEs of a claim that met one.
+const DUPLICATE: &str = "23505";
+const LOCK_TIMEOUT: &str = "55P03";
+
 /// An ownership of the shard that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
@@ -161,22 +167,47 @@ impl Journal {
         let outcome = self.claim(async |connection| {
             // Another program may have migrated since this one was started.
             migrations::check(connection).await?;
-            let mut taken = take(connection, shard, replica, claim, lease).await;
-            if taken
-                .as_ref()
-                .is_err_and(JournalError::is_missing_partition)
-            {
-                // Numbers of batches have run out, and only an owner makes more of them.
-                self.maintenance().ensure_batches(connection).await?;
-                taken = take(connection, shard, replica, claim, lease).await;
+            let mut has_made_numbers = false;
+            for _ in 0..MAX_TRIES {
+                let taken = take(connection, shard, replica, claim, lease).await;
+                let Err(error) = taken else {
+                    return taken.map(|taken| taken.map_or(TakeOver::Refused, TakeOver::Owned));
+                };
+                match error.sqlstate().as_deref() {
+                    // Numbers of batches have run out, and only an owner makes more of them.
+                    _ if error.is_missing_partition() && !has_made_numbers => {
+                        has_made_numbers = true;
+                        self.maintenance().ensure_batches(connection).await?;
+                    }
+                    // An append of the owner was faster.
+                    Some(DUPLICATE) => {}
+                    // One has not ended for as long as a claim waits, or a table is locked.
+                    Some(LOCK_TIMEOUT) => break,
+                    _ => return Err(error),
+                }
             }
-            Ok(taken?.map_or(TakeOver::Refused, TakeOver::Owned))
+            tracing::info!("a claim to the shard meets an append of its owner");
+            Ok(TakeOver::Refused)
         });
         let outcome = outcome.await?;
         if outcome != TakeOver::Refused {
             self.claims_in_time();
         }
         Ok(outcome)
+    }
+
+    /// The last batch in the journal of this epoch or one before; `None`: none is left of them.
+    pub async fn last_batch_until(&self, epoch: Epoch) -> Result<Option<BatchNo>, JournalError> {
+        let last = sqlx::query_scalar::<_, Option<i64>>(
+            "-- last_batch_until
+             select max(batch_no)
+             from batch
+             where shard = $1 and epoch <= $2",
+        )
+        .bind(self.shard().0)
+        .bind(epoch.0);
+        let last = self.claim(async |connection| Ok(last.fetch_one(connection).await?));
+        Ok(last.await?.map(BatchNo))
     }
 
     /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody
@@ -210,7 +241,7 @@ impl Journal {
 /// calls may be repeated.
 type Taken = (i64, i64, Stamp, Stamp, Stamp);
 
-/// `None`: the claim does not hold, or something else was in the way.
+/// `None`: the claim does not hold, or another one is on its way.
 async fn take(
     connection: &mut BoundedConnection,
     shard: ShardId,
@@ -231,10 +262,7 @@ async fn take(
         .bind(claim.owner)
         .bind(claim.lease_until.map(Stamp))
         .bind(REQUEST_MEMORY.as_micros() as i64);
-    let taken: Option<Taken> = match query.fetch_optional(connection).await {
-        Err(error) if was_in_the_way(&error) => None,
-        taken => taken?,
-    };
+    let taken: Option<Taken> = query.fetch_optional(connection).await?;
     let ownership = |(epoch, batch, now, lease_until, requests_since): Taken| Ownership {
         epoch: Epoch(epoch),
         last_batch: BatchNo(batch),
@@ -243,11 +271,4 @@ async fn take(
         requests_since: requests_since.0,
     };
     Ok(taken.map(ownership))
-}
-
-/// Whether an append of the owner has just taken the number of the batch that was to fence it, or
-/// was about to for as long as a claim waits.
-fn was_in_the_way(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| code == "23505" || code == "55P03")
 }

@@ -120,8 +120,8 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
 }
 
 #[tokio::test]
-async fn a_claim_is_refused_while_an_append_of_the_owner_is_on_its_way() {
-    let mut owned = Owned::new().await;
+async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it() {
+    let owned = Owned::new().await;
     let append = format!(
         "begin;
          insert into batch (shard, batch_no, epoch, at) values (0, {}, {}, now())",
@@ -132,9 +132,11 @@ async fn a_claim_is_refused_while_an_append_of_the_owner_is_on_its_way() {
     let lease = Duration::from_secs(5);
     let again = replica("one");
     let claim = || owned.journal.take_over(&again, Claim::Start, lease);
-    // It does not end in time, or it ends while the claim waits.
-    assert_eq!(claim().await.unwrap(), TakeOver::Refused);
-    let (refused, committed) = tokio::join!(claim(), async {
+    assert_eq!(claim().await.unwrap(), TakeOver::Refused, "for too long");
+    let beat = owned.journal.heartbeat(owned.replica.clone(), lease);
+    let beat = { beat }.renew(Some(owned.epoch)).await.unwrap();
+    assert!(beat.lease_until.is_some(), "nothing has changed");
+    let (taken, committed) = tokio::join!(claim(), async {
         let waits = "select count(*) from pg_locks where not granted";
         while owned.count(waits).await == 0 {
             sleep(Duration::from_millis(5)).await;
@@ -142,12 +144,14 @@ async fn a_claim_is_refused_while_an_append_of_the_owner_is_on_its_way() {
         psql.execute("commit").await
     });
     committed.unwrap();
-    assert_eq!(refused.unwrap(), TakeOver::Refused);
-    let beat = owned.journal.heartbeat(owned.replica.clone(), lease);
-    let beat = { beat }.renew(Some(owned.epoch)).await.unwrap();
-    assert!(beat.lease_until.is_some(), "nothing has changed");
-    owned.next.0 += 1;
-    owned.write(Records::default()).await;
+    let TakeOver::Owned(taken) = taken.unwrap() else {
+        panic!("the append has ended");
+    };
+    assert_eq!(taken.last_batch, BatchNo(owned.next.0 + 1));
+    let journal = &owned.journal;
+    let last = journal.last_batch_until(owned.epoch).await.unwrap();
+    assert_eq!(last, Some(owned.next));
+    assert_eq!(journal.last_batch_until(Epoch(-1)).await.unwrap(), None);
 }
 
 #[tokio::test]

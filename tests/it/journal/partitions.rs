@@ -78,6 +78,18 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
     assert_eq!(taken.last_batch, BatchNo(4_000_002));
 }
 
+#[tokio::test]
+async fn an_ownership_begins_although_the_numbers_have_run_out() {
+    let owned = Owned::new().await;
+    let mut psql = owned.psql().await;
+    let run_out = "insert into batch (shard, batch_no, epoch, at) values (0, 999999, 1, now());
+        drop table batch_1, batch_2, batch_3, batch_4";
+    psql.execute(run_out).await.unwrap();
+    let taken = take_over(&owned.journal, &owned.replica).await;
+    assert_eq!(taken.last_batch, BatchNo(1_000_000));
+    assert_eq!(ranges(&mut psql).await, [0, 1, 2, 3, 4]);
+}
+
 async fn ranges(psql: &mut PgConnection) -> Vec<i32> {
     let ranges = "select right(inhrelid::regclass::text, -6)::int4
         from pg_inherits

@@ -12,7 +12,7 @@ use rallypoint_client::{
     Error,
     api::{SchedulerSettings, until::Kind},
 };
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::Executor;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -56,11 +56,6 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let mut journal = connect(&server.journal).await;
-    let query = "select max(batch_no) from batch";
-    let before: i64 = sqlx::query_scalar(query)
-        .fetch_one(&mut journal)
-        .await
-        .expect("a batch");
     let mut stream = scheduler
         .scheduler
         .synchronize(0, Some(Kind::Forever(())))
@@ -74,16 +69,15 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
             .expect("it goes on");
     }
 
-    // What an older copy of the database does not hold, which ends the sessions of the other one.
-    let lose = format!(
-        "begin;
+    // What an older copy of the database does not hold, which ends the sessions of the other one:
+    // one batch, whose number the next ownership begins with.
+    let lose = "begin;
          delete from submission;
          delete from completion;
-         delete from batch where batch_no > {before};
-         update scheduler set highest_seq = 0, done_no = 0, unfinished = '{{}}';
-         commit"
-    );
-    journal.execute(AssertSqlSafe(lose)).await.expect("lost");
+         delete from batch where batch_no = (select max(batch_no) from batch);
+         update scheduler set highest_seq = 0, done_no = 0, unfinished = '{}';
+         commit";
+    journal.execute(lose).await.expect("lost");
     let end = "select count(pg_terminate_backend(pid))::text
         from pg_stat_activity
         where datname = current_database() and application_name = 'rallypoint journal writer'";
@@ -108,12 +102,19 @@ async fn numbers_of_batches_that_have_run_out_are_made_although_nothing_becomes_
         }
     };
     timeout(WAIT_TIMEOUT, first_round).await.expect("in time");
-    // The last number of the only range there is; and another owner, so that the server goes on
-    // behind it.
+    // Another owner, which has written up to the last number of the only range there is.
     let run_out = "begin;
-        insert into batch (shard, batch_no, epoch, at) select shard, 999999, epoch, now() from shard;
-        drop table batch_1, batch_2, batch_3, batch_4;
         update shard set epoch = epoch + 1;
+        insert into batch (shard, batch_no, epoch, at)
+        select s.shard, b.no, s.epoch, now()
+        from shard s
+        cross join (
+            select max(batch_no) + 1
+            from batch
+            union all
+            select 999999
+        ) as b (no);
+        drop table batch_1, batch_2, batch_3, batch_4;
         commit";
     journal.execute(run_out).await.expect("they have run out");
     let patient = server.client.clone().with_retry_timeout(WAIT_TIMEOUT);

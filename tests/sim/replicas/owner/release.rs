@@ -36,7 +36,7 @@ impl Owner {
     }
 
     pub(super) fn stand_by(&mut self, executor: &mut Executor, outside: &mut Outside<'_>) {
-        // The epoch check has the last word on what is still on its way.
+        // Its number has the last word on what is still on its way.
         if let Some(batch) = self.sent.take() {
             outside.journal.append(&batch);
         }
