@@ -202,8 +202,8 @@ impl OwnershipTask {
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, sent.elapsed());
-            if let Some(epoch) = self.state.last_epoch()
-                && let Some(last) = self.journal.last_batch_until(epoch).await?
+            if let Some((epoch, no)) = self.state.last_durable()
+                && let Some(last) = self.journal.last_batch_until(epoch, no).await?
             {
                 self.state.journal_ends(last);
             }

@@ -127,13 +127,14 @@ impl ReplicaState {
         state.error.clear();
     }
 
-    /// The epoch of the last batch that this replica has seen durable.
-    pub(crate) fn last_epoch(&self) -> Option<Epoch> {
+    /// The last batch that this replica has seen durable, and its epoch.
+    pub(crate) fn last_durable(&self) -> Option<(Epoch, BatchNo)> {
         let state = self.lock();
-        state.last_batch.map(|_| state.last_epoch)
+        state.last_batch.map(|(no, _)| (state.last_epoch, no))
     }
 
-    /// Of the epochs up to [`ReplicaState::last_epoch`] the journal has no batch behind `last`.
+    /// Of the epochs up to that of [`ReplicaState::last_durable`] the journal has no batch behind
+    /// `last`.
     pub(crate) fn journal_ends(&self, last: BatchNo) {
         let mut state = self.lock();
         if let Some((known, _)) = state.last_batch.filter(|(known, _)| *known > last) {
@@ -331,11 +332,10 @@ mod tests {
     #[test]
     fn a_batch_that_is_not_in_the_journal_any_more_is_lost_once() {
         let state = owner(5);
-        assert_eq!(state.last_epoch(), None);
+        assert_eq!(state.last_durable(), None);
         state.batch_durable(Epoch(5), BatchNo(7));
-        assert_eq!(state.last_epoch(), Some(Epoch(5)));
-        // One that was sent, and not known to be durable.
-        state.journal_ends(BatchNo(8));
+        assert_eq!(state.last_durable(), Some((Epoch(5), BatchNo(7))));
+        state.journal_ends(BatchNo(7));
         assert_eq!(state.take_lost_batches(), 0);
         state.journal_ends(BatchNo(6));
         state.journal_ends(BatchNo(5));

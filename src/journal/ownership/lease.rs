@@ -196,16 +196,21 @@ impl Journal {
         Ok(outcome)
     }
 
-    /// The last batch in the journal of this epoch or one before; `None`: none is left of them.
-    pub async fn last_batch_until(&self, epoch: Epoch) -> Result<Option<BatchNo>, JournalError> {
+    /// The last batch up to `no` that is of `epoch` or one before; `None`: none is left of them.
+    pub async fn last_batch_until(
+        &self,
+        epoch: Epoch,
+        no: BatchNo,
+    ) -> Result<Option<BatchNo>, JournalError> {
         let last = sqlx::query_scalar::<_, Option<i64>>(
             "-- last_batch_until
              select max(batch_no)
              from batch
-             where shard = $1 and epoch <= $2",
+             where shard = $1 and batch_no <= $3 and epoch <= $2",
         )
         .bind(self.shard().0)
-        .bind(epoch.0);
+        .bind(epoch.0)
+        .bind(no.0);
         let last = self.claim(async |connection| Ok(last.fetch_one(connection).await?));
         Ok(last.await?.map(BatchNo))
     }

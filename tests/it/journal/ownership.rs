@@ -149,9 +149,10 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
     };
     assert_eq!(taken.last_batch, BatchNo(owned.next.0 + 1));
     let journal = &owned.journal;
-    let last = journal.last_batch_until(owned.epoch).await.unwrap();
-    assert_eq!(last, Some(owned.next));
-    assert_eq!(journal.last_batch_until(Epoch(-1)).await.unwrap(), None);
+    let until = async |epoch, no| journal.last_batch_until(epoch, no).await.unwrap();
+    assert_eq!(until(owned.epoch, taken.last_batch).await, Some(owned.next));
+    assert_eq!(until(taken.epoch, owned.next).await, Some(owned.next));
+    assert_eq!(until(Epoch(-1), owned.next).await, None);
 }
 
 #[tokio::test]
