@@ -32,7 +32,7 @@ pub(crate) async fn append(
         address: None,
     };
     let TakeOver::Owned(owned) = journal
-        .take_over(&replica, Claim::Start, Duration::from_secs(5))
+        .take_over(&replica, Claim::Start, Duration::from_secs(5), None)
         .await?
     else {
         bail!("a fresh journal already has an owner")

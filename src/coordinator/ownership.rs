@@ -196,16 +196,15 @@ impl OwnershipTask {
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
         let sent = Instant::now();
+        let durable = self.state.last_durable();
         let taken = self
             .journal
-            .take_over(&self.replica, claim, self.timing.lease)
+            .take_over(&self.replica, claim, self.timing.lease, durable)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, sent.elapsed());
-            if let Some((epoch, no)) = self.state.last_durable()
-                && let Some(last) = self.journal.last_batch_until(epoch, no).await?
-            {
-                self.state.journal_ends(last);
+            if let (Some((_, durable)), Some(survived)) = (durable, owned.survived) {
+                self.state.survived(durable, survived);
             }
             self.state.taken_over(owned.epoch, sent + self.timing.lease);
             self.membership.send_modify(|known| {

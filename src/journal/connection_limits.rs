@@ -113,7 +113,7 @@ impl Duty {
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
             Duty::Heartbeat => options.options([("jit", "off")]),
             // Heartbeats wait for what a claim has locked while it waits for an append.
-            Duty::Ownership => options.options([("jit", "off"), ("lock_timeout", "500ms")]),
+            Duty::Ownership => options.options([("jit", "off"), ("lock_timeout", "300ms")]),
             // Lookups by key in tables that may never have been analyzed; short waits for locks.
             Duty::Batches | Duty::Maintenance | Duty::Start => options.options([
                 ("jit", "off"),

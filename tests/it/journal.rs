@@ -80,7 +80,7 @@ pub(crate) fn replica(name: &str) -> Replica {
 
 pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
     match journal
-        .take_over(replica, Claim::Start, Duration::from_secs(5))
+        .take_over(replica, Claim::Start, Duration::from_secs(5), None)
         .await
         .unwrap()
     {

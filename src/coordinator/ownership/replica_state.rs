@@ -2,8 +2,8 @@
 //! batches become durable.
 //!
 //! Shared between the loop, the ownership task and the callers' handle. A caller is refused at once
-//! when no batch has become durable for too long. It decides nothing: the epoch in the database
-//! decides who writes.
+//! when no batch has become durable for too long. It decides nothing: the numbers of batches in the
+//! database decide who writes.
 
 use super::role::Role;
 use crate::{
@@ -133,13 +133,13 @@ impl ReplicaState {
         state.last_batch.map(|(no, _)| (state.last_epoch, no))
     }
 
-    /// Of the epochs up to that of [`ReplicaState::last_durable`] the journal has no batch behind
-    /// `last`.
-    pub(crate) fn journal_ends(&self, last: BatchNo) {
-        let mut state = self.lock();
-        if let Some((known, _)) = state.last_batch.filter(|(known, _)| *known > last) {
-            state.last_batch = Some((last, Instant::now()));
-            state.lost_batches += known.0 - last.0;
+    /// Of the batches up to `durable`, which this replica has seen durable, the journal has those
+    /// up to `survived`.
+    pub(crate) fn survived(&self, durable: BatchNo, survived: BatchNo) {
+        if survived < durable {
+            let mut state = self.lock();
+            state.last_batch = Some((survived, Instant::now()));
+            state.lost_batches += durable.0 - survived.0;
         }
     }
 
@@ -335,10 +335,10 @@ mod tests {
         assert_eq!(state.last_durable(), None);
         state.batch_durable(Epoch(5), BatchNo(7));
         assert_eq!(state.last_durable(), Some((Epoch(5), BatchNo(7))));
-        state.journal_ends(BatchNo(7));
+        state.survived(BatchNo(7), BatchNo(7));
         assert_eq!(state.take_lost_batches(), 0);
-        state.journal_ends(BatchNo(6));
-        state.journal_ends(BatchNo(5));
+        state.survived(BatchNo(7), BatchNo(6));
+        state.survived(BatchNo(6), BatchNo(5));
         assert_eq!(state.take_lost_batches(), 2);
         assert_eq!(state.take_lost_batches(), 0);
     }

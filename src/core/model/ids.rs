@@ -13,7 +13,7 @@ pub struct Handle(Uuid);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardId(pub i16);
 
-/// The number of a shard's ownership; rises at every takeover and fences the old owner.
+/// The number of a shard's ownership; rises at every takeover, which fences the old owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Epoch(pub i64);
 

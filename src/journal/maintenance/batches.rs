@@ -29,7 +29,9 @@ impl Maintenance {
             number(name).is_some_and(|number| number < first)
         })
         .await?;
-        for partition in partition::attached(&mut connection, "batch").await? {
+        let mut attached = partition::attached(&mut connection, "batch").await?;
+        attached.sort_by_key(|partition| number(&partition.name));
+        for partition in attached {
             if number(&partition.name).is_some_and(|number| number < first) {
                 partition::remove(&mut connection, "batch", &partition.name).await?;
             }

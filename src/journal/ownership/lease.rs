@@ -65,6 +65,12 @@ leased as (
     where l.shard = $1 and l.shard = free.shard
     returning l.lease_until, l.requests_since
 ),
+-- of what the claimant knows to be durable
+survived as (
+    select max(batch_no) as batch_no
+    from batch
+    where shard = $1 and batch_no <= $11 and epoch <= $10
+),
 fenced as (
     insert into batch (shard, batch_no, epoch, at)
     select $1, last.batch_no + 1, begun.epoch, now()
@@ -76,10 +82,12 @@ fenced as (
     ) as last
     returning batch_no
 )
-select begun.epoch, fenced.batch_no, clock_timestamp(), leased.lease_until, leased.requests_since
+select begun.epoch, fenced.batch_no, survived.batch_no, clock_timestamp(), leased.lease_until,
+    leased.requests_since
 from begun
 cross join leased
-cross join fenced";
+cross join fenced
+cross join survived";
 
 /// Number of times that a claim is made which meets an append of the owner.
 const MAX_TRIES: u32 = 5;
@@ -93,6 +101,9 @@ pub struct Ownership {
     pub epoch: Epoch,
     /// The batch that begins it, the last in the journal; continue with the next number.
     pub last_batch: BatchNo,
+    /// The last batch that is there of the claimant's, or of those before: an earlier one than it
+    /// knows to be durable if the database has lost some. `None`: none, or it knows of none.
+    pub survived: Option<BatchNo>,
     /// Time of the database.
     pub now: Time,
     /// Others may take the shard over after this.
@@ -155,13 +166,15 @@ impl Claim {
 }
 
 impl Journal {
-    /// Makes `replica` the owner of the shard if its claim holds. A program that the schema is too
-    /// new for owns nothing, which leaves the shard to those that can read it.
+    /// Makes `replica` the owner of the shard if its claim holds. `durable`: the last batch that it
+    /// knows to be durable, with its epoch. A program that the schema is too new for owns nothing,
+    /// which leaves the shard to those that can read it.
     pub async fn take_over(
         &self,
         replica: &Replica,
         claim: Claim,
         lease: Duration,
+        durable: Option<(Epoch, BatchNo)>,
     ) -> Result<TakeOver, JournalError> {
         let shard = self.shard();
         let outcome = self.claim(async |connection| {
@@ -169,7 +182,7 @@ impl Journal {
             migrations::check(connection).await?;
             let mut has_made_numbers = false;
             for _ in 0..MAX_TRIES {
-                let taken = take(connection, shard, replica, claim, lease).await;
+                let taken = take(connection, shard, replica, claim, lease, durable).await;
                 let Err(error) = taken else {
                     return taken.map(|taken| taken.map_or(TakeOver::Refused, TakeOver::Owned));
                 };
@@ -186,7 +199,7 @@ impl Journal {
                     _ => return Err(error),
                 }
             }
-            tracing::info!("a claim to the shard meets an append of its owner");
+            tracing::info!("a claim to the shard waits for an append of its owner, or for a lock");
             Ok(TakeOver::Refused)
         });
         let outcome = outcome.await?;
@@ -194,25 +207,6 @@ impl Journal {
             self.claims_in_time();
         }
         Ok(outcome)
-    }
-
-    /// The last batch up to `no` that is of `epoch` or one before; `None`: none is left of them.
-    pub async fn last_batch_until(
-        &self,
-        epoch: Epoch,
-        no: BatchNo,
-    ) -> Result<Option<BatchNo>, JournalError> {
-        let last = sqlx::query_scalar::<_, Option<i64>>(
-            "-- last_batch_until
-             select max(batch_no)
-             from batch
-             where shard = $1 and batch_no <= $3 and epoch <= $2",
-        )
-        .bind(self.shard().0)
-        .bind(epoch.0)
-        .bind(no.0);
-        let last = self.claim(async |connection| Ok(last.fetch_one(connection).await?));
-        Ok(last.await?.map(BatchNo))
     }
 
     /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody
@@ -242,9 +236,9 @@ impl Journal {
     }
 }
 
-/// The new epoch, its first batch, the time of the database, the end of the lease, and since when
-/// calls may be repeated.
-type Taken = (i64, i64, Stamp, Stamp, Stamp);
+/// The new epoch, its first batch, the last that survived, the time of the database, the end of the
+/// lease, and since when calls may be repeated.
+type Taken = (i64, i64, Option<i64>, Stamp, Stamp, Stamp);
 
 /// `None`: the claim does not hold, or another one is on its way.
 async fn take(
@@ -253,6 +247,7 @@ async fn take(
     replica: &Replica,
     claim: Claim,
     lease: Duration,
+    durable: Option<(Epoch, BatchNo)>,
 ) -> Result<Option<Ownership>, JournalError> {
     let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
@@ -266,11 +261,14 @@ async fn take(
         .bind(claim.epoch.0)
         .bind(claim.owner)
         .bind(claim.lease_until.map(Stamp))
-        .bind(REQUEST_MEMORY.as_micros() as i64);
+        .bind(REQUEST_MEMORY.as_micros() as i64)
+        .bind(durable.map(|(epoch, _)| epoch.0))
+        .bind(durable.map(|(_, no)| no.0));
     let taken: Option<Taken> = query.fetch_optional(connection).await?;
-    let ownership = |(epoch, batch, now, lease_until, requests_since): Taken| Ownership {
+    let ownership = |(epoch, batch, survived, now, lease_until, requests_since): Taken| Ownership {
         epoch: Epoch(epoch),
         last_batch: BatchNo(batch),
+        survived: survived.map(BatchNo),
         now: now.0,
         lease_until: lease_until.0,
         requests_since: requests_since.0,

@@ -42,7 +42,13 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
         .await
         .unwrap();
     let lease = Duration::from_secs(5);
-    let take = async |claim| owned.journal.take_over(&two, claim, lease).await.unwrap();
+    let take = async |claim| {
+        owned
+            .journal
+            .take_over(&two, claim, lease, None)
+            .await
+            .unwrap()
+    };
     let mut watcher = owned.journal.heartbeat(two.clone(), lease);
     let watched = watcher.renew(None).await.unwrap().owned_until;
     assert!(watched.is_some());
@@ -93,7 +99,10 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
     let mut heart = owned.journal.heartbeat(one.clone(), LEASE);
     heart.requests_since = Some(long_ago);
     heart.renew(Some(owned.epoch)).await.unwrap();
-    let start = owned.journal.take_over(&one, Claim::Start, LEASE).await;
+    let start = owned
+        .journal
+        .take_over(&one, Claim::Start, LEASE, None)
+        .await;
     assert_eq!(start.unwrap(), TakeOver::Refused, "it lives");
     drop(heart);
     let alive = "select count(*) from replica r join pg_stat_activity a on a.pid = r.heartbeat_pid";
@@ -131,13 +140,22 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
     psql.execute(AssertSqlSafe(append)).await.unwrap();
     let lease = Duration::from_secs(5);
     let again = replica("one");
-    let claim = || owned.journal.take_over(&again, Claim::Start, lease);
-    assert_eq!(claim().await.unwrap(), TakeOver::Refused, "for too long");
+    let claim = |durable| {
+        let journal = &owned.journal;
+        journal.take_over(&again, Claim::Start, lease, Some((owned.epoch, durable)))
+    };
+    assert_eq!(
+        claim(owned.next).await.unwrap(),
+        TakeOver::Refused,
+        "for too long"
+    );
     let beat = owned.journal.heartbeat(owned.replica.clone(), lease);
     let beat = { beat }.renew(Some(owned.epoch)).await.unwrap();
     assert!(beat.lease_until.is_some(), "nothing has changed");
-    let (taken, committed) = tokio::join!(claim(), async {
-        let waits = "select count(*) from pg_locks where not granted";
+    let (taken, committed) = tokio::join!(claim(owned.next), async {
+        let waits = "select count(*)
+            from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'";
         while owned.count(waits).await == 0 {
             sleep(Duration::from_millis(5)).await;
         }
@@ -148,11 +166,12 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
         panic!("the append has ended");
     };
     assert_eq!(taken.last_batch, BatchNo(owned.next.0 + 1));
-    let journal = &owned.journal;
-    let until = async |epoch, no| journal.last_batch_until(epoch, no).await.unwrap();
-    assert_eq!(until(owned.epoch, taken.last_batch).await, Some(owned.next));
-    assert_eq!(until(taken.epoch, owned.next).await, Some(owned.next));
-    assert_eq!(until(Epoch(-1), owned.next).await, None);
+    assert_eq!(taken.survived, Some(owned.next));
+    // The batch that begins an ownership is none of those before.
+    let TakeOver::Owned(next) = claim(BatchNo(owned.next.0 + 5)).await.unwrap() else {
+        panic!("nothing is in the way");
+    };
+    assert_eq!(next.survived, Some(owned.next));
 }
 
 #[tokio::test]
@@ -188,7 +207,7 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
     let mine = Claim::Owner(owned.epoch);
     let claim = owned
         .journal
-        .take_over(&owned.replica, mine, Duration::from_secs(5));
+        .take_over(&owned.replica, mine, Duration::from_secs(5), None);
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
         claim.await.err(),
