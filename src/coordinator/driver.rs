@@ -136,7 +136,7 @@ impl Driver {
             this = this.step(events).await;
             // Work without a session is done by now. Its outcome is sent before the last batch is
             // published, because waking others takes longer.
-            let done = this.take_arrived();
+            let done = this.take_arrived(this.in_flight.is_none());
             if !done.is_empty() {
                 this = this.step(done).await;
             }

@@ -33,7 +33,7 @@ impl Loop {
         let can_decide = !driver.machine.waits_for_journal();
         let can_start = can_decide || driver.machine.can_start_tasks();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
-        let mut finished = None;
+        let (mut finished, mut is_alarm) = (None, false);
         let ready = !self.abandoned_streams.is_empty() || can_decide && driver.hub.has_commands();
         tokio::select! {
             outcome = outcome(&mut self.in_flight) => finished = Some(outcome),
@@ -45,7 +45,7 @@ impl Loop {
                 events.push(Event::internal(command));
             },
             command = driver.commands.recv(), if can_decide => commands.push(command?),
-            () = &mut self.alarm => {}
+            () = &mut self.alarm => is_alarm = true,
         }
         if let Some((writer, no, commit)) = finished {
             (self.in_flight, self.writer) = (None, Some(writer));
@@ -54,12 +54,13 @@ impl Loop {
             events.push(Event::Commit(no, commit));
         }
         events.extend(commands.into_iter().filter_map(|queued| self.admit(queued)));
-        events.extend(self.take_arrived());
+        events.extend(self.take_arrived(can_decide || !is_alarm));
         Some(events)
     }
 
-    /// Everything that has arrived, without waiting.
-    pub(super) fn take_arrived(&mut self) -> Vec<Event> {
+    /// Everything that has arrived, without waiting. Commands stay in their queue, where their
+    /// callers may give them up, unless it is time for them.
+    pub(super) fn take_arrived(&mut self, takes_commands: bool) -> Vec<Event> {
         let driver = &mut self.driver;
         let (mut events, mut commands) = (std::mem::take(&mut self.abandoned_streams), Vec::new());
         while let Ok(event) = driver.ownership_events.try_recv() {
@@ -80,7 +81,7 @@ impl Loop {
             events.push(Event::internal(command));
         }
         let space = MAX_UNDECIDED.saturating_sub(driver.machine.backlog());
-        for _ in 0..space {
+        for _ in 0..if takes_commands { space } else { 0 } {
             let Ok(command) = driver.commands.try_recv() else {
                 break;
             };
