@@ -58,8 +58,8 @@ impl Loop {
         Some(events)
     }
 
-    /// Everything that has arrived, without waiting. Commands stay in their queue, where their
-    /// callers may give them up, unless it is time for them.
+    /// Everything that has arrived, without waiting. Commands can be left in their queue, where
+    /// their callers may still give them up: an alarm alone takes none while a batch is in flight.
     pub(super) fn take_arrived(&mut self, takes_commands: bool) -> Vec<Event> {
         let driver = &mut self.driver;
         let (mut events, mut commands) = (std::mem::take(&mut self.abandoned_streams), Vec::new());
@@ -80,8 +80,11 @@ impl Loop {
             };
             events.push(Event::internal(command));
         }
-        let space = MAX_UNDECIDED.saturating_sub(driver.machine.backlog());
-        for _ in 0..if takes_commands { space } else { 0 } {
+        let space = match takes_commands {
+            true => MAX_UNDECIDED.saturating_sub(driver.machine.backlog()),
+            false => 0,
+        };
+        for _ in 0..space {
             let Ok(command) = driver.commands.try_recv() else {
                 break;
             };
