@@ -104,7 +104,9 @@ impl Run {
                 .why("the time to wait is over")
                 .next(next));
         }
-        let hold = Hold::of(claim).map_err(|error| CliError::call(&what, &error))?;
+        let hold = Hold::of(claim)
+            .await
+            .map_err(|error| CliError::call(&what, &error))?;
         // This program may have stood still since the grant, for longer than the lease.
         if let Some(why) = lost_meanwhile(&client, &hold).await {
             return Err(CliError::new(what).why(table::plain(&why)));

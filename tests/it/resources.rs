@@ -16,7 +16,7 @@ use crate::harness::{
     standalone::Standalone,
 };
 use rallypoint_client::{
-    Client, Error,
+    Client, Error, Hold,
     api::{
         AcquireRequest, Claim, ClaimEnd, ClaimState, CreateResourceRequest, GetResourceRequest,
         ResourceMode, ResourceSettings, ResourceUse, TryAcquireRequest,
@@ -181,6 +181,32 @@ async fn a_hold_is_known_to_be_over_when_its_resource_allows_no_more() {
     server.freeze();
     let why = in_time(hold.lost()).await;
     assert_eq!(why, "it was held for as long as the resource allows");
+}
+
+#[tokio::test]
+async fn a_grant_that_is_noticed_after_its_end_is_no_hold() {
+    let server = Server::start().await;
+    let client = &server.client;
+    let settings = ResourceSettings {
+        capacity: 1,
+        max_hold: seconds(Duration::from_secs(1)),
+        ..ResourceSettings::default()
+    };
+    let request = CreateResourceRequest {
+        name: "orders".into(),
+        settings: Some(settings),
+    };
+    client.create_resource(request).await.expect("created");
+    let of_an_hour = AcquireRequest {
+        lease: seconds(Duration::from_secs(3600)),
+        ..exclusive(&["orders"])
+    };
+    let granted = client.claim(of_an_hour).await.expect("it is free");
+    assert!(granted.is_granted());
+    let next = in_time(client.acquire("orders")).await.expect("granted");
+    let error = Hold::of(granted).await.expect_err("another one has it");
+    assert_eq!(reason(&error), "CLAIM_ENDED");
+    next.release().await.expect("it was held all the time");
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ from rallypoint import (
     shared,
     try_acquire,
 )
+from rallypoint.v1 import resource_pb2
 
 
 @pytest.fixture(autouse=True)
@@ -167,6 +168,28 @@ async def test_a_hold_is_no_longer_than_its_resource_allows(
             while hold.lost is None:
                 await asyncio.sleep(0.05)
             hold.check()
+
+
+async def test_a_grant_that_is_noticed_after_its_end_is_no_hold(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rallypoint.create_resource("short-lived", max_hold=1)
+    notice = _claims._Waiting._held
+    noticed: list[_claims._Waiting] = []
+
+    async def late(self: _claims._Waiting, stream: Any) -> _claims.HeldClaim:
+        if not noticed:
+            noticed.append(self)
+            request = resource_pb2.AcquireRequest()
+            request.CopyFrom(self._request)
+            request.owner = "another"
+            await _claims.acquire(self._connection, request)
+        return await notice(self, stream)
+
+    monkeypatch.setattr(_claims._Waiting, "_held", late)
+    with pytest.raises(HoldLost, match="noticed after its end"):
+        async with face.block(lock("short-lived", lease=3600, client=rallypoint)):
+            pass
 
 
 async def test_a_circle_is_refused(face: Face, rallypoint: Client) -> None:

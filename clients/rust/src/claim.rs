@@ -32,8 +32,6 @@ pub struct ClaimStream {
     renewal: Option<Instant>,
     /// It is kept for a lease from then on at least.
     kept_since: Instant,
-    /// When it was heard of last.
-    as_of: Instant,
     /// It ends with this stream.
     is_own: bool,
     /// This stream has made it. Another one, of the same request id, may have renewed it last long
@@ -61,7 +59,6 @@ impl ClaimStream {
             first: None,
             renewal: Some(kept_since + lease / 3),
             kept_since,
-            as_of: kept_since,
             is_own: true,
             is_new,
         };
@@ -108,7 +105,6 @@ impl ClaimStream {
                         return Err(self.forgotten(claim));
                     }
                     self.claim = claim;
-                    self.as_of = Instant::now();
                     return Ok(Some(&self.claim));
                 }
                 Err(error) => self.connect(Some(error)).await?,
@@ -135,9 +131,14 @@ impl ClaimStream {
         self.kept_since
     }
 
-    /// When it came here how the claim fares.
-    pub(crate) fn as_of(&self) -> Instant {
-        self.as_of
+    /// Renews a claim that was granted, which says how it fares now.
+    pub(crate) async fn confirm(&mut self) -> Result<()> {
+        let sent = Instant::now();
+        self.claim = (self.client)
+            .renew(self.claim.claim, self.claim.token)
+            .await?;
+        self.kept_since = sent;
+        Ok(())
     }
 
     /// When it is to be renewed by somebody else first.

@@ -41,13 +41,21 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Keeps a claim that was granted. Fails with `CLAIM_ENDED` when it has ended instead, or when
-    /// this process has stood still since the grant, for longer than the lease.
-    pub fn of(mut stream: ClaimStream) -> Result<Hold> {
+    /// Keeps a claim that was granted; one that its resources limit is renewed first. Fails with
+    /// `CLAIM_ENDED` when it has ended instead, or when the grant was noticed too late: after the
+    /// lease, or the longest hold.
+    pub async fn of(mut stream: ClaimStream) -> Result<Hold> {
         if !stream.is_granted() {
             return Err(not_granted(stream.claim()));
         }
-        if stream.kept_since().elapsed() >= stream.lease() {
+        // How long the grant was on its way is not known, and others may have been granted the same
+        // meanwhile: the answer to a call says how much is left from when the call was sent.
+        if stream.claim().hold_left.is_some() {
+            stream.confirm().await?;
+        }
+        let limited = limit(stream.claim(), stream.kept_since());
+        let is_limited = limited.is_some_and(|until| until <= Instant::now());
+        if is_limited || stream.kept_since().elapsed() >= stream.lease() {
             return Err(noticed_late(stream.claim()));
         }
         let kept_since = stream.hand_over();
@@ -154,11 +162,9 @@ impl Keeper {
 
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
-        let mut limited_until = limit(stream.claim(), stream.as_of());
+        let mut limited_until = limit(stream.claim(), kept_since);
         let mut next = match limited_until {
-            // How long the grant took to come here is not known: the answer to a call says how much
-            // is left.
-            Some(_) => Instant::now(),
+            Some(_) => kept_since + self.interval(kept_since, limited_until),
             None => stream.first_renewal(),
         };
         let mut stream = Some(stream);
@@ -212,10 +218,10 @@ async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
     }
 }
 
-/// Until when a claim may be held at most, by what the service said at this time or later.
-fn limit(claim: &api::Claim, said: Instant) -> Option<Instant> {
+/// Until when a claim may be held at most, by the answer to a call that was sent at this time.
+fn limit(claim: &api::Claim, sent: Instant) -> Option<Instant> {
     let left = Duration::try_from(claim.hold_left?).ok()?;
-    Some(said + left.saturating_sub(MARGIN))
+    Some(sent + left.saturating_sub(MARGIN))
 }
 
 fn is_final(error: &Error) -> bool {
@@ -240,10 +246,10 @@ fn how(claim: &api::Claim) -> String {
     }
 }
 
-/// It was granted, and its lease over by the clock of this process, which has stood still.
+/// It was granted, and is over by the clock of this process.
 fn noticed_late(claim: &api::Claim) -> Error {
     let message = format!(
-        "the grant of claim {} was noticed after its lease: others may have had it since",
+        "the grant of claim {} was noticed after its end: others may have had it since",
         claim.claim
     );
     Error {

@@ -40,7 +40,7 @@ def _how(claim: resource_pb2.Claim) -> str:
 
 
 def _left(claim: resource_pb2.Claim) -> float | None:
-    """For how many seconds it may be held from when this was said."""
+    """For how many seconds it may be held from when the call was sent that says it."""
     if not claim.HasField("hold_left"):
         return None
     return claim.hold_left.ToTimedelta().total_seconds()
@@ -149,7 +149,7 @@ class _Waiting:
                     raise RallypointError(f"claim {self._claim.claim} has ended, long ago")
                 self._claim = claim
                 if claim.state == resource_pb2.CLAIM_STATE_HELD:
-                    return self._held(stream)
+                    return await self._held(stream)
                 if claim.state == resource_pb2.CLAIM_STATE_ENDED:
                     raise self._not_granted()
             raise AssertionError("a stream that is resumed ends with an error")
@@ -159,10 +159,27 @@ class _Waiting:
         finally:
             renewals.cancel()
 
-    def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
-        if time.monotonic() - self._since >= self._seconds:
-            raise HoldLost("the grant was noticed after its lease: others may have had it since")
+    async def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
+        if _left(self._claim) is not None:
+            await self._confirm()
+        left = _left(self._claim)
+        kept = self._seconds if left is None else min(self._seconds, left)
+        if time.monotonic() - self._since >= kept:
+            raise HoldLost("the grant was noticed after its end: others may have had it since")
         return HeldClaim(self._connection, self._claim, self._since, stream)
+
+    async def _confirm(self) -> None:
+        """How long the grant was on its way is not known, and others may have been granted the same
+        meanwhile: the answer to a call says how much is left from when the call was sent."""
+        sent = time.monotonic()
+        request = resource_pb2.RenewRequest(claim=self._claim.claim, token=self._claim.token)
+        try:
+            renewed = await self._connection.call(_methods.RENEW, request)
+        except CallError as error:
+            if error.reason not in _FINAL:
+                raise
+            raise HoldLost(f"the grant was noticed after its end: {error.message}") from None
+        self._claim, self._since = renewed.claim, sent
 
     def _not_granted(self) -> RallypointError:
         claim = self._claim

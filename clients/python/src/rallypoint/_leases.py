@@ -40,9 +40,10 @@ class Lease:
         why: Callable[[CallError], Awaitable[str | None]],
         left: float | None = None,
     ) -> None:
-        """`since`: by the monotonic clock, when it began. `renew` gets the seconds it may take.
+        """`since`: by the monotonic clock, when the call was sent that began it. `renew` gets the
+        seconds it may take.
 
-        `left`: for how many seconds it may be held from now on, however often it is renewed; None:
+        `left`: for how many seconds it may be held from then on, however often it is renewed; None:
         any time. `renew` returns the same.
 
         `why` says of an error of `renew` that the lease is lost, and how; None: try again.
@@ -51,7 +52,7 @@ class Lease:
         # What it protects is left alone a little before others may have it.
         self._kept = seconds - max(seconds / 10, _MARGIN)
         self._since = since
-        self._limited = self._limit(time.monotonic(), left)
+        self._limited = self._limit(since, left)
         self._lost: str | None = None
         self._pid = os.getpid()
         self._on_lost: list[Callable[[str], None]] = []
@@ -74,9 +75,14 @@ class Lease:
             return self._limited, HELD_TOO_LONG
         return kept, "it could not be renewed within its lease"
 
+    def _next(self, sent: float) -> float:
+        """When to renew it after a call of this time. What is left may be more or less by then,
+        since it counts by the clock of the service."""
+        return sent + min(self._seconds / 3, max((self._limited - sent) / 3, _PAUSE))
+
     @staticmethod
-    def _limit(said: float, left: float | None) -> float:
-        return math.inf if left is None else said + max(left - _MARGIN, 0)
+    def _limit(sent: float, left: float | None) -> float:
+        return math.inf if left is None else sent + max(left - _MARGIN, 0)
 
     def is_here(self) -> bool:
         """Whether this process has it, and not the one from which it was forked."""
@@ -109,10 +115,7 @@ class Lease:
 
     async def _keep(self) -> None:
         interval = self._seconds / 3
-        due = self._since + interval
-        if self._limited < math.inf:
-            # When the grant was told is not known: the answer to a call says how much is left.
-            due = self._since
+        due = self._next(self._since)
         while self._lost is None:
             end, why_then = self._end()
             await asyncio.sleep(max(min(due, end) - time.monotonic(), 0))
@@ -125,8 +128,7 @@ class Lease:
                 left = await self._renew(min(interval, end - sent))
                 self._since = sent
                 self._limited = self._limit(sent, left)
-                # What is left may be more or less by then: it counts by the clock of the service.
-                due = sent + min(interval, max((self._limited - sent) / 3, _PAUSE))
+                due = self._next(sent)
             except CallError as error:
                 why = await self._why(error)
                 if why is not None:

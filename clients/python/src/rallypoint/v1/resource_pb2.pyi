@@ -1234,9 +1234,11 @@ class Claim(_message.Message):
 
     @_builtins.property
     def hold_left(self) -> _duration_pb2.Duration:
-        """HELD: for how long from this answer on it may be held, however often it is
-        renewed, by the `max_hold` of its resources, which counts by the clock of the
-        service. Absent: any time; and among the claims of a resource.
+        """HELD: for how long it may be held, however often it is renewed, by the
+        `max_hold` of its resources, which counts by the clock of the service. Count
+        from when the call was sent that this answers: how long an answer was on its
+        way nobody knows. After a wait, renew the claim before its resources are used.
+        Absent: any time; and among the claims of a resource.
         """
 
     def __init__(
