@@ -104,9 +104,11 @@ impl Run {
                 .why("the time to wait is over")
                 .next(next));
         }
-        let hold = Hold::of(claim)
-            .await
-            .map_err(|error| CliError::call(&what, &error))?;
+        let hold = tokio::select! {
+            hold = Hold::of(claim) => hold.map_err(|error| CliError::call(&what, &error))?,
+            // What was granted ends with its lease.
+            exit = signals.next() => return Ok(exit.into()),
+        };
         // This program may have stood still since the grant, for longer than the lease.
         if let Some(why) = lost_meanwhile(&client, &hold).await {
             return Err(CliError::new(what).why(table::plain(&why)));

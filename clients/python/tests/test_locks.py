@@ -22,6 +22,7 @@ from rallypoint import (
     shared,
     try_acquire,
 )
+from rallypoint._connection import Connection
 from rallypoint.v1 import resource_pb2
 
 
@@ -173,22 +174,63 @@ async def test_a_hold_is_no_longer_than_its_resource_allows(
 async def test_a_grant_that_is_noticed_after_its_end_is_no_hold(
     face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rallypoint.create_resource("short-lived", max_hold=1)
+    rallypoint.create_resource("short-lived", max_hold=2)
     notice = _claims._Waiting._held
     noticed: list[_claims._Waiting] = []
+    others: list[_claims.HeldClaim] = []
 
     async def late(self: _claims._Waiting, stream: Any) -> _claims.HeldClaim:
-        if not noticed:
-            noticed.append(self)
+        noticed.append(self)
+        if len(noticed) == 1:
             request = resource_pb2.AcquireRequest()
             request.CopyFrom(self._request)
             request.owner = "another"
-            await _claims.acquire(self._connection, request)
+            others.append(await _claims.acquire(self._connection, request))
         return await notice(self, stream)
 
     monkeypatch.setattr(_claims._Waiting, "_held", late)
     with pytest.raises(HoldLost, match="noticed after its end"):
         async with face.block(lock("short-lived", lease=3600, client=rallypoint)):
+            pass
+    assert others
+
+
+async def test_what_is_left_of_a_hold_counts_from_when_the_call_was_sent(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rallypoint.create_resource("short-lived", max_hold=2)
+    call = Connection.call
+
+    async def slow(self: Connection, method: Any, *arguments: Any, **named: Any) -> Any:
+        answer = await call(self, method, *arguments, **named)
+        if method in (_methods.RENEW, _methods.TRY_ACQUIRE):
+            assert answer.claim.state == resource_pb2.CLAIM_STATE_HELD
+            await asyncio.sleep(2.5)
+        return answer
+
+    monkeypatch.setattr(Connection, "call", slow)
+    for claiming in (lock, try_acquire):
+        with pytest.raises(HoldLost, match="noticed after its end"):
+            async with face.block(claiming("short-lived", client=rallypoint)):
+                pass
+
+
+async def test_what_has_ended_by_the_time_of_the_answer_is_no_hold(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Connection.call
+
+    async def twice(self: Connection, method: Any, request: Any, **named: Any) -> Any:
+        answer = await call(self, method, request, **named)
+        if method is not _methods.TRY_ACQUIRE:
+            return answer
+        ended = resource_pb2.ReleaseRequest(claim=answer.claim.claim, token=answer.claim.token)
+        await call(self, _methods.RELEASE, ended)
+        return await call(self, method, request, **named)
+
+    monkeypatch.setattr(Connection, "call", twice)
+    with pytest.raises(HoldLost, match="it was released"):
+        async with face.block(try_acquire("orders", client=rallypoint)):
             pass
 
 

@@ -30,12 +30,10 @@ pub struct ClaimStream {
     first: Option<api::AcquireResponse>,
     /// When to renew it next; `None`: somebody else does.
     renewal: Option<Instant>,
-    /// It is kept for a lease from then on at least.
+    /// It is kept for a lease from then on at least, if `is_new`, or once it was renewed.
     kept_since: Instant,
     /// It ends with this stream.
     is_own: bool,
-    /// This stream has made it. Another one, of the same request id, may have renewed it last long
-    /// ago.
     is_new: bool,
 }
 
@@ -72,7 +70,8 @@ impl ClaimStream {
         &self.claim
     }
 
-    /// Whether it was granted, and has not ended.
+    /// Whether it was granted, and has not ended, as it was told last. It may have ended since:
+    /// [`Hold::of`](crate::Hold::of) looks.
     pub fn is_granted(&self) -> bool {
         self.claim.state() == api::ClaimState::Held
     }
@@ -141,19 +140,16 @@ impl ClaimStream {
         Ok(())
     }
 
-    /// When it is to be renewed by somebody else first.
-    pub(crate) fn first_renewal(&self) -> Instant {
-        match self.is_new {
-            true => self.kept_since + self.lease() / 3,
-            false => Instant::now(),
-        }
+    /// Whether this stream has made the claim. Another one, of the same request id, may have
+    /// renewed it last long ago.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
-    /// Has somebody else renew the claim and end it. Returns since when it is kept for a lease.
-    pub(crate) fn hand_over(&mut self) -> Instant {
+    /// Has somebody else renew the claim and end it.
+    pub(crate) fn hand_over(&mut self) {
         self.renewal = None;
         self.is_own = false;
-        self.kept_since
     }
 
     /// The claim has ended so long ago that the service has made another one of the call.

@@ -20,6 +20,7 @@ use tokio::{
 
 /// How much earlier than the service this process takes a claim for lost, at least.
 const MARGIN: Duration = Duration::from_millis(200);
+const NOT_RENEWED: &str = "it could not be renewed within its lease";
 /// Pause before a call is made again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,7 +43,8 @@ impl ClaimedRun {
         let (claim, run) = answer.claim.zip(answer.run)?;
         let lease = claim.lease.and_then(|lease| lease.try_into().ok());
         let lease: Duration = lease.unwrap_or_default();
-        let (tell, lost) = watch::channel(None);
+        let is_over = asked + kept(lease) <= Instant::now();
+        let (tell, lost) = watch::channel(is_over.then(|| NOT_RENEWED.to_owned()));
         let request = api::RenewRunRequest {
             name: run.job.clone(),
             due: run.due,
@@ -128,7 +130,7 @@ async fn keep(
     lease: Duration,
     asked: Instant,
 ) -> String {
-    let kept = lease.saturating_sub((lease / 10).max(MARGIN));
+    let kept = kept(lease);
     let mut kept_until = asked + kept;
     let mut next = asked + lease / 3;
     // No renewal takes longer than until the next one is due.
@@ -144,9 +146,14 @@ async fn keep(
             }
             Ok(Err(error)) if is_final(&error) => return error.message,
             Ok(Err(_)) => next = Instant::now() + PAUSE,
-            Err(_) => return "it could not be renewed within its lease".to_owned(),
+            Err(_) => return NOT_RENEWED.to_owned(),
         }
     }
+}
+
+/// How long a claim is kept by a renewal.
+fn kept(lease: Duration) -> Duration {
+    lease.saturating_sub((lease / 10).max(MARGIN))
 }
 
 fn is_final(error: &Error) -> bool {

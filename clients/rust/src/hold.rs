@@ -41,24 +41,32 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Keeps a claim that was granted; one that its resources limit is renewed first. Fails with
-    /// `CLAIM_ENDED` when it has ended instead, or when the grant was noticed too late: after the
-    /// lease, or the longest hold.
+    /// Keeps a claim that was granted. One that its resources limit is renewed first, and one that
+    /// this process may not have made, by a `request_id` of the caller.
+    ///
+    /// Fails with `CLAIM_ENDED` when it has ended instead, or when the grant was noticed too late:
+    /// after nearly a lease or the longest hold. Fails as [`Client::renew`] does, besides.
     pub async fn of(mut stream: ClaimStream) -> Result<Hold> {
         if !stream.is_granted() {
             return Err(not_granted(stream.claim()));
         }
         // How long the grant was on its way is not known, and others may have been granted the same
         // meanwhile: the answer to a call says how much is left from when the call was sent.
-        if stream.claim().hold_left.is_some() {
-            stream.confirm().await?;
+        if stream.claim().hold_left.is_some() || !stream.is_new() {
+            let left = left(stream.claim()).unwrap_or(Duration::MAX);
+            // After that the answer would come too late in any case.
+            match timeout(left.min(stream.lease()), stream.confirm()).await {
+                Ok(confirmed) => confirmed?,
+                Err(_) => return Err(noticed_late(stream.claim())),
+            }
         }
-        let limited = limit(stream.claim(), stream.kept_since());
-        let is_limited = limited.is_some_and(|until| until <= Instant::now());
-        if is_limited || stream.kept_since().elapsed() >= stream.lease() {
+        let kept_since = stream.kept_since();
+        let kept_until = kept_since + kept(stream.lease());
+        let limited_until = limit(stream.claim(), kept_since).unwrap_or(kept_until);
+        if kept_until.min(limited_until) <= Instant::now() {
             return Err(noticed_late(stream.claim()));
         }
-        let kept_since = stream.hand_over();
+        stream.hand_over();
         let (client, claim) = (stream.client.clone(), stream.claim().clone());
         let (tell, lost) = watch::channel(None);
         let keeper = Keeper {
@@ -86,7 +94,7 @@ impl Hold {
         self.claim.token
     }
 
-    /// The claim, as it was granted.
+    /// The claim, as it was when it was known to be granted.
     pub fn claim(&self) -> &api::Claim {
         &self.claim
     }
@@ -163,13 +171,9 @@ impl Keeper {
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
         let mut limited_until = limit(stream.claim(), kept_since);
-        let mut next = match limited_until {
-            Some(_) => kept_since + self.interval(kept_since, limited_until),
-            None => stream.first_renewal(),
-        };
+        let mut next = kept_since + self.interval(kept_since, limited_until);
         let mut stream = Some(stream);
-        // What it protects is left alone a little before others may have it.
-        let kept = self.lease - (self.lease / 10).max(MARGIN);
+        let kept = kept(self.lease);
         let mut kept_until = kept_since + kept;
         // No renewal takes longer than until the next one is due.
         let client = self.client.clone().with_time_limit(Some(self.lease / 3));
@@ -218,10 +222,20 @@ async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
     }
 }
 
+/// How long a claim is kept by a renewal. What it protects is left alone a little before others may
+/// have it.
+fn kept(lease: Duration) -> Duration {
+    lease.saturating_sub((lease / 10).max(MARGIN))
+}
+
 /// Until when a claim may be held at most, by the answer to a call that was sent at this time.
 fn limit(claim: &api::Claim, sent: Instant) -> Option<Instant> {
-    let left = Duration::try_from(claim.hold_left?).ok()?;
-    Some(sent + left.saturating_sub(MARGIN))
+    Some(sent + left(claim)?.saturating_sub(MARGIN))
+}
+
+/// How much longer it may be held, says the service.
+fn left(claim: &api::Claim) -> Option<Duration> {
+    Duration::try_from(claim.hold_left?).ok()
 }
 
 fn is_final(error: &Error) -> bool {

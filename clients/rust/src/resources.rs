@@ -63,6 +63,7 @@ impl Client {
     }
 
     /// Claims resources if they can be had at once. The hold is to be renewed by [`Client::renew`].
+    /// The claim may have ended by the time the answer comes: look at its state.
     pub async fn try_acquire(
         &self,
         mut request: api::TryAcquireRequest,

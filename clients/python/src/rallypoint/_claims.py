@@ -65,8 +65,7 @@ class HeldClaim:
 
     async def release(self, limit: float | None = None) -> None:
         """Gives it back, within so many seconds. Raises HoldLost when it was lost before."""
-        self.lease.stop()
-        await self._unwatch()
+        await self.leave()
         request = resource_pb2.ReleaseRequest(claim=self.claim.claim, token=self.claim.token)
         lost = self.lease.lost
         try:
@@ -80,7 +79,9 @@ class HeldClaim:
         if lost is not None:
             raise HoldLost(f"the hold was lost: {lost}")
 
-    async def _unwatch(self) -> None:
+    async def leave(self) -> None:
+        """Renews it no more."""
+        self.lease.stop()
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -112,10 +113,19 @@ class HeldClaim:
                         return
 
 
+async def _kept(held: HeldClaim) -> HeldClaim:
+    """Raises HoldLost when it is over by the clock of this process."""
+    if (lost := held.lease.lost) is not None:
+        await held.leave()
+        raise HoldLost(f"the grant was noticed after its end: {lost}")
+    return held
+
+
 async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) -> HeldClaim:
     """Waits until a claim is granted. Cancelled, it withdraws the claim.
 
-    Raises LockTimeout when it has waited for as long as it was to wait.
+    Raises LockTimeout when it has waited for as long as it was to wait, HoldLost when the grant
+    was noticed after its end.
     """
     request.request_id = new_request_id()
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
@@ -160,23 +170,21 @@ class _Waiting:
             renewals.cancel()
 
     async def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
-        if _left(self._claim) is not None:
-            await self._confirm()
-        left = _left(self._claim)
-        kept = self._seconds if left is None else min(self._seconds, left)
-        if time.monotonic() - self._since >= kept:
-            raise HoldLost("the grant was noticed after its end: others may have had it since")
-        return HeldClaim(self._connection, self._claim, self._since, stream)
+        if (left := _left(self._claim)) is not None:
+            await self._confirm(min(left, self._seconds))
+        return await _kept(HeldClaim(self._connection, self._claim, self._since, stream))
 
-    async def _confirm(self) -> None:
+    async def _confirm(self, limit: float) -> None:
         """How long the grant was on its way is not known, and others may have been granted the same
-        meanwhile: the answer to a call says how much is left from when the call was sent."""
+        meanwhile: the answer to a call says how much is left from when the call was sent.
+
+        `limit`: seconds after which an answer would come too late in any case."""
         sent = time.monotonic()
         request = resource_pb2.RenewRequest(claim=self._claim.claim, token=self._claim.token)
         try:
-            renewed = await self._connection.call(_methods.RENEW, request)
+            renewed = await self._connection.call(_methods.RENEW, request, limit=limit)
         except CallError as error:
-            if error.reason not in _FINAL:
+            if error.reason not in _FINAL and time.monotonic() < sent + limit:
                 raise
             raise HoldLost(f"the grant was noticed after its end: {error.message}") from None
         self._claim, self._since = renewed.claim, sent
@@ -272,7 +280,10 @@ async def _withdraw(connection: Connection, claim: resource_pb2.Claim) -> None:
 async def try_acquire(
     connection: Connection, request: resource_pb2.TryAcquireRequest
 ) -> HeldClaim | None:
-    """A claim that is granted at once; None: others are in the way."""
+    """A claim that is granted at once; None: others are in the way.
+
+    Raises HoldLost when the grant was noticed after its end.
+    """
     request.request_id = new_request_id()
     since = time.monotonic()
     with _noted():
@@ -284,7 +295,14 @@ async def try_acquire(
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
         return None
-    return HeldClaim(connection, answer.claim, since, None)
+    try:
+        # The answer may be that to a repetition, long after the grant.
+        if answer.claim.state != resource_pb2.CLAIM_STATE_HELD:
+            raise HoldLost(f"the grant was noticed after its end: {_how(answer.claim)}")
+        return await _kept(HeldClaim(connection, answer.claim, since, None))
+    except HoldLost:
+        _in_background(_withdraw(connection, answer.claim))
+        raise
 
 
 async def _withdraw_tried(connection: Connection, request: resource_pb2.TryAcquireRequest) -> None:

@@ -157,6 +157,7 @@ class lock(_Claiming):
     A name stands for the whole resource; `shared("name", permits)` for some of its permits. It
     waits in line, for `wait` seconds at most (LockTimeout). It is renewed until the block is left.
     When it was lost meanwhile, leaving the block raises HoldLost; `hold.check()` raises it before.
+    Entering raises it when the grant took longer to come than it is good for.
 
     `owner` does one thing after the other, by which the service finds circles of locks that wait
     for each other: by default this thread, or this task of asyncio. `reason` and `labels` are for

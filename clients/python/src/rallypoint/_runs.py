@@ -289,6 +289,9 @@ class claim_run:
         answer = await connection.call(_CLAIM_RUN, request)
         if answer.HasField("claim"):
             run = ClaimedRun(connection, answer, since)
+            if run.lost is not None:
+                run._lease.stop()
+                run.check()
             log.info("%r is claimed", run)
             return run
         state = job_pb2.RunState.Name(answer.run.state).removeprefix("RUN_STATE_")
