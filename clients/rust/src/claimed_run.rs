@@ -9,20 +9,14 @@
 use crate::{
     Client, api,
     error::{Error, Result},
+    lease::{Keeping, Lease, NOT_RENEWED, PAUSE, kept, lease},
 };
 use prost_types::Timestamp;
 use std::time::Duration;
 use tokio::{
-    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
-
-/// How much earlier than the service this process takes a claim for lost, at least.
-const MARGIN: Duration = Duration::from_millis(200);
-const NOT_RENEWED: &str = "it could not be renewed within its lease";
-/// Pause before a call is made again.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A run that this program has claimed. Dropped, it is lost with its lease.
 #[derive(Debug)]
@@ -31,36 +25,31 @@ pub struct ClaimedRun {
     run: api::JobRun,
     token: i64,
     namespace: String,
-    /// Why it was lost.
-    lost: watch::Receiver<Option<String>>,
+    lease: Lease,
     keeper: JoinHandle<()>,
 }
 
 impl ClaimedRun {
-    /// Keeps the claim of an answer; `None`: it has none. `asked`: when the call was made.
+    /// Keeps the claim of an answer; `None`: it has none. `asked`: when the call was made. If that
+    /// was long ago the claim is lost already: see [`ClaimedRun::is_lost`].
     pub fn of(client: &Client, answer: api::ClaimRunResponse, asked: Instant) -> Option<Self> {
         let namespace = answer.namespace;
         let (claim, run) = answer.claim.zip(answer.run)?;
-        let lease = claim.lease.and_then(|lease| lease.try_into().ok());
-        let lease: Duration = lease.unwrap_or_default();
-        let is_over = asked + kept(lease) <= Instant::now();
-        let (tell, lost) = watch::channel(is_over.then(|| NOT_RENEWED.to_owned()));
+        let length = claim.lease.and_then(|lease| lease.try_into().ok());
+        let length: Duration = length.unwrap_or_default();
+        let (keeping, lease) = lease(asked + kept(length), NOT_RENEWED);
         let request = api::RenewRunRequest {
             name: run.job.clone(),
             due: run.due,
             token: claim.token,
         };
-        let keeping = keep(client.clone(), request, lease, asked);
-        let keeper = tokio::spawn(async move {
-            // Nobody listens once the run is dropped.
-            let _ = tell.send(Some(keeping.await));
-        });
+        let keeper = tokio::spawn(keep(client.clone(), request, length, asked, keeping));
         Some(ClaimedRun {
             client: client.clone(),
             run,
             token: claim.token,
             namespace,
-            lost,
+            lease,
             keeper,
         })
     }
@@ -87,15 +76,12 @@ impl ClaimedRun {
 
     /// Why the claim was lost; `None`: as far as is known, it is kept.
     pub fn is_lost(&self) -> Option<String> {
-        self.lost.borrow().clone()
+        self.lease.is_lost()
     }
 
     /// Resolves when the claim is lost, to why. Somebody else may have the run.
     pub async fn lost(&self) -> String {
-        let mut lost = self.lost.clone();
-        let known = lost.wait_for(Option::is_some).await;
-        let why = known.ok().and_then(|why| why.clone());
-        why.unwrap_or_else(|| "its keeper has ended".to_owned())
+        self.lease.lost().await
     }
 
     /// Says how the work went; `failed`: why it is not done. Asks until it is answered, for as long
@@ -123,37 +109,37 @@ impl Drop for ClaimedRun {
     }
 }
 
-/// Renews a claim; returns why it was lost.
+/// Keeps a claim until it is lost.
 async fn keep(
     client: Client,
     request: api::RenewRunRequest,
     lease: Duration,
     asked: Instant,
-) -> String {
-    let kept = kept(lease);
-    let mut kept_until = asked + kept;
+    keeping: Keeping,
+) {
+    let mut kept_until = asked + kept(lease);
     let mut next = asked + lease / 3;
     // No renewal takes longer than until the next one is due.
     let client = client.with_time_limit(Some(lease / 3));
-    loop {
+    let why = loop {
         sleep_until(next.min(kept_until)).await;
         let sent = Instant::now();
+        if sent >= kept_until {
+            break NOT_RENEWED.to_owned();
+        }
         let renewed = client.renew_run(request.clone());
         match timeout_at(kept_until, renewed).await {
             Ok(Ok(_)) => {
-                kept_until = sent + kept;
+                kept_until = sent + kept(lease);
+                keeping.until(kept_until, NOT_RENEWED);
                 next = sent + lease / 3;
             }
-            Ok(Err(error)) if is_final(&error) => return error.message,
+            Ok(Err(error)) if is_final(&error) => break error.message,
             Ok(Err(_)) => next = Instant::now() + PAUSE,
-            Err(_) => return NOT_RENEWED.to_owned(),
+            Err(_) => break NOT_RENEWED.to_owned(),
         }
-    }
-}
-
-/// How long a claim is kept by a renewal.
-fn kept(lease: Duration) -> Duration {
-    lease.saturating_sub((lease / 10).max(MARGIN))
+    };
+    keeping.lose(why);
 }
 
 fn is_final(error: &Error) -> bool {

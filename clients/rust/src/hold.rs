@@ -10,10 +10,10 @@ use crate::{
     Client, api,
     claim::ClaimStream,
     error::{Effect, Error, Result},
+    lease::{Keeping, Lease, MARGIN, NOT_RENEWED, PAUSE, kept, lease},
 };
 use std::time::Duration;
 use tokio::{
-    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
@@ -21,12 +21,8 @@ use tonic::Status;
 
 /// How long a hold may take to tell how it has ended before it is told that it has.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
-/// How much earlier than the service this process takes a hold for lost, at least.
-const MARGIN: Duration = Duration::from_millis(200);
 /// How a hold ends that its resources limit.
 const HELD_TOO_LONG: &str = "it was held for as long as the resource allows";
-/// Pause before a renewal is tried again.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Resources that this process holds. Dropped within a tokio runtime it is released in the
 /// background; [`Hold::release`] tells whether that has come about.
@@ -34,56 +30,55 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Hold {
     client: Client,
     claim: api::Claim,
-    /// Why it was lost.
-    lost: watch::Receiver<Option<String>>,
+    lease: Lease,
     keeper: JoinHandle<()>,
     is_released: bool,
 }
 
 impl Hold {
-    /// Keeps a claim that was granted. One that its resources limit is renewed first, and one that
-    /// this process may not have made, by a `request_id` of the caller.
+    /// Keeps a claim that was granted. One is renewed first that its resources limit, or whose last
+    /// renewal is long ago or may be that of another program, by a `request_id` of the caller.
     ///
-    /// Fails with `CLAIM_ENDED` when it has ended instead, or when the grant was noticed too late:
-    /// after nearly a lease or the longest hold. Fails as [`Client::renew`] does, besides.
+    /// Fails with `CLAIM_ENDED` when it has ended instead, or when nobody confirms it in time; and
+    /// as [`Client::renew`] does.
     pub async fn of(mut stream: ClaimStream) -> Result<Hold> {
         if !stream.is_granted() {
             return Err(not_granted(stream.claim()));
         }
         // How long the grant was on its way is not known, and others may have been granted the same
         // meanwhile: the answer to a call says how much is left from when the call was sent.
-        if stream.claim().hold_left.is_some() || !stream.is_new() {
-            let left = left(stream.claim()).unwrap_or(Duration::MAX);
+        let left = left(stream.claim());
+        let is_old = stream.kept_since().elapsed() >= stream.lease() / 3;
+        if left.is_some() || is_old || !stream.is_new() {
             // After that the answer would come too late in any case.
-            match timeout(left.min(stream.lease()), stream.confirm()).await {
+            let limit = left.unwrap_or(Duration::MAX).min(stream.lease());
+            match timeout(limit, stream.confirm()).await {
                 Ok(confirmed) => confirmed?,
                 Err(_) => return Err(noticed_late(stream.claim())),
             }
+            if !stream.is_granted() {
+                return Err(not_granted(stream.claim()));
+            }
         }
-        let kept_since = stream.kept_since();
-        let kept_until = kept_since + kept(stream.lease());
-        let limited_until = limit(stream.claim(), kept_since).unwrap_or(kept_until);
-        if kept_until.min(limited_until) <= Instant::now() {
+        let (until, why) = kept_until(&stream);
+        if until <= Instant::now() {
             return Err(noticed_late(stream.claim()));
         }
         stream.hand_over();
         let (client, claim) = (stream.client.clone(), stream.claim().clone());
-        let (tell, lost) = watch::channel(None);
+        let (keeping, lease) = lease(until, why);
         let keeper = Keeper {
             client: client.clone(),
             claim: claim.claim,
             token: claim.token,
             lease: stream.lease(),
+            keeping,
         };
-        let keeper = tokio::spawn(async move {
-            let why = keeper.keep(stream, kept_since).await;
-            // Nobody listens once the hold is dropped.
-            let _ = tell.send(Some(why));
-        });
+        let keeper = tokio::spawn(keeper.keep(stream));
         Ok(Hold {
             client,
             claim,
-            lost,
+            lease,
             keeper,
             is_released: false,
         })
@@ -101,15 +96,12 @@ impl Hold {
 
     /// Why the hold was lost; `None`: as far as is known, it is held.
     pub fn is_lost(&self) -> Option<String> {
-        self.lost.borrow().clone()
+        self.lease.is_lost()
     }
 
     /// Resolves when the hold is lost, to why. What it protects may be used by others.
     pub async fn lost(&self) -> String {
-        let mut lost = self.lost.clone();
-        let known = lost.wait_for(Option::is_some).await;
-        let why = known.ok().and_then(|why| why.clone());
-        why.unwrap_or_else(|| "its keeper has ended".to_owned())
+        self.lease.lost().await
     }
 
     /// Gives it back. Fails when it was lost before: then others may have had it meanwhile.
@@ -128,13 +120,14 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.keeper.abort();
-        if self.is_released || self.is_lost().is_some() {
+        if self.is_released {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (client, claim) = (self.client.clone(), self.claim.clone());
             runtime.spawn(async move {
-                // Whatever becomes of it: the lease ends the hold, too.
+                // Whatever becomes of it: the lease ends the hold, too. The service may still keep
+                // one that counts as lost here.
                 let _ = client.release_claim(claim.claim, claim.token).await;
             });
         }
@@ -147,6 +140,7 @@ struct Keeper {
     claim: i64,
     token: i64,
     lease: Duration,
+    keeping: Keeping,
 }
 
 impl Keeper {
@@ -168,33 +162,36 @@ impl Keeper {
         })
     }
 
-    /// Keeps the hold; returns why it was lost.
-    async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
-        let mut limited_until = limit(stream.claim(), kept_since);
-        let mut next = kept_since + self.interval(kept_since, limited_until);
+    /// Keeps the hold until it is lost.
+    async fn keep(self, stream: ClaimStream) {
+        let why = self.renew(stream).await;
+        self.keeping.lose(why);
+    }
+
+    /// Renews the hold; returns why it was lost.
+    async fn renew(&self, stream: ClaimStream) -> String {
+        let (mut until, mut why) = kept_until(&stream);
+        let kept_since = stream.kept_since();
+        let mut next = kept_since + self.interval(kept_since, limit(stream.claim(), kept_since));
         let mut stream = Some(stream);
-        let kept = kept(self.lease);
-        let mut kept_until = kept_since + kept;
         // No renewal takes longer than until the next one is due.
         let client = self.client.clone().with_time_limit(Some(self.lease / 3));
         loop {
-            let (until, why) = match limited_until {
-                Some(limited) if limited < kept_until => (limited, HELD_TOO_LONG),
-                _ => (kept_until, "it could not be renewed within its lease"),
-            };
             tokio::select! {
+                biased;
+                () = sleep_until(until) => return why.to_owned(),
                 end = end_of(&mut stream) => if let Some(why) = end {
                     return why;
                 },
-                () = sleep_until(until) => return why.to_owned(),
                 () = sleep_until(next) => {
                     let sent = Instant::now();
                     let renewed = client.renew(self.claim, self.token);
                     match timeout_at(until, renewed).await {
                         Ok(Ok(claim)) => {
-                            kept_until = sent + kept;
-                            limited_until = limit(&claim, sent);
-                            next = sent + self.interval(sent, limited_until);
+                            let limited = limit(&claim, sent);
+                            (until, why) = earlier(sent + kept(self.lease), limited);
+                            self.keeping.until(until, why);
+                            next = sent + self.interval(sent, limited);
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,
@@ -222,10 +219,18 @@ async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
     }
 }
 
-/// How long a claim is kept by a renewal. What it protects is left alone a little before others may
-/// have it.
-fn kept(lease: Duration) -> Duration {
-    lease.saturating_sub((lease / 10).max(MARGIN))
+/// When a hold counts as lost, by the call that kept it last, and why.
+fn kept_until(stream: &ClaimStream) -> (Instant, &'static str) {
+    let since = stream.kept_since();
+    earlier(since + kept(stream.lease()), limit(stream.claim(), since))
+}
+
+/// When a hold counts as lost that was renewed, and may be limited, until then; and why.
+fn earlier(kept_until: Instant, limited_until: Option<Instant>) -> (Instant, &'static str) {
+    match limited_until {
+        Some(limited) if limited < kept_until => (limited, HELD_TOO_LONG),
+        _ => (kept_until, NOT_RENEWED),
+    }
 }
 
 /// Until when a claim may be held at most, by the answer to a call that was sent at this time.
@@ -260,10 +265,10 @@ fn how(claim: &api::Claim) -> String {
     }
 }
 
-/// It was granted, and is over by the clock of this process.
+/// It was granted, and may be over by the clock of this process.
 fn noticed_late(claim: &api::Claim) -> Error {
     let message = format!(
-        "the grant of claim {} was noticed after its end: others may have had it since",
+        "the grant of claim {} was noticed too late: others may have had it since",
         claim.claim
     );
     Error {

@@ -46,6 +46,7 @@ mod error;
 mod hold;
 mod identity;
 mod jobs;
+mod lease;
 mod open;
 mod operator;
 mod outage;

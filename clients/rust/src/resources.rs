@@ -43,7 +43,7 @@ impl Client {
 
     /// As [`Client::acquire`], of several resources or as a reader. Fails with `CLAIM_ENDED` when
     /// the claim has waited for as long as it was to wait, an operator has ended it, or its grant
-    /// was on its way for as long as it may be held.
+    /// is noticed too late ([`Hold::of`]).
     pub async fn acquire_as(&self, request: api::AcquireRequest) -> Result<Hold> {
         let mut claim = self.claim(request).await?;
         while !claim.is_granted() && claim.next().await?.is_some() {}

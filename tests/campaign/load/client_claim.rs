@@ -72,9 +72,9 @@ impl ClientClaim {
         let claim = hold.claim().claim;
         self.note(claim, begun, Phase::Held(hold.token()));
         let until = now() + self.length.as_micros() as i64;
-        // The service counts it by a clock that may run at double speed.
+        // The service counts it from before its answer, by a clock that may run at double speed.
         let longest = resources::max_hold(&self.uses);
-        let limit = longest.map(|longest| now() + longest / 2);
+        let limit = longest.map(|longest| now() + longest / 3);
         while hold.is_lost().is_none() {
             let mark = self.witness.mark(claim).await;
             let at = now();

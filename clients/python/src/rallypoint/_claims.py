@@ -113,11 +113,35 @@ class HeldClaim:
                         return
 
 
+async def _confirmed(
+    connection: Connection, claim: resource_pb2.Claim, since: float, seconds: float
+) -> tuple[resource_pb2.Claim, float]:
+    """A claim that was granted, and since when it is kept for a lease of so many seconds.
+
+    One is renewed first that its resources limit, or whose last renewal is long ago. How long the
+    grant was on its way is not known, and others may have been granted the same meanwhile: the
+    answer to a call says how much is left from when the call was sent.
+    """
+    left, sent = _left(claim), time.monotonic()
+    if left is None and sent - since < seconds / 3:
+        return claim, since
+    # After that the answer would come too late in any case.
+    limit = seconds if left is None else min(left, seconds)
+    request = resource_pb2.RenewRequest(claim=claim.claim, token=claim.token)
+    try:
+        renewed = await connection.call(_methods.RENEW, request, limit=limit)
+    except CallError as error:
+        if error.reason not in _FINAL and time.monotonic() < sent + limit:
+            raise
+        raise HoldLost(f"the grant was noticed too late: {error.message}") from None
+    return renewed.claim, sent
+
+
 async def _kept(held: HeldClaim) -> HeldClaim:
     """Raises HoldLost when it is over by the clock of this process."""
     if (lost := held.lease.lost) is not None:
         await held.leave()
-        raise HoldLost(f"the grant was noticed after its end: {lost}")
+        raise HoldLost(f"the grant was noticed too late: {lost}")
     return held
 
 
@@ -125,7 +149,7 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
     """Waits until a claim is granted. Cancelled, it withdraws the claim.
 
     Raises LockTimeout when it has waited for as long as it was to wait, HoldLost when the grant
-    was noticed after its end.
+    is noticed too late.
     """
     request.request_id = new_request_id()
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
@@ -170,24 +194,9 @@ class _Waiting:
             renewals.cancel()
 
     async def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
-        if (left := _left(self._claim)) is not None:
-            await self._confirm(min(left, self._seconds))
+        kept = await _confirmed(self._connection, self._claim, self._since, self._seconds)
+        self._claim, self._since = kept
         return await _kept(HeldClaim(self._connection, self._claim, self._since, stream))
-
-    async def _confirm(self, limit: float) -> None:
-        """How long the grant was on its way is not known, and others may have been granted the same
-        meanwhile: the answer to a call says how much is left from when the call was sent.
-
-        `limit`: seconds after which an answer would come too late in any case."""
-        sent = time.monotonic()
-        request = resource_pb2.RenewRequest(claim=self._claim.claim, token=self._claim.token)
-        try:
-            renewed = await self._connection.call(_methods.RENEW, request, limit=limit)
-        except CallError as error:
-            if error.reason not in _FINAL and time.monotonic() < sent + limit:
-                raise
-            raise HoldLost(f"the grant was noticed after its end: {error.message}") from None
-        self._claim, self._since = renewed.claim, sent
 
     def _not_granted(self) -> RallypointError:
         claim = self._claim
@@ -282,7 +291,7 @@ async def try_acquire(
 ) -> HeldClaim | None:
     """A claim that is granted at once; None: others are in the way.
 
-    Raises HoldLost when the grant was noticed after its end.
+    Raises HoldLost when the grant is noticed too late.
     """
     request.request_id = new_request_id()
     since = time.monotonic()
@@ -295,12 +304,16 @@ async def try_acquire(
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
         return None
+    # The answer may be that to a repetition, long after the grant.
+    if answer.claim.state != resource_pb2.CLAIM_STATE_HELD:
+        raise HoldLost(f"the grant was noticed too late: {_how(answer.claim)}")
+    seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     try:
-        # The answer may be that to a repetition, long after the grant.
-        if answer.claim.state != resource_pb2.CLAIM_STATE_HELD:
-            raise HoldLost(f"the grant was noticed after its end: {_how(answer.claim)}")
-        return await _kept(HeldClaim(connection, answer.claim, since, None))
-    except HoldLost:
+        claim = answer.claim
+        if time.monotonic() - since >= seconds / 3:
+            claim, since = await _confirmed(connection, claim, since, seconds)
+        return await _kept(HeldClaim(connection, claim, since, None))
+    except BaseException:
         _in_background(_withdraw(connection, answer.claim))
         raise
 

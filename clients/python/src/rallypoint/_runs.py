@@ -168,6 +168,8 @@ class claim_run:
     says to the service how it went: done, or failed with the exception, which is raised. Otherwise
     nothing is called, and it returns None.
 
+    RunLost is raised when others may have the run by the time it is given.
+
     As a context, for `with` and `async with`, the block gets the run, or None:
 
     >>> with claim_run("nightly") as run:
@@ -288,16 +290,32 @@ class claim_run:
         request.request_id = new_request_id()
         answer = await connection.call(_CLAIM_RUN, request)
         if answer.HasField("claim"):
-            run = ClaimedRun(connection, answer, since)
-            if run.lost is not None:
-                run._lease.stop()
-                run.check()
+            run = ClaimedRun(connection, answer, await _confirmed(connection, answer, since))
             log.info("%r is claimed", run)
             return run
         state = job_pb2.RunState.Name(answer.run.state).removeprefix("RUN_STATE_")
         holder = f", {answer.holder.owner} has it" if answer.HasField("holder") else ""
         log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
         return None
+
+
+async def _confirmed(
+    connection: Connection, answer: job_pb2.ClaimRunResponse, since: float
+) -> float:
+    """Since when a claim is kept for a lease; one that was given long ago is renewed first."""
+    seconds = answer.claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
+    sent = time.monotonic()
+    if sent - since < seconds / 3:
+        return since
+    name = answer.run.job
+    request = job_pb2.RenewRunRequest(name=name, due=answer.run.due, token=answer.claim.token)
+    try:
+        await connection.call(_RENEW_RUN, request, limit=seconds)
+    except CallError as error:
+        if error.reason not in _FINAL and time.monotonic() < sent + seconds:
+            raise
+        raise RunLost(f"the claim of {name} was noticed too late: {error.message}") from None
+    return sent
 
 
 async def _undo(run: ClaimedRun | None) -> None:

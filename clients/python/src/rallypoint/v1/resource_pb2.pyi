@@ -1237,7 +1237,7 @@ class Claim(_message.Message):
         """HELD: for how long it may be held, however often it is renewed, by the
         `max_hold` of its resources, which counts by the clock of the service. Count
         from when the call was sent that this answers: how long an answer was on its
-        way nobody knows. After a wait, renew the claim before its resources are used.
+        way nobody knows. Renew a granted claim before its resources are used.
         Absent: any time; and among the claims of a resource.
         """
 
