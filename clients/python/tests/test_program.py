@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import Client
+from rallypoint import Client, Scheduler, _background
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WAITS = """
@@ -170,3 +170,23 @@ def test_a_forked_process_leaves_alone_what_its_parent_has(
     finally:
         process.kill()
     assert (process.returncode, shown) == (0, "left\n"), said
+
+
+def test_whoever_closes_the_client_is_not_warned_of_its_streams(
+    rallypoint_server: RallypointServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rallypoint")
+    client = Client(rallypoint_server.url)
+    scheduler = Scheduler(client=client).open()
+    scheduler.submit("select 1").result(30)
+
+    async def close() -> None:
+        client.connection().servers.close()
+
+    _background.run(close())
+    for _ in range(300):
+        lost = [record for record in caplog.records if "is lost" in record.getMessage()]
+        if lost:
+            break
+        time.sleep(0.1)
+    assert [record.levelname for record in lost] == ["INFO"]

@@ -106,7 +106,8 @@ class Events:
                     if message.HasField("end"):
                         return
         except CallError as error:
-            log.warning("the stream of scheduler %s is lost: %s", self._handle, error)
+            level = logging.INFO if self._connection.servers.is_closed else logging.WARNING
+            log.log(level, "the stream of scheduler %s is lost: %s", self._handle, error)
             self.lose(error)
         except Exception as error:  # a fault of this package must not leave anybody waiting
             log.exception("the stream of scheduler %s is lost", self._handle)

@@ -199,6 +199,11 @@ class Servers:
         silence_ms = 2 * _FAILOVER_MS if has_others else _KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS
         return 2 * silence_ms / 1000
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client was closed: whoever did that knows that its calls end."""
+        return self._is_closed
+
     def close(self) -> None:
         """Ends all calls."""
         self._is_closed = True
