@@ -104,10 +104,13 @@ impl Run {
                 .why("the time to wait is over")
                 .next(next));
         }
+        let (no, token) = (claim.claim().claim, claim.claim().token);
         let hold = tokio::select! {
             hold = Hold::of(claim) => hold.map_err(|error| CliError::call(&what, &error))?,
-            // What was granted ends with its lease.
-            exit = signals.next() => return Ok(exit.into()),
+            exit = signals.next() => {
+                client.release_claim(no, token).await.ok();
+                return Ok(exit.into());
+            }
         };
         // This program may have stood still since the grant, for longer than the lease.
         if let Some(why) = lost_meanwhile(&client, &hold).await {

@@ -187,8 +187,8 @@ pub enum JobReply {
     Claimed(RunClaimed, bool),
     /// Claim: there is nothing to claim. The run that is in the way, and who has it.
     NotClaimed(Option<(RunImage, Option<RunClaim>)>),
-    /// RenewRun: until when the claim is kept now.
-    Renewed(Time),
+    /// RenewRun: for how long the claim is kept now.
+    Renewed(RunKept),
     /// Backfill: the due times that have a run now.
     Backfilled(Vec<Time>),
     /// FinishRun: the claim, and its run if that is known.
@@ -202,10 +202,19 @@ pub struct RunClaimed {
     pub claim: RunClaim,
     /// Its run.
     pub run: RunImage,
-    /// Until when it is kept unless it is renewed.
-    pub lease_until: Time,
+    /// For how long it is kept.
+    pub kept: RunKept,
     /// How long it may take.
     pub max_runtime: Option<Duration>,
+}
+
+/// For how long a claim of a run is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunKept {
+    /// Until then, unless it is renewed.
+    pub lease_until: Time,
+    /// However often it is renewed; `None`: any time.
+    pub runtime_left: Option<Duration>,
 }
 
 /// The agent, and what runs.

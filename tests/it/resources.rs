@@ -2,6 +2,7 @@
 //! its turn; a hold outlives servers, and ends with whoever held it.
 
 mod errors;
+mod late_grants;
 mod lock_run;
 mod manage_claims;
 mod tasks;
@@ -39,20 +40,6 @@ async fn create(client: &Client, name: &str, capacity: i32) {
     };
     let created = client.create_resource(request).await.expect("created");
     assert_eq!(created.resource.expect("it").name, name);
-}
-
-/// Makes a resource that nobody holds for longer.
-async fn limit(client: &Client, name: &str, longest: Duration) {
-    let settings = ResourceSettings {
-        capacity: 1,
-        max_hold: seconds(longest),
-        ..ResourceSettings::default()
-    };
-    let request = CreateResourceRequest {
-        name: name.into(),
-        settings: Some(settings),
-    };
-    client.create_resource(request).await.expect("created");
 }
 
 /// A claim of `orders` that needs no renewal.
@@ -176,44 +163,6 @@ async fn a_claim_that_nobody_renews_ends_and_one_that_is_renewed_goes_on() {
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert_eq!(next.is_lost(), None);
     next.release().await.expect("it was held all the time");
-}
-
-#[tokio::test]
-async fn a_hold_is_known_to_be_over_when_its_resource_allows_no_more() {
-    let server = Standalone::start();
-    let client = Client::connect_lazy(&server.url).expect("an address");
-    limit(&client, "orders", Duration::from_secs(2)).await;
-    let hold = client.acquire_as(of_an_hour()).await.expect("it is free");
-    let left = hold.claim().hold_left.expect("it is limited");
-    assert!((0..=2).contains(&left.seconds), "{left:?}");
-    // Nobody says so: this process knows it by its own clock.
-    server.freeze();
-    let why = in_time(hold.lost()).await;
-    assert_eq!(why, "it was held for as long as the resource allows");
-}
-
-#[tokio::test]
-async fn a_grant_that_is_noticed_after_its_end_is_no_hold() {
-    let server = Server::start().await;
-    let client = &server.client;
-    limit(client, "orders", Duration::from_secs(3)).await;
-    let granted = client.claim(of_an_hour()).await.expect("it is free");
-    assert!(granted.is_granted());
-    let next = in_time(client.acquire("orders")).await.expect("granted");
-    let error = Hold::of(granted).await.expect_err("another one has it");
-    assert_eq!(reason(&error), "CLAIM_ENDED");
-    next.release().await.expect("it was held all the time");
-}
-
-#[tokio::test]
-async fn a_grant_that_nobody_confirms_in_time_is_no_hold() {
-    let server = Standalone::start();
-    let client = Client::connect_lazy(&server.url).expect("an address");
-    limit(&client, "orders", Duration::from_secs(2)).await;
-    let granted = client.claim(of_an_hour()).await.expect("it is free");
-    server.freeze();
-    let error = in_time(Hold::of(granted)).await.expect_err("it is over");
-    assert_eq!(reason(&error), "CLAIM_ENDED");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import datetime
 import os
 import socket
@@ -15,12 +16,13 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, ClaimedRun, Client, _background, claim_run
+from rallypoint import CallError, ClaimedRun, Client, RunLost, _background, claim_run
 
 JOBS = """
 [jobs.{name}]
 schedule = {{ cron = "0 0 1 1 *", time_zone = "UTC" }}
 claimed = true
+max_runtime = "{max_runtime}"
 rerun = {{ max = 2, delay = "1s" }}
 finish_target = "app"
 """
@@ -31,7 +33,7 @@ def job(rallypoint_server: RallypointServer, tmp_path: Path) -> Iterator[str]:
     """A job that has a run waiting, and is finished on its target."""
     name = f"job-{uuid.uuid4().hex[:8]}"
     file = tmp_path / "jobs.toml"
-    file.write_text(JOBS.format(name=name))
+    file.write_text(JOBS.format(name=name, max_runtime="1h"))
     install = ("jobs", "install", "--url", rallypoint_server.admin_url)
     rallypoint_server.run(*install, "--login", "app")
     rallypoint_server.run("jobs", "apply", "--file", str(file))
@@ -98,6 +100,22 @@ async def test_the_target_lets_a_run_be_finished_once(
         ):
             connection.execute(late)
     assert refused.value.sqlstate == "RP005"
+
+
+async def test_a_run_counts_as_lost_before_it_has_taken_too_long(
+    face: Face, rallypoint: Client, rallypoint_server: RallypointServer, job: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "short.toml"
+    file.write_text(JOBS.format(name=job, max_runtime="2s"))
+    rallypoint_server.run("jobs", "apply", "--file", str(file))
+    with contextlib.suppress(RunLost):  # after the service has ended it
+        # No renewal is due for twenty minutes, and nobody else says it.
+        async with face.block(claim_run(job, lease=3600, client=rallypoint)) as run:
+            while run.lost is None:
+                await asyncio.sleep(0.02)
+            assert "max_runtime" in run.lost
+            with pytest.raises(RunLost, match="max_runtime"):
+                run.check()
 
 
 async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client) -> None:

@@ -1,15 +1,16 @@
 //! A run of a job that this program does: its claim is renewed in the background until the run is
 //! finished, dropped or lost.
 //!
-//! It counts as lost, too, when no renewal was answered for nearly a lease, by the clock of this
-//! process, so that it is known to be lost here before others get it; unless this process is
-//! suspended. Against that, work in one transaction of the target that the job names, with
-//! `rallypoint.finish_run` in it.
+//! It counts as lost, too, when no renewal was answered for nearly a lease, and when it has taken
+//! nearly as long as its job lets it (`max_runtime`): by the clock of this process, so that it is
+//! known to be lost here before others get it; unless this process is suspended, or somebody
+//! shortens `max_runtime`. Against that, work in one transaction of the target that the job names,
+//! with `rallypoint.finish_run` in it.
 
 use crate::{
     Client, api,
     error::{Error, Result},
-    lease::{Keeping, Lease, NOT_RENEWED, PAUSE, kept, lease},
+    lease::{Keeping, Lease, PAUSE, Renewal, lease},
 };
 use prost_types::Timestamp;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
+
+/// How a claim ends that takes too long.
+const TOOK_TOO_LONG: &str = "it took for as long as the job lets it (max_runtime)";
 
 /// A run that this program has claimed. Dropped, it is lost with its lease.
 #[derive(Debug)]
@@ -35,15 +39,19 @@ impl ClaimedRun {
     pub fn of(client: &Client, answer: api::ClaimRunResponse, asked: Instant) -> Option<Self> {
         let namespace = answer.namespace;
         let (claim, run) = answer.claim.zip(answer.run)?;
-        let length = claim.lease.and_then(|lease| lease.try_into().ok());
-        let length: Duration = length.unwrap_or_default();
-        let (keeping, lease) = lease(asked + kept(length), NOT_RENEWED);
+        let begun = Renewal {
+            sent: asked,
+            lease: length(claim.lease).unwrap_or_default(),
+            left: length(answer.runtime_left),
+        };
+        let (until, why) = begun.until(TOOK_TOO_LONG);
+        let (keeping, lease) = lease(until, why);
         let request = api::RenewRunRequest {
             name: run.job.clone(),
             due: run.due,
             token: claim.token,
         };
-        let keeper = tokio::spawn(keep(client.clone(), request, length, asked, keeping));
+        let keeper = tokio::spawn(keep(client.clone(), request, begun, keeping));
         Some(ClaimedRun {
             client: client.clone(),
             run,
@@ -109,34 +117,34 @@ impl Drop for ClaimedRun {
     }
 }
 
+fn length(duration: Option<prost_types::Duration>) -> Option<Duration> {
+    duration?.try_into().ok()
+}
+
 /// Keeps a claim until it is lost.
-async fn keep(
-    client: Client,
-    request: api::RenewRunRequest,
-    lease: Duration,
-    asked: Instant,
-    keeping: Keeping,
-) {
-    let mut kept_until = asked + kept(lease);
-    let mut next = asked + lease / 3;
+async fn keep(client: Client, request: api::RenewRunRequest, begun: Renewal, keeping: Keeping) {
+    let lease = begun.lease;
+    let ((mut until, mut why), mut next) = (begun.until(TOOK_TOO_LONG), begun.next());
     // No renewal takes longer than until the next one is due.
     let client = client.with_time_limit(Some(lease / 3));
     let why = loop {
-        sleep_until(next.min(kept_until)).await;
+        sleep_until(next.min(until)).await;
         let sent = Instant::now();
-        if sent >= kept_until {
-            break NOT_RENEWED.to_owned();
+        if sent >= until {
+            break why.to_owned();
         }
         let renewed = client.renew_run(request.clone());
-        match timeout_at(kept_until, renewed).await {
-            Ok(Ok(_)) => {
-                kept_until = sent + kept(lease);
-                keeping.until(kept_until, NOT_RENEWED);
-                next = sent + lease / 3;
+        match timeout_at(until, renewed).await {
+            Ok(Ok(kept)) => {
+                let left = length(kept.runtime_left);
+                let renewal = Renewal { sent, lease, left };
+                (until, why) = renewal.until(TOOK_TOO_LONG);
+                keeping.until(until, why);
+                next = renewal.next();
             }
             Ok(Err(error)) if is_final(&error) => break error.message,
             Ok(Err(_)) => next = Instant::now() + PAUSE,
-            Err(_) => break NOT_RENEWED.to_owned(),
+            Err(_) => break why.to_owned(),
         }
     };
     keeping.lose(why);

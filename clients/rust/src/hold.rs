@@ -10,7 +10,7 @@ use crate::{
     Client, api,
     claim::ClaimStream,
     error::{Effect, Error, Result},
-    lease::{Keeping, Lease, MARGIN, NOT_RENEWED, PAUSE, kept, lease},
+    lease::{Keeping, Lease, PAUSE, Renewal, lease},
 };
 use std::time::Duration;
 use tokio::{
@@ -60,7 +60,7 @@ impl Hold {
                 return Err(not_granted(stream.claim()));
             }
         }
-        let (until, why) = kept_until(&stream);
+        let (until, why) = renewal(&stream).until(HELD_TOO_LONG);
         if until <= Instant::now() {
             return Err(noticed_late(stream.claim()));
         }
@@ -152,16 +152,6 @@ impl Keeper {
         }
     }
 
-    /// How long after a renewal of this time to renew it again. What is left is asked for again,
-    /// since it may be more or less by then: it counts by the clock of the service, and the
-    /// settings may change.
-    fn interval(&self, sent: Instant, limited_until: Option<Instant>) -> Duration {
-        let lease = self.lease / 3;
-        limited_until.map_or(lease, |until| {
-            lease.min((until.saturating_duration_since(sent) / 3).max(PAUSE))
-        })
-    }
-
     /// Keeps the hold until it is lost.
     async fn keep(self, stream: ClaimStream) {
         let why = self.renew(stream).await;
@@ -170,9 +160,8 @@ impl Keeper {
 
     /// Renews the hold; returns why it was lost.
     async fn renew(&self, stream: ClaimStream) -> String {
-        let (mut until, mut why) = kept_until(&stream);
-        let kept_since = stream.kept_since();
-        let mut next = kept_since + self.interval(kept_since, limit(stream.claim(), kept_since));
+        let begun = renewal(&stream);
+        let ((mut until, mut why), mut next) = (begun.until(HELD_TOO_LONG), begun.next());
         let mut stream = Some(stream);
         // No renewal takes longer than until the next one is due.
         let client = self.client.clone().with_time_limit(Some(self.lease / 3));
@@ -188,10 +177,11 @@ impl Keeper {
                     let renewed = client.renew(self.claim, self.token);
                     match timeout_at(until, renewed).await {
                         Ok(Ok(claim)) => {
-                            let limited = limit(&claim, sent);
-                            (until, why) = earlier(sent + kept(self.lease), limited);
+                            let (lease, left) = (self.lease, left(&claim));
+                            let renewal = Renewal { sent, lease, left };
+                            (until, why) = renewal.until(HELD_TOO_LONG);
                             self.keeping.until(until, why);
-                            next = sent + self.interval(sent, limited);
+                            next = renewal.next();
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,
@@ -219,23 +209,13 @@ async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
     }
 }
 
-/// When a hold counts as lost, by the call that kept it last, and why.
-fn kept_until(stream: &ClaimStream) -> (Instant, &'static str) {
-    let since = stream.kept_since();
-    earlier(since + kept(stream.lease()), limit(stream.claim(), since))
-}
-
-/// When a hold counts as lost that was renewed, and may be limited, until then; and why.
-fn earlier(kept_until: Instant, limited_until: Option<Instant>) -> (Instant, &'static str) {
-    match limited_until {
-        Some(limited) if limited < kept_until => (limited, HELD_TOO_LONG),
-        _ => (kept_until, NOT_RENEWED),
+/// The call that kept a claim last.
+fn renewal(stream: &ClaimStream) -> Renewal {
+    Renewal {
+        sent: stream.kept_since(),
+        lease: stream.lease(),
+        left: left(stream.claim()),
     }
-}
-
-/// Until when a claim may be held at most, by the answer to a call that was sent at this time.
-fn limit(claim: &api::Claim, sent: Instant) -> Option<Instant> {
-    Some(sent + left(claim)?.saturating_sub(MARGIN))
 }
 
 /// How much longer it may be held, says the service.

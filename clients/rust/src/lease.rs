@@ -8,16 +8,43 @@ use tokio::{
 };
 
 /// How much earlier than the service a process takes a lease for lost, at least.
-pub(crate) const MARGIN: Duration = Duration::from_millis(200);
+const MARGIN: Duration = Duration::from_millis(200);
 /// Pause before a renewal is tried again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// How a lease ends that is not renewed.
-pub(crate) const NOT_RENEWED: &str = "it could not be renewed within its lease";
+const NOT_RENEWED: &str = "it could not be renewed within its lease";
 
-/// How long a lease is kept by a renewal. What it protects is left alone a little before others may
-/// have it.
-pub(crate) fn kept(lease: Duration) -> Duration {
-    lease.saturating_sub((lease / 10).max(MARGIN))
+/// A renewal, or the call that began the lease. What it keeps counts from when it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewal {
+    pub sent: Instant,
+    pub lease: Duration,
+    /// How much longer it may be kept, however often it is renewed, says the service.
+    pub left: Option<Duration>,
+}
+
+impl Renewal {
+    /// When the lease counts as lost after this, and why; `at_limit`: why when it may be kept no
+    /// longer. What it protects is left alone a little before others may have it.
+    pub(crate) fn until(&self, at_limit: &'static str) -> (Instant, &'static str) {
+        let margin = (self.lease / 10).max(MARGIN);
+        let kept = self.sent + self.lease.saturating_sub(margin);
+        match self.limit() {
+            Some(limit) if self.sent + limit < kept => (self.sent + limit, at_limit),
+            _ => (kept, NOT_RENEWED),
+        }
+    }
+
+    /// When to renew it again. What is left is asked for again, since it may be more or less by
+    /// then: it counts by the clock of the service, and the settings may change.
+    pub(crate) fn next(&self) -> Instant {
+        let before_limit = self.limit().map(|limit| (limit / 3).max(PAUSE));
+        self.sent + (self.lease / 3).min(before_limit.unwrap_or(Duration::MAX))
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        Some(self.left?.saturating_sub(MARGIN))
+    }
 }
 
 #[derive(Debug)]
@@ -103,6 +130,27 @@ mod tests {
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn it_is_kept_for_nearly_a_lease_or_until_its_limit_whichever_ends_first() {
+        let sent = Instant::now();
+        let after = |lease, left: Option<u64>| {
+            let renewal = Renewal {
+                sent,
+                lease: Duration::from_secs(lease),
+                left: left.map(Duration::from_secs),
+            };
+            let (until, why) = renewal.until("limit");
+            let next = renewal.next() - sent;
+            ((until - sent).as_millis(), why, next.as_millis())
+        };
+        assert_eq!(after(15, None), (13_500, NOT_RENEWED, 5_000));
+        assert_eq!(after(1, None), (800, NOT_RENEWED, 333));
+        assert_eq!(after(15, Some(3_600)), (13_500, NOT_RENEWED, 5_000));
+        assert_eq!(after(15, Some(14)), (13_500, NOT_RENEWED, 4_600));
+        assert_eq!(after(15, Some(2)), (1_800, "limit", 600));
+        assert_eq!(after(15, Some(0)), (0, "limit", 100));
+    }
 
     #[tokio::test]
     async fn it_is_lost_in_time_also_while_its_keeper_does_not_run() {

@@ -7,7 +7,7 @@
 use super::{Answered, Jobs, open_claim::OpenClaim, wake::Wake};
 use crate::core::{
     Caller, Claimant, JobNo, JobReject, JobReply, Overlap, Reject, RunClaim, RunClaimOutcome,
-    RunClaimed, RunImage, RunKey, RunState, RunToken, Time, Turn, command::may_go_on_for,
+    RunClaimed, RunImage, RunKept, RunKey, RunState, RunToken, Time, Turn, command::may_go_on_for,
     fairness::allowance::Allowance,
 };
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Jobs {
             let same = open.find(|(_, claim)| claim.image.request == Some(request));
             if let Some((key, claim)) = same {
                 return match may_go_on_for(&claim.image.caller, &caller.name) {
-                    true => Ok(self.claimed(*key, false)),
+                    true => Ok(self.claimed(turn.now, *key, false)),
                     false => Err(Reject::RequestIdReused),
                 };
             }
@@ -57,7 +57,7 @@ impl Jobs {
         match self.claimable(no, due) {
             Some(key) => {
                 self.give(turn, caller, key, claimant);
-                Ok(self.claimed(key, true))
+                Ok(self.claimed(turn.now, key, true))
             }
             None => Ok(JobReply::NotClaimed(self.in_the_way(no, due))),
         }
@@ -101,16 +101,24 @@ impl Jobs {
         self.timers.insert((until, Wake::Claim(key)));
     }
 
-    fn claimed(&self, key: RunKey, is_new: bool) -> JobReply {
+    fn claimed(&self, now: Time, key: RunKey, is_new: bool) -> JobReply {
         let claim = &self.claims[&key];
         let job = self.jobs.get(&key.job);
         let claimed = RunClaimed {
             claim: claim.image.clone(),
             run: self.runs[&key].clone(),
-            lease_until: claim.lease_until(&self.pace, self.leases_since),
+            kept: self.kept(now, claim),
             max_runtime: job.and_then(|job| job.image.settings.max_runtime),
         };
         JobReply::Claimed(claimed, is_new)
+    }
+
+    fn kept(&self, now: Time, claim: &OpenClaim) -> RunKept {
+        let times_out = self.times_out_at(claim.image.run);
+        RunKept {
+            lease_until: claim.lease_until(&self.pace, self.leases_since),
+            runtime_left: times_out.map(|at| at.since(now)),
+        }
     }
 
     /// The oldest run that may be claimed.
@@ -160,8 +168,7 @@ impl Jobs {
         };
         check_is_of(&claim.image, caller)?;
         claim.renewed_at = self.pace.steady(now);
-        let until = claim.lease_until(&self.pace, self.leases_since);
-        Ok(JobReply::Renewed(until))
+        Ok(JobReply::Renewed(self.kept(now, &self.claims[&key])))
     }
 
     /// A lease may be over.

@@ -55,8 +55,9 @@ impl Jobs {
         request: &api::RenewRunRequest,
     ) -> Result<api::RenewRunResponse, Status> {
         match self.ask(caller, validate::renew_run(request)?).await? {
-            JobReply::Renewed(until) => Ok(api::RenewRunResponse {
-                lease_until: Some(convert::timestamp(until)),
+            JobReply::Renewed(kept) => Ok(api::RenewRunResponse {
+                lease_until: Some(convert::timestamp(kept.lease_until)),
+                runtime_left: kept.runtime_left.map(convert::duration),
             }),
             other => Err(mismatched(other)),
         }
@@ -144,7 +145,8 @@ fn given(
         claim: Some(convert::run_claim(&claimed.claim)),
         run: Some(convert::run(name, &claimed.run)),
         holder: None,
-        lease_until: Some(convert::timestamp(claimed.lease_until)),
+        lease_until: Some(convert::timestamp(claimed.kept.lease_until)),
+        runtime_left: claimed.kept.runtime_left.map(convert::duration),
         warning: warning(claimed),
         repeated,
         namespace: caller.namespace.0.to_string(),

@@ -1,29 +1,41 @@
-//! What a claimant says of its work is for people: however long it is, the run is finished.
+//! What a claimant says of its work is for people: however long it is, the run is finished. And how
+//! long it may work, it knows by itself.
 
 use super::*;
 use rallypoint_client::{
     ClaimedRun,
-    api::{ClaimRunRequest, RunClaims},
+    api::{ClaimRunRequest, RunClaimEnd, RunClaims},
 };
 use tokio::time::Instant;
 
-#[tokio::test]
-async fn a_long_report_is_cut_and_the_run_is_finished() {
-    let server = Server::start().await;
-    let client = &server.client;
+/// Claims a run of a job that takes so many seconds at most, for an hour without renewal.
+async fn claimed(client: &Client, max_runtime: Option<i64>) -> ClaimedRun {
     let settings = JobSettings {
         claims: Some(RunClaims::default()),
+        max_runtime: max_runtime.map(seconds),
         ..job(86_400, [])
     };
     create(client, "outside", settings).await;
     run_now(client, "outside").await.expect("it is offered");
     let request = ClaimRunRequest {
         name: "outside".into(),
+        lease: Some(seconds(3_600)),
         ..ClaimRunRequest::default()
     };
     let asked = Instant::now();
     let answer = client.claim_run(request).await.expect("an answer");
-    let run = ClaimedRun::of(client, answer, asked).expect("it may be claimed");
+    ClaimedRun::of(client, answer, asked).expect("it may be claimed")
+}
+
+fn seconds(seconds: i64) -> prost_types::Duration {
+    prost_types::Duration { seconds, nanos: 0 }
+}
+
+#[tokio::test]
+async fn a_long_report_is_cut_and_the_run_is_finished() {
+    let server = Server::start().await;
+    let client = &server.client;
+    let run = claimed(client, None).await;
     let why = format!("a\0{}", "ä".repeat(5_000));
     let finished = run.finish(Some(&why)).await.expect("it is acknowledged");
     let said = finished.claim.expect("the claim").detail;
@@ -37,4 +49,19 @@ async fn a_long_report_is_cut_and_the_run_is_finished() {
         reason: why,
     };
     client.pause_job(pause).await.expect("it is paused");
+}
+
+#[tokio::test]
+async fn a_claim_counts_as_lost_before_its_run_has_taken_too_long() {
+    let server = Server::start().await;
+    let run = claimed(&server.client, Some(3)).await;
+    assert_eq!(run.is_lost(), None);
+    // No renewal is due for twenty minutes, and nobody else says it.
+    let why = run.lost().await;
+    assert!(why.contains("max_runtime"), "{why}");
+    let finished = run.finish(None).await.expect("it is on record");
+    let claim = finished.claim.expect("the claim");
+    // It was lost a moment before that, or this program was slow to say what it did.
+    let ends = [RunClaimEnd::Succeeded, RunClaimEnd::TimedOut];
+    assert!(ends.contains(&claim.end()), "{claim:?}");
 }

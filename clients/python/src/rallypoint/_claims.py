@@ -12,7 +12,7 @@ from typing import Any
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
-from rallypoint._leases import DEFAULT_LEASE, HELD_TOO_LONG, Lease
+from rallypoint._leases import DEFAULT_LEASE, Lease
 from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
 from rallypoint.v1 import resource_pb2
@@ -23,13 +23,14 @@ log = logging.getLogger("rallypoint")
 _END_TIMEOUT = 0.5
 # Reasons with which a renewal says that the hold is over.
 _FINAL = ("CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH")
+_HELD_TOO_LONG = "it was held for as long as the resource allows"
 _ENDS = {
     resource_pb2.CLAIM_END_RELEASED: "it was released",
     resource_pb2.CLAIM_END_WITHDRAWN: "it was withdrawn",
     resource_pb2.CLAIM_END_TIMED_OUT: "it waited for as long as it was to wait",
     resource_pb2.CLAIM_END_ABANDONED: "it was not renewed while it waited",
     resource_pb2.CLAIM_END_EXPIRED: "it was not renewed within its lease",
-    resource_pb2.CLAIM_END_HELD_TOO_LONG: HELD_TOO_LONG,
+    resource_pb2.CLAIM_END_HELD_TOO_LONG: _HELD_TOO_LONG,
 }
 
 
@@ -60,7 +61,8 @@ class HeldClaim:
         self._connection = connection
         seconds = claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
         what = f"the hold of {', '.join(use.name for use in claim.resources)}"
-        self.lease = Lease(what, seconds, since, self._renew, self._why, _left(claim))
+        left = _left(claim)
+        self.lease = Lease(what, seconds, since, self._renew, self._why, left, _HELD_TOO_LONG)
         self._watch = asyncio.create_task(self._follow(stream)) if stream is not None else None
 
     async def release(self, limit: float | None = None) -> None:

@@ -22,7 +22,6 @@ _MARGIN = 0.2
 # Before a renewal is tried again.
 _PAUSE = 0.1
 
-HELD_TOO_LONG = "it was held for as long as the resource allows"
 DEFAULT_LEASE = 15.0
 # Seconds that giving back takes at most after Ctrl-C or another error: the lease ends it, too.
 HURRY = 5.0
@@ -38,13 +37,14 @@ class Lease:
         since: float,
         renew: Callable[[float], Awaitable[float | None]],
         why: Callable[[CallError], Awaitable[str | None]],
-        left: float | None = None,
+        left: float | None,
+        at_limit: str,
     ) -> None:
         """`since`: by the monotonic clock, when the call was sent that began it. `renew` gets the
         seconds it may take.
 
         `left`: for how many seconds it may be held from then on, however often it is renewed; None:
-        any time. `renew` returns the same.
+        any time. `renew` returns the same. `at_limit`: how it is lost then.
 
         `why` says of an error of `renew` that the lease is lost, and how; None: try again.
         """
@@ -52,7 +52,7 @@ class Lease:
         # What it protects is left alone a little before others may have it.
         self._kept = seconds - max(seconds / 10, _MARGIN)
         self._since = since
-        self._limited = self._limit(since, left)
+        self._limited, self._at_limit = self._limit(since, left), at_limit
         self._lost: str | None = None
         self._pid = os.getpid()
         self._on_lost: list[Callable[[str], None]] = []
@@ -72,7 +72,7 @@ class Lease:
         """When it counts as lost, and why."""
         kept = self._since + self._kept
         if self._limited < kept:
-            return self._limited, HELD_TOO_LONG
+            return self._limited, self._at_limit
         return kept, "it could not be renewed within its lease"
 
     def _next(self, sent: float) -> float:

@@ -33,6 +33,7 @@ _RENEW_RUN = Method("JobService", job_pb2.RenewRunRequest, job_pb2.RenewRunRespo
 _FINISH_RUN = Method("JobService", job_pb2.FinishRunRequest, job_pb2.FinishRunResponse)
 
 _FINAL = ("RUN_CLAIM_ENDED", "JOB_NOT_FOUND", "RUN_NOT_FOUND")
+_TOOK_TOO_LONG = "it took for as long as the job lets it (max_runtime)"
 _MAX_DETAIL_BYTES = 1000
 _PAUSE = 1.0
 
@@ -53,13 +54,18 @@ class ClaimedRun:
     """A run that this program has to itself. It is renewed in the background."""
 
     def __init__(
-        self, connection: Connection, answer: job_pb2.ClaimRunResponse, since: float
+        self,
+        connection: Connection,
+        answer: job_pb2.ClaimRunResponse,
+        since: float,
+        left: float | None,
     ) -> None:
         self._connection = connection
         self._run, self._claim = answer.run, answer.claim
         seconds = self._claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
         what = f"the run of {self.job} of {self.due.isoformat()}"
-        self._lease = Lease(what, seconds, since, self._renew, self._why)
+        keep = (self._renew, self._why)
+        self._lease = Lease(what, seconds, since, *keep, left, _TOOK_TOO_LONG)
         self._namespace: str = answer.namespace
         #: What the service warns of, such as that too little is left of the window.
         self.warning: str = answer.warning
@@ -147,9 +153,10 @@ class ClaimedRun:
                 log.warning("%r: its end cannot be said yet: %s", self, error)
                 await asyncio.sleep(_PAUSE)
 
-    async def _renew(self, limit: float) -> None:
+    async def _renew(self, limit: float) -> float | None:
         request = job_pb2.RenewRunRequest(name=self.job, due=self._run.due, token=self.token)
-        await self._connection.call(_RENEW_RUN, request, limit=limit)
+        renewed = await self._connection.call(_RENEW_RUN, request, limit=limit)
+        return _left(renewed)
 
     async def _why(self, error: CallError) -> str | None:
         return error.message if error.reason in _FINAL else None
@@ -290,7 +297,10 @@ class claim_run:
         request.request_id = new_request_id()
         answer = await connection.call(_CLAIM_RUN, request)
         if answer.HasField("claim"):
-            run = ClaimedRun(connection, answer, await _confirmed(connection, answer, since))
+            run = ClaimedRun(connection, answer, *await _confirmed(connection, answer, since))
+            if (lost := run.lost) is not None:
+                run._lease.stop()
+                raise RunLost(f"the claim of {run.job} was noticed too late: {lost}")
             log.info("%r is claimed", run)
             return run
         state = job_pb2.RunState.Name(answer.run.state).removeprefix("RUN_STATE_")
@@ -299,23 +309,33 @@ class claim_run:
         return None
 
 
+def _left(answer: job_pb2.ClaimRunResponse | job_pb2.RenewRunResponse) -> float | None:
+    """For how many seconds it may be kept from when the call was sent that says it."""
+    if not answer.HasField("runtime_left"):
+        return None
+    return answer.runtime_left.ToTimedelta().total_seconds()
+
+
 async def _confirmed(
     connection: Connection, answer: job_pb2.ClaimRunResponse, since: float
-) -> float:
-    """Since when a claim is kept for a lease; one that was given long ago is renewed first."""
+) -> tuple[float, float | None]:
+    """Since when a claim is kept for a lease, and for how long it may be kept from then on.
+
+    One that was given long ago is renewed first.
+    """
     seconds = answer.claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     sent = time.monotonic()
     if sent - since < seconds / 3:
-        return since
+        return since, _left(answer)
     name = answer.run.job
     request = job_pb2.RenewRunRequest(name=name, due=answer.run.due, token=answer.claim.token)
     try:
-        await connection.call(_RENEW_RUN, request, limit=seconds)
+        renewed = await connection.call(_RENEW_RUN, request, limit=seconds)
     except CallError as error:
         if error.reason not in _FINAL and time.monotonic() < sent + seconds:
             raise
         raise RunLost(f"the claim of {name} was noticed too late: {error.message}") from None
-    return sent
+    return sent, _left(renewed)
 
 
 async def _undo(run: ClaimedRun | None) -> None:

@@ -1814,6 +1814,7 @@ class ClaimRunResponse(_message.Message):
     WARNING_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_NUMBER: _builtins.int
+    RUNTIME_LEFT_FIELD_NUMBER: _builtins.int
     warning: _builtins.str
     """What the claimant should know: less is left of the window than `max_runtime`, so
     that nobody else may be in time if this claim is lost. Empty: nothing.
@@ -1840,6 +1841,14 @@ class ClaimRunResponse(_message.Message):
     def lease_until(self) -> _timestamp_pb2.Timestamp:
         """Until when the claim is kept unless it is renewed."""
 
+    @_builtins.property
+    def runtime_left(self) -> _duration_pb2.Duration:
+        """With a claim: for how long it may be kept, however often it is renewed, by the
+        `max_runtime` of the job, which counts by the clock of the service. Others may
+        have the run from then on. Count from when the call was sent that this answers.
+        Absent: any time.
+        """
+
     def __init__(
         self,
         *,
@@ -1850,10 +1859,11 @@ class ClaimRunResponse(_message.Message):
         warning: _builtins.str = ...,
         repeated: _builtins.bool = ...,
         namespace: _builtins.str = ...,
+        runtime_left: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "run", b"run", "runtime_left", b"runtime_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "namespace", b"namespace", "repeated", b"repeated", "run", b"run", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "holder", b"holder", "lease_until", b"lease_until", "namespace", b"namespace", "repeated", b"repeated", "run", b"run", "runtime_left", b"runtime_left", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1898,18 +1908,24 @@ class RenewRunResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASE_UNTIL_FIELD_NUMBER: _builtins.int
+    RUNTIME_LEFT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lease_until(self) -> _timestamp_pb2.Timestamp:
         """Until then, unless it is renewed."""
+
+    @_builtins.property
+    def runtime_left(self) -> _duration_pb2.Duration:
+        """As in ClaimRunResponse: for how long it may still be kept."""
 
     def __init__(
         self,
         *,
         lease_until: _timestamp_pb2.Timestamp | None = ...,
+        runtime_left: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "runtime_left", b"runtime_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_until", b"lease_until", "runtime_left", b"runtime_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
