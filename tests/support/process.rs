@@ -97,10 +97,14 @@ impl Process {
         Some(Pid::from_raw(i32::try_from(child.id()).expect("a pid")))
     }
 
-    /// Sends a signal, if it runs.
+    /// Sends a signal, if it runs. What is suspended does nothing more when this returns.
     pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid() {
-            kill(pid, signal).expect("our own child");
+        let Some(pid) = self.pid() else { return };
+        kill(pid, signal).expect("our own child");
+        if signal == Signal::SIGSTOP {
+            // One of its threads takes the signal; until then the others go on.
+            let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            waitid(Id::Pid(pid), flags).expect("our own child");
         }
     }
 
