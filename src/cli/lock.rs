@@ -104,11 +104,15 @@ impl Run {
                 .why("the time to wait is over")
                 .next(next));
         }
-        let (no, token) = (claim.claim().claim, claim.claim().token);
+        let (number, token) = (claim.claim().claim, claim.claim().token);
         let hold = tokio::select! {
             hold = Hold::of(claim) => hold.map_err(|error| CliError::call(&what, &error))?,
             exit = signals.next() => {
-                client.release_claim(no, token).await.ok();
+                // Its lease ends it, too: whoever asks once more does not wait.
+                tokio::select! {
+                    _ = client.release_claim(number, token) => {}
+                    _ = signals.next() => {}
+                }
                 return Ok(exit.into());
             }
         };

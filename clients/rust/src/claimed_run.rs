@@ -34,8 +34,8 @@ pub struct ClaimedRun {
 }
 
 impl ClaimedRun {
-    /// Keeps the claim of an answer; `None`: it has none. `asked`: when the call was made. If that
-    /// was long ago the claim is lost already: see [`ClaimedRun::is_lost`].
+    /// Keeps the claim of an answer; `None`: it has none. `asked`: before the call was sent. If
+    /// that was long ago the claim is lost already: see [`ClaimedRun::is_lost`].
     pub fn of(client: &Client, answer: api::ClaimRunResponse, asked: Instant) -> Option<Self> {
         let namespace = answer.namespace;
         let (claim, run) = answer.claim.zip(answer.run)?;

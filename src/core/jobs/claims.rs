@@ -41,13 +41,14 @@ impl Jobs {
             return Err(Reject::Job(JobReject::NotForClaims));
         }
         if let Some(request) = claimant.request {
-            let mut open = self.claims.range(RunKey::all_of(no));
+            let mut open = self.claims.range_mut(RunKey::all_of(no));
             let same = open.find(|(_, claim)| claim.image.request == Some(request));
-            if let Some((key, claim)) = same {
-                return match may_go_on_for(&claim.image.caller, &caller.name) {
-                    true => Ok(self.claimed(turn.now, *key, false)),
-                    false => Err(Reject::RequestIdReused),
-                };
+            if let Some((&key, claim)) = same {
+                if !may_go_on_for(&claim.image.caller, &caller.name) {
+                    return Err(Reject::RequestIdReused);
+                }
+                claim.renewed_at = self.pace.steady(turn.now);
+                return Ok(self.claimed(turn.now, key, false));
             }
         }
         if !self.is_held(no) {

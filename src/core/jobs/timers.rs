@@ -90,17 +90,15 @@ impl Jobs {
 
     /// When a run has taken as long as it may, if it goes on until then.
     pub(super) fn times_out_at(&self, key: RunKey) -> Option<Time> {
-        let run = self.runs.get(&key)?;
-        let goes_on = run.state == RunState::Running && run.reason.is_none();
-        let longest = self.definition(key.job)?.settings.max_runtime;
-        Some(run.started_at? + longest.filter(|_| goes_on)?)
+        let started_at = self.runs.get(&key)?.started_at?;
+        Some(started_at + self.definition(key.job)?.settings.max_runtime?)
     }
 
     /// When a run has something to do even without a command.
     fn wakes_at(&self, key: RunKey) -> Option<Time> {
         let run = self.runs.get(&key)?;
         match run.state {
-            RunState::Running => self.times_out_at(key),
+            RunState::Running if run.reason.is_none() => self.times_out_at(key),
             RunState::Retrying => {
                 let at = run.next_attempt_at?;
                 Some(at.max(self.no_room_until(key.job)))

@@ -6,6 +6,7 @@ mod changes;
 mod claims;
 mod failures;
 mod followers;
+mod kept_claims;
 mod large_batches;
 mod late_claims;
 mod offers;

@@ -3,7 +3,7 @@
 It counts as lost when no renewal was answered for nearly a lease, and when it was held for nearly
 as long as it may be, by the clock of this process and from when the last answered renewal was sent.
 So it is known to be lost here before others get it, unless the process is suspended, or an operator
-ends the hold or shortens `max_hold`: against that, show the token to what is protected.
+ends it or shortens `max_hold` or `max_runtime`: against that, show the token to what is protected.
 """
 
 import asyncio

@@ -1,15 +1,16 @@
 //! Runs that outside programs do: one claimant at a time, and none is forgotten.
 
 use super::*;
-use crate::core::{Claimant, RunClaim, RunClaimOutcome, RunKept, RunReport, RunToken};
+use crate::core::{Claimant, RunClaim, RunClaimOutcome, RunReport, RunToken};
 
-const LEASE: Duration = Duration::from_secs(15);
+pub(super) const LEASE: Duration = Duration::from_secs(15);
 
 pub(super) fn at(seconds: u64) -> Time {
     BEGIN + Duration::from_secs(seconds)
 }
 
-fn claimed_daily(set: impl FnOnce(&mut JobSettings)) -> Arc<NewJob> {
+/// A job for claimants, once per day between 09:00 and 10:00: an hour from the begin.
+pub(super) fn claimed_daily(set: impl FnOnce(&mut JobSettings)) -> Arc<NewJob> {
     let mut settings = settings(RuleText::OncePer {
         period: Period::Day,
         after: "09:00".to_owned(),
@@ -21,7 +22,6 @@ fn claimed_daily(set: impl FnOnce(&mut JobSettings)) -> Arc<NewJob> {
 }
 
 impl World {
-    /// A job for claimants, once per day between 09:00 and 10:00: an hour from the begin.
     pub(super) fn claimed_job(&mut self, set: impl FnOnce(&mut JobSettings)) {
         self.create("a", claimed_daily(set));
     }
@@ -78,14 +78,7 @@ impl World {
         }
     }
 
-    fn kept(&mut self, token: RunToken) -> RunKept {
-        match self.renew_run(token).expect("it is kept") {
-            JobReply::Renewed(kept) => kept,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn renew_run(&mut self, token: RunToken) -> Result<JobReply, Reject> {
+    pub(super) fn renew_run(&mut self, token: RunToken) -> Result<JobReply, Reject> {
         self.ask_jobs(JobVerb::RenewRun {
             name: "a".into(),
             due: at(3600),
@@ -256,25 +249,6 @@ fn a_reported_failure_is_offered_again_by_the_rule_for_that_and_max_runtime_ends
     assert!(w.renew_run(token).is_err());
     let (claim, _) = w.finish(token, true).expect("it had it");
     assert!(claim.late.is_some());
-}
-
-#[test]
-fn a_claimant_learns_how_much_of_max_runtime_is_left() {
-    let mut w = World::new(5);
-    w.claimed_job(|settings| settings.max_runtime = Some(Duration::from_secs(40)));
-    w.seconds(3600.0);
-    let JobReply::Claimed(claimed, true) = w.claim_for("one") else {
-        panic!("it is offered");
-    };
-    let token = claimed.claim.token;
-    assert_eq!(claimed.kept.runtime_left, Some(Duration::from_secs(40)));
-    w.seconds(14.0);
-    assert_eq!(w.kept(token).runtime_left, Some(Duration::from_secs(26)));
-    let shorter = claimed_daily(|settings| settings.max_runtime = Some(Duration::from_secs(20)));
-    w.update("a", shorter);
-    assert_eq!(w.kept(token).runtime_left, Some(Duration::from_secs(6)));
-    w.update("a", claimed_daily(|_| {}));
-    assert_eq!(w.kept(token).runtime_left, None);
 }
 
 #[test]
