@@ -4,6 +4,7 @@
 mod backfills;
 mod claims;
 mod errors;
+mod kept_claims;
 mod outages;
 mod reports;
 mod series;

@@ -6,6 +6,8 @@ import contextlib
 import datetime
 import os
 import socket
+import time
+import types
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,8 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, ClaimedRun, Client, RunLost, _background, claim_run
+from rallypoint import CallError, ClaimedRun, Client, RunLost, _background, _runs, claim_run
+from rallypoint._leases import Lease
 
 JOBS = """
 [jobs.{name}]
@@ -119,6 +122,52 @@ async def test_a_run_counts_as_lost_before_it_has_taken_too_long(
                 run.check()
             was_lost = True
     assert was_lost
+
+
+async def test_a_claim_whose_answer_came_late_is_renewed_first(
+    face: Face,
+    rallypoint: Client,
+    rallypoint_server: RallypointServer,
+    job: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "short.toml"
+    file.write_text(JOBS.format(name=job, max_runtime="30s"))
+    rallypoint_server.run("jobs", "apply", "--file", str(file))
+    # The call is made half a minute after it was begun: counted from then, the run has taken too
+    # long already.
+    late = iter([30.0])
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() - next(late, 0))
+    monkeypatch.setattr(_runs, "time", clock)
+    async with face.block(claim_run(job, lease=3600, client=rallypoint)) as run:
+        assert run.lost is None
+
+
+async def test_what_was_seen_to_be_lost_remains_so() -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def renew(limit: float) -> float | None:
+        asked.set()
+        await answered.wait()
+        return None
+
+    async def why(error: CallError) -> str | None:
+        return None
+
+    lease = Lease("it", 1, time.monotonic(), renew, why, None, "limit")
+    heard: list[str] = []
+    lease.when_lost(heard.append)
+    await asked.wait()
+    while (lost := lease.lost) is None:
+        await asyncio.sleep(0.02)
+    answered.set()
+    async with asyncio.timeout(60):
+        while not heard:
+            await asyncio.sleep(0.02)
+    assert (heard, lease.lost) == ([lost], lost)
+    lease.when_lost(heard.append)
+    assert heard == [lost, lost]
 
 
 async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client) -> None:

@@ -27,7 +27,7 @@ const TOOK_TOO_LONG: &str = "it took for as long as the job lets it (max_runtime
 pub struct ClaimedRun {
     client: Client,
     run: api::JobRun,
-    token: i64,
+    request: api::RenewRunRequest,
     namespace: String,
     lease: Lease,
     keeper: JoinHandle<()>,
@@ -35,27 +35,43 @@ pub struct ClaimedRun {
 
 impl ClaimedRun {
     /// Keeps the claim of an answer; `None`: it has none. `asked`: before the call was sent. If
-    /// that was long ago the claim is lost already: see [`ClaimedRun::is_lost`].
-    pub fn of(client: &Client, answer: api::ClaimRunResponse, asked: Instant) -> Option<Self> {
+    /// that was long ago the claim is renewed first, and may be lost already: see
+    /// [`ClaimedRun::is_lost`].
+    pub async fn of(
+        client: &Client,
+        answer: api::ClaimRunResponse,
+        asked: Instant,
+    ) -> Option<Self> {
         let namespace = answer.namespace;
         let (claim, run) = answer.claim.zip(answer.run)?;
-        let begun = Renewal {
-            sent: asked,
-            lease: length(claim.lease).unwrap_or_default(),
-            left: length(answer.runtime_left),
-        };
-        let (until, why) = begun.until(TOOK_TOO_LONG);
-        let (keeping, lease) = lease(until, why);
         let request = api::RenewRunRequest {
             name: run.job.clone(),
             due: run.due,
             token: claim.token,
         };
-        let keeper = tokio::spawn(keep(client.clone(), request, begun, keeping));
+        let mut begun = Renewal {
+            sent: asked,
+            lease: length(claim.lease).unwrap_or_default(),
+            left: length(answer.runtime_left),
+        };
+        let mut ended = None;
+        if begun.next() <= Instant::now() {
+            // How long the answer was on its way is not known: it may be kept for longer.
+            match renewed(client, &request, begun.lease, begun.lease).await {
+                Ok(renewal) => begun = renewal,
+                Err(error) => ended = Some(error).filter(is_final).map(|error| error.message),
+            }
+        }
+        let (until, why) = begun.until(TOOK_TOO_LONG);
+        let (keeping, lease) = lease(until, why);
+        if let Some(why) = ended {
+            keeping.lose(why);
+        }
+        let keeper = tokio::spawn(keep(client.clone(), request.clone(), begun, keeping));
         Some(ClaimedRun {
             client: client.clone(),
             run,
-            token: claim.token,
+            request,
             namespace,
             lease,
             keeper,
@@ -74,7 +90,7 @@ impl ClaimedRun {
 
     /// The token of the claim: above that of every earlier one.
     pub fn token(&self) -> i64 {
-        self.token
+        self.request.token
     }
 
     /// The namespace of the job, which `rallypoint.finish_run` takes behind the token.
@@ -92,13 +108,21 @@ impl ClaimedRun {
         self.lease.lost().await
     }
 
+    /// Asks the service whether the claim is kept, after this process may have stood still; why it
+    /// is lost, if it is.
+    pub async fn confirm(&self) -> Option<String> {
+        let renewed = self.client.renew_run(self.request.clone()).await;
+        let ended = renewed.err().filter(is_final).map(|error| error.message);
+        ended.or_else(|| self.is_lost())
+    }
+
     /// Says how the work went; `failed`: why it is not done. Asks until it is answered, for as long
     /// as that takes. The answer says whether the claim was lost before (`late`).
     pub async fn finish(&self, failed: Option<&str>) -> Result<api::FinishRunResponse> {
         let request = api::FinishRunRequest {
             name: self.run.job.clone(),
             due: self.run.due,
-            token: self.token,
+            token: self.token(),
             failed: failed.is_some(),
             detail: failed.unwrap_or_default().to_owned(),
         };
@@ -123,24 +147,20 @@ fn length(duration: Option<prost_types::Duration>) -> Option<Duration> {
 
 /// Keeps a claim until it is lost.
 async fn keep(client: Client, request: api::RenewRunRequest, begun: Renewal, keeping: Keeping) {
-    let lease = begun.lease;
-    let ((mut until, mut why), mut next) = (begun.until(TOOK_TOO_LONG), begun.next());
-    // No renewal takes longer than until the next one is due.
-    let client = client.with_time_limit(Some(lease / 3));
+    let (mut kept, mut next) = (begun, begun.next());
     let why = loop {
+        let (until, why) = kept.until(TOOK_TOO_LONG);
         sleep_until(next.min(until)).await;
-        let sent = Instant::now();
-        if sent >= until {
+        let now = Instant::now();
+        if now >= until {
             break why.to_owned();
         }
-        let renewed = client.renew_run(request.clone());
+        let renewed = renewed(&client, &request, kept.lease, kept.interval());
         match timeout_at(until, renewed).await {
-            Ok(Ok(kept)) => {
-                let left = length(kept.runtime_left);
-                let renewal = Renewal { sent, lease, left };
-                (until, why) = renewal.until(TOOK_TOO_LONG);
+            Ok(Ok(renewal)) => {
+                let (until, why) = renewal.until(TOOK_TOO_LONG);
                 keeping.until(until, why);
-                next = renewal.next();
+                (kept, next) = (renewal, renewal.next());
             }
             Ok(Err(error)) if is_final(&error) => break error.message,
             Ok(Err(_)) => next = Instant::now() + PAUSE,
@@ -150,8 +170,22 @@ async fn keep(client: Client, request: api::RenewRunRequest, begun: Renewal, kee
     keeping.lose(why);
 }
 
+/// Renews a claim, in so much time at most for each try.
+async fn renewed(
+    client: &Client,
+    request: &api::RenewRunRequest,
+    lease: Duration,
+    limit: Duration,
+) -> Result<Renewal> {
+    let client = client.clone().with_time_limit(Some(limit));
+    let sent = Instant::now();
+    let kept = client.renew_run(request.clone()).await?;
+    let left = length(kept.runtime_left);
+    Ok(Renewal { sent, lease, left })
+}
+
 fn is_final(error: &Error) -> bool {
-    ["RUN_CLAIM_ENDED", "JOB_NOT_FOUND"]
+    ["RUN_CLAIM_ENDED", "JOB_NOT_FOUND", "RUN_NOT_FOUND"]
         .iter()
         .any(|reason| error.is(reason))
 }

@@ -160,12 +160,11 @@ impl Keeper {
 
     /// Renews the hold; returns why it was lost.
     async fn renew(&self, stream: ClaimStream) -> String {
-        let begun = renewal(&stream);
-        let ((mut until, mut why), mut next) = (begun.until(HELD_TOO_LONG), begun.next());
+        let mut kept = renewal(&stream);
+        let mut next = kept.next();
         let mut stream = Some(stream);
-        // No renewal takes longer than until the next one is due.
-        let client = self.client.clone().with_time_limit(Some(self.lease / 3));
         loop {
+            let (until, why) = kept.until(HELD_TOO_LONG);
             tokio::select! {
                 biased;
                 () = sleep_until(until) => return why.to_owned(),
@@ -174,14 +173,16 @@ impl Keeper {
                 },
                 () = sleep_until(next) => {
                     let sent = Instant::now();
+                    // No renewal takes longer than until the next one is due.
+                    let client = self.client.clone().with_time_limit(Some(kept.interval()));
                     let renewed = client.renew(self.claim, self.token);
                     match timeout_at(until, renewed).await {
                         Ok(Ok(claim)) => {
                             let (lease, left) = (self.lease, left(&claim));
-                            let renewal = Renewal { sent, lease, left };
-                            (until, why) = renewal.until(HELD_TOO_LONG);
+                            kept = Renewal { sent, lease, left };
+                            let (until, why) = kept.until(HELD_TOO_LONG);
                             self.keeping.until(until, why);
-                            next = renewal.next();
+                            next = kept.next();
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,

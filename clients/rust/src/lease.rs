@@ -38,8 +38,13 @@ impl Renewal {
     /// When to renew it again. What is left is asked for again, since it may be more or less by
     /// then: it counts by the clock of the service, and the settings may change.
     pub(crate) fn next(&self) -> Instant {
+        self.sent + self.interval()
+    }
+
+    /// Between two renewals, and how long the next one may take before it is tried again.
+    pub(crate) fn interval(&self) -> Duration {
         let before_limit = self.limit().map(|limit| (limit / 3).max(PAUSE));
-        self.sent + (self.lease / 3).min(before_limit.unwrap_or(Duration::MAX))
+        (self.lease / 3).min(before_limit.unwrap_or(Duration::MAX))
     }
 
     fn limit(&self) -> Option<Duration> {

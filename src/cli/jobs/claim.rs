@@ -23,7 +23,7 @@ use crate::{
 use clap::Args;
 use rallypoint_client::{
     ClaimedRun, Client,
-    api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest, RenewRunRequest},
+    api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest},
 };
 use std::{process::ExitCode, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -66,7 +66,7 @@ impl ClaimCommand {
             return Ok(ExitCode::SUCCESS);
         };
         // This program may have stood still since it was given the run, for longer than the lease.
-        if let Some(why) = lost_meanwhile(&client, &run).await {
+        if let Some(why) = run.confirm().await {
             let what = format!("the claim on a run of job {} is lost", self.name);
             return Err(CliError::new(what).why(table::plain(&why)));
         }
@@ -80,7 +80,7 @@ impl ClaimCommand {
         match Child::start(&self.command, &environment) {
             Ok(child) => {
                 let signals = (&mut signals, &mut job);
-                self.under(&client, run, child, signals).await
+                self.under(run, child, signals).await
             }
             Err(error) => {
                 let failed = format!("cannot run {}: {error}", self.command[0]);
@@ -115,7 +115,7 @@ impl ClaimCommand {
                 output::note(&answer.warning);
             }
             if answer.claim.is_some() {
-                return Ok(ClaimedRun::of(client, answer, asked));
+                return Ok(ClaimedRun::of(client, answer, asked).await);
             }
             if Instant::now() + POLL_INTERVAL > until {
                 let next = self.next_due(client).await;
@@ -157,12 +157,11 @@ impl ClaimCommand {
     /// Lets the command run to its end, or to that of the claim, and says how it ended.
     async fn under(
         &self,
-        client: &Client,
         run: ClaimedRun,
         child: Child,
         (signals, job): (&mut Signals, &mut JobSignals),
     ) -> Result<ExitCode, CliError> {
-        let code = ended(client, &run, child, (signals, job)).await?;
+        let code = ended(&run, child, (signals, job)).await?;
         let failed = (code != 0).then(|| format!("{} ended with {code}", self.command[0]));
         let finished = tokio::select! {
             finished = run.finish(failed.as_deref()) => finished,
@@ -181,7 +180,6 @@ impl ClaimCommand {
 
 /// Resolves to the exit code of a command, unless its claim is lost before: then it is killed.
 async fn ended(
-    client: &Client,
     run: &ClaimedRun,
     mut child: Child,
     (signals, job): (&mut Signals, &mut JobSignals),
@@ -196,7 +194,7 @@ async fn ended(
                     child.stop_with_it();
                     job.forget_stop().await;
                     tokio::select! {
-                        lost = lost_meanwhile(client, run) => lost,
+                        lost = run.confirm() => lost,
                         exit = signals.next() => {
                             child.go_on();
                             child.end(exit);
@@ -227,22 +225,6 @@ async fn ended(
             }
         }
     }
-}
-
-/// Why a claim was lost while this program stood still; `None`: it is kept, and was renewed.
-async fn lost_meanwhile(client: &Client, run: &ClaimedRun) -> Option<String> {
-    let request = RenewRunRequest {
-        name: run.run().job.clone(),
-        due: run.run().due,
-        token: run.token(),
-    };
-    let renewed = client.renew_run(request).await;
-    let is_over = |error: &rallypoint_client::Error| {
-        let reasons = ["RUN_CLAIM_ENDED", "JOB_NOT_FOUND"];
-        reasons.iter().any(|reason| error.is(reason))
-    };
-    let lost = renewed.err().filter(is_over).map(|error| error.message);
-    lost.or_else(|| run.is_lost())
 }
 
 fn unsaid(exit: Exit) -> CliError {

@@ -86,7 +86,7 @@ async fn claimed(client: &Client, name: &str, owner: &str, seconds: i64) -> Clai
         loop {
             let asked = Instant::now();
             let answer = client.claim_run(request.clone()).await.expect("an answer");
-            if let Some(run) = ClaimedRun::of(client, answer, asked) {
+            if let Some(run) = ClaimedRun::of(client, answer, asked).await {
                 return run;
             }
             sleep(POLL_INTERVAL).await;

@@ -1,36 +1,6 @@
-//! What a claimant says of its work is for people: however long it is, the run is finished. And how
-//! long it may work, it knows by itself.
+//! What a claimant says of its work is for people: however long it is, the run is finished.
 
-use super::*;
-use crate::harness::standalone::Standalone;
-use rallypoint_client::{
-    ClaimedRun,
-    api::{ClaimRunRequest, RunClaims},
-};
-use tokio::time::Instant;
-
-/// Claims a run of a job that takes so many seconds at most, for an hour without renewal.
-async fn claimed(client: &Client, max_runtime: Option<i64>) -> ClaimedRun {
-    let settings = JobSettings {
-        claims: Some(RunClaims::default()),
-        max_runtime: max_runtime.map(seconds),
-        ..job(86_400, [])
-    };
-    create(client, "outside", settings).await;
-    run_now(client, "outside").await.expect("it is offered");
-    let request = ClaimRunRequest {
-        name: "outside".into(),
-        lease: Some(seconds(3_600)),
-        ..ClaimRunRequest::default()
-    };
-    let asked = Instant::now();
-    let answer = client.claim_run(request).await.expect("an answer");
-    ClaimedRun::of(client, answer, asked).expect("it may be claimed")
-}
-
-fn seconds(seconds: i64) -> prost_types::Duration {
-    prost_types::Duration { seconds, nanos: 0 }
-}
+use super::{kept_claims::claimed, *};
 
 #[tokio::test]
 async fn a_long_report_is_cut_and_the_run_is_finished() {
@@ -50,15 +20,4 @@ async fn a_long_report_is_cut_and_the_run_is_finished() {
         reason: why,
     };
     client.pause_job(pause).await.expect("it is paused");
-}
-
-#[tokio::test]
-async fn a_claim_counts_as_lost_before_its_run_has_taken_too_long() {
-    let server = Standalone::start();
-    let client = Client::connect_lazy(&server.url).expect("an address");
-    let run = claimed(&client, Some(5)).await;
-    // Nobody says so: this process knows it by its own clock, long before the lease of an hour.
-    server.freeze();
-    let why = timeout(WAIT_TIMEOUT, run.lost()).await.expect("in time");
-    assert!(why.contains("max_runtime"), "{why}");
 }

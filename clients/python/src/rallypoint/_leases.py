@@ -1,6 +1,6 @@
-"""What this process holds for a lease, and renews on the background thread until it is given back.
+"""What this process keeps for a lease, and renews on the background thread until it is given back.
 
-It counts as lost when no renewal was answered for nearly a lease, and when it was held for nearly
+It counts as lost when no renewal was answered for nearly a lease, and when it was kept for nearly
 as long as it may be, by the clock of this process and from when the last answered renewal was sent.
 So it is known to be lost here before others get it, unless the process is suspended, or an operator
 ends it or shortens `max_hold` or `max_runtime`: against that, show the token to what is protected.
@@ -43,7 +43,7 @@ class Lease:
         """`since`: by the monotonic clock, when the call was sent that began it. `renew` gets the
         seconds it may take.
 
-        `left`: for how many seconds it may be held from then on, however often it is renewed; None:
+        `left`: for how many seconds it may be kept from then on, however often it is renewed; None:
         any time. `renew` returns the same. `at_limit`: how it is lost then.
 
         `why` says of an error of `renew` that the lease is lost, and how; None: try again.
@@ -55,17 +55,21 @@ class Lease:
         self._limited, self._at_limit = self._limit(since, left), at_limit
         self._lost: str | None = None
         self._pid = os.getpid()
-        self._on_lost: list[Callable[[str], None]] = []
+        # Who is to hear that it is lost, until they have heard it.
+        self._on_lost: list[Callable[[str], None]] | None = []
         self._task = asyncio.create_task(self._keep())
 
     @property
     def lost(self) -> str | None:
-        """Why it was lost; None: as far as is known, it is kept. From any thread."""
+        """Why it was lost; None: as far as is known, it is kept. From any thread.
+
+        What was once said to be lost remains so.
+        """
         if not self.is_here():
             return f"process {self._pid} has it, from which this one was forked"
         until, why = self._end()
         if self._lost is None and time.monotonic() >= until:
-            return why
+            self._lost = why
         return self._lost
 
     def _end(self) -> tuple[float, str]:
@@ -90,18 +94,20 @@ class Lease:
 
     def when_lost(self, function: Callable[[str], None]) -> None:
         """Has a function called with the reason; at once, if it is lost already."""
-        if self._lost is None:
+        if self._on_lost is not None:
             self._on_lost.append(function)
-        else:
+        elif self._lost is not None:
             self._tell(function, self._lost)
 
     def lose(self, why: str) -> None:
-        """It is lost, says the service."""
-        if self._lost is None:
-            self._lost = why
-            log.warning("%s is lost: %s", self._what, why)
-            for function in self._on_lost:
-                self._tell(function, why)
+        """It is lost; this is why, unless somebody has seen before that it is."""
+        if self._on_lost is None:
+            return
+        self._lost = why = self._lost or why
+        log.warning("%s is lost: %s", self._what, why)
+        on_lost, self._on_lost = self._on_lost, None
+        for function in on_lost:
+            self._tell(function, why)
 
     def _tell(self, function: Callable[[str], None], why: str) -> None:
         try:
@@ -114,7 +120,6 @@ class Lease:
         self._task.cancel()
 
     async def _keep(self) -> None:
-        interval = self._seconds / 3
         due = self._next(self._since)
         while self._lost is None:
             end, why_then = self._end()
@@ -125,7 +130,7 @@ class Lease:
                 return
             try:
                 # No renewal takes longer than until the next one is due.
-                left = await self._renew(min(interval, end - sent))
+                left = await self._renew(min(self._next(sent), end) - sent)
                 self._since = sent
                 self._limited = self._limit(sent, left)
                 due = self._next(sent)
@@ -135,3 +140,4 @@ class Lease:
                     self.lose(why)
                     return
                 due = time.monotonic() + _PAUSE
+        self.lose(self._lost)

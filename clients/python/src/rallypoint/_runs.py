@@ -321,12 +321,12 @@ async def _confirmed(
 ) -> tuple[float, float | None]:
     """Since when a claim is kept for a lease, and for how long it may be kept from then on.
 
-    One that was given long ago is renewed first.
+    One that was given long ago is renewed first, since it may be kept for longer than is known.
     """
     seconds = answer.claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
-    sent = time.monotonic()
-    if sent - since < seconds / 3:
-        return since, _left(answer)
+    left, sent = _left(answer), time.monotonic()
+    if sent - since < (seconds if left is None else min(seconds, left)) / 3:
+        return since, left
     name = answer.run.job
     request = job_pb2.RenewRunRequest(name=name, due=answer.run.due, token=answer.claim.token)
     try:
