@@ -21,7 +21,7 @@ pub(crate) struct Rows {
 
 /// A column: its name as a JSON key with its colon, and how its text is read.
 struct Field {
-    key: String,
+    key: Vec<u8>,
     kind: Kind,
 }
 
@@ -112,7 +112,7 @@ impl Rows {
             if index > 0 {
                 self.json.push(b',');
             }
-            self.json.extend_from_slice(column.key.as_bytes());
+            self.json.extend_from_slice(&column.key);
             let value = values.next().ok().flatten().flatten();
             let value = value.map(|range| &row.buffer()[range]);
             let fits = write_value(&mut self.json, column.kind, value);
@@ -129,9 +129,14 @@ impl Rows {
 
 fn fields(columns: Fields<'_>) -> io::Result<Vec<Field>> {
     let mut seen = HashSet::new();
-    let mut field = |name: &str, type_oid| Field {
-        key: format!("{}:", quoted(&unique(name.to_owned(), &mut seen))),
-        kind: kind(type_oid),
+    let mut field = |name: &str, type_oid| {
+        let mut key = Vec::new();
+        write_text(&mut key, &unique(name.to_owned(), &mut seen));
+        key.push(b':');
+        Field {
+            key,
+            kind: kind(type_oid),
+        }
     };
     let fields = columns.map(|column| Ok(field(column.name(), column.type_oid())));
     fields.collect()
@@ -177,15 +182,18 @@ fn write_value(json: &mut Vec<u8>, kind: Kind, value: Option<&[u8]>) -> bool {
             json.extend_from_slice(bytes)
         }
         Kind::Bool => json.extend_from_slice(if bytes == b"t" { b"true" } else { b"false" }),
-        Kind::Verbatim | Kind::Float | Kind::Text => {
-            json.extend_from_slice(quoted(&String::from_utf8_lossy(bytes)).as_bytes())
-        }
+        Kind::Verbatim | Kind::Float | Kind::Text => match str::from_utf8(bytes) {
+            Ok(text) => write_text(json, text),
+            Err(_) => write_text(json, &String::from_utf8_lossy(bytes)),
+        },
     }
     true
 }
 
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+/// Writes a text as JSON.
+fn write_text(json: &mut Vec<u8>, text: &str) {
+    // Nothing fails when a text is written into memory.
+    let _ = serde_json::to_writer(json, text);
 }
 
 #[cfg(test)]

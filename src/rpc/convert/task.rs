@@ -11,7 +11,7 @@ use crate::{
 };
 use prost_types::NullValue;
 use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
-use std::mem;
+use std::{borrow::Cow, mem};
 
 /// State of an unfinished task according to the core, and its attempts begun.
 pub(super) type Unfinished = Option<(TaskState, Attempt)>;
@@ -191,10 +191,12 @@ fn task_result(result: &TaskResult, with_rows: bool) -> api::TaskResult {
         truncated,
     } = result;
     let rows = if with_rows { &rows_json[..] } else { &[] };
+    // The executor writes it, and takes nothing from a target that is not UTF-8. To find that
+    // out costs less than a search for what to replace.
+    let rows = str::from_utf8(rows).map_or_else(|_| String::from_utf8_lossy(rows), Cow::Borrowed);
     api::TaskResult {
         rows_affected: *rows_affected,
-        // The executor writes it, and takes nothing from a target that is not UTF-8.
-        rows_json: String::from_utf8_lossy(rows).into_owned(),
+        rows_json: rows.into_owned(),
         truncated: *truncated,
     }
 }
