@@ -39,7 +39,7 @@ pub(crate) async fn append(
     };
     let handle = Handle::new(ShardId(0), (owned.now.0 / 1_000) as u64, [1; 10]);
     let batches = batches(handle, owned.now, total, per_batch, per_call);
-    let mut writer = journal.writer();
+    let mut writer = journal.writer(&replica);
     let start = Instant::now();
     for (at, records) in batches.into_iter().enumerate() {
         let no = BatchNo(owned.last_batch.0 + 1 + at as i64);

@@ -96,6 +96,7 @@ impl Coordinator {
             machine,
             bodies: Prefetch::open(parts.body_bytes, &parts.journal, &hub, &runtime),
             journal: parts.journal.clone(),
+            replica: parts.replica.clone(),
             clock: parts.clock.clone(),
             state: started.state.clone(),
             buffers: started.buffers.clone(),

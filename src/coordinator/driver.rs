@@ -22,7 +22,7 @@ use crate::{
     core::{BatchNo, Command, Reply, Ticket},
     executor_protocol::ExecutorReport,
     hub::Hub,
-    journal::{Commit, Journal, Writer},
+    journal::{Commit, Journal, Replica, Writer},
     metrics::Metrics,
     traces::Traces,
 };
@@ -48,6 +48,8 @@ const PAUSED: Duration = Duration::from_secs(2);
 pub(super) struct Driver {
     pub machine: Machine,
     pub journal: Journal,
+    /// This run of the server.
+    pub replica: Replica,
     pub clock: Clock,
     pub state: ReplicaState,
     pub buffers: EventBuffers,
@@ -116,7 +118,7 @@ impl Driver {
     }
 
     async fn run(self, first: Effect) {
-        let writer = Some(self.journal.writer());
+        let writer = Some(self.journal.writer(&self.replica));
         let mut this = Box::new(Loop {
             counting: Counting::new(self.metrics.clone()),
             driver: self,

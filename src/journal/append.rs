@@ -39,6 +39,7 @@ use sqlx::{
 };
 use statements::Shape;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Interval between checks whether a missing day has been made.
 const MISSING_DAY_POLL_INTERVAL: Duration = Duration::from_secs(60);
@@ -75,9 +76,9 @@ struct Rowsets {
 }
 
 impl Writer {
-    pub(super) fn new(options: &PgConnectOptions) -> Self {
+    pub(super) fn new(options: &PgConnectOptions, owner: Uuid) -> Self {
         Writer {
-            connection: Connection::new(options),
+            connection: Connection::new(options, owner),
             rowsets: Rowsets::default(),
             days: Days::default(),
             days_read: None,

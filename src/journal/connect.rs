@@ -94,9 +94,9 @@ impl Journal {
         self.shard
     }
 
-    /// The connection that appends; one per owner of the shard.
-    pub fn writer(&self) -> Writer {
-        Writer::new(&self.options)
+    /// The connection that appends while `replica` owns the shard; one per owner.
+    pub fn writer(&self, replica: &Replica) -> Writer {
+        Writer::new(&self.options, replica.id)
     }
 
     /// The connection that renews the lease of `replica`.

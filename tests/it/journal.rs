@@ -105,7 +105,7 @@ impl Owned {
             ..
         } = take_over(&journal, &replica).await;
         assert_eq!(last_batch, BatchNo(1));
-        let writer = journal.writer();
+        let writer = journal.writer(&replica);
         Owned {
             options,
             journal,

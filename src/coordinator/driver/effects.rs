@@ -88,7 +88,10 @@ impl Loop {
         self.publish();
         self.abandoned_streams.clear();
         self.in_flight = None;
-        self.writer = Some(self.driver.journal.writer());
+        let Driver {
+            journal, replica, ..
+        } = &self.driver;
+        self.writer = Some(journal.writer(replica));
         self.waiting.clear();
         self.driver.bodies.lock().recovered(&[]);
         self.driver.bodies.lock().drop_waiting();

@@ -16,10 +16,13 @@ use sqlx::{
     postgres::{PgArguments, PgConnectOptions},
     query::Query,
 };
+use uuid::Uuid;
 
 /// Connects when needed.
 pub(super) struct Connection {
     options: PgConnectOptions,
+    /// The replica that owns the shard while this is used.
+    owner: Uuid,
     link: Option<BoundedConnection>,
     /// The batch that was written last on it, and its epoch.
     written: Option<(Epoch, BatchNo)>,
@@ -27,9 +30,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(options: &PgConnectOptions) -> Self {
+    pub(super) fn new(options: &PgConnectOptions, owner: Uuid) -> Self {
         Connection {
             options: options.clone(),
+            owner,
             link: None,
             written: None,
             timeout: Duty::Writer.answer_timeout(),
@@ -65,11 +69,12 @@ impl Connection {
         self.written = Some((batch.epoch, batch.no));
     }
 
-    /// Whether the journal has the batch before this one, of the same epoch: an ownership begins
-    /// with a batch of its own, and one of another owner may have a number that was ours before a
-    /// standby took over. A database can lose what it has committed only together with its
-    /// connections, as such a takeover does: so what was written on this connection is there, and
-    /// anything else is asked for. A standby that has not taken over may not show it yet.
+    /// Whether the journal has the batch before this one, of the same epoch and owner: an ownership
+    /// begins with a batch of its own, and one of another owner may have a number that was ours
+    /// before a standby took over, and an epoch as well if that had not heard of this ownership. A
+    /// database can lose what it has committed only together with its connections, as such a
+    /// takeover does: so what was written on this connection is there, and anything else is asked
+    /// for. A standby that has not taken over may not show it yet.
     pub(super) async fn has_predecessor(&mut self, batch: &Batch) -> Result<bool, JournalError> {
         let before = BatchNo(batch.no.0 - 1);
         if self.written == Some((batch.epoch, before)) {
@@ -79,11 +84,13 @@ impl Connection {
             "-- predecessor_of_batch
              select pg_is_in_recovery(), exists (
                  select 1
-                 from batch
-                 where shard = $1 and batch_no = $2 and epoch = $3
+                 from batch b
+                 join lease l on l.shard = b.shard
+                 where b.shard = $1 and b.batch_no = $2 and b.epoch = $3 and l.owner_id = $4
              )",
         );
-        let query = query.bind(batch.shard.0).bind(before.0).bind(batch.epoch.0);
+        let query = query.bind(batch.shard.0).bind(before.0);
+        let query = query.bind(batch.epoch.0).bind(self.owner);
         let asked = query.fetch_one(self.link().await?).await;
         self.timeout.note(!asked.as_ref().is_err_and(is_lapse));
         match asked? {

@@ -12,7 +12,8 @@ async fn a_batch_sent_again_is_durable_and_written_once() {
     let batch = owned.batch(first);
     assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
     assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
-    assert_eq!(owned.journal.writer().append(&batch).await, Commit::Durable);
+    let mut another = owned.journal.writer(&owned.replica);
+    assert_eq!(another.append(&batch).await, Commit::Durable);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     // The first one, that of the ownership, and this.
     assert_eq!(owned.count("select count(*) from batch").await, 3);
@@ -95,6 +96,22 @@ async fn nothing_is_written_behind_a_batch_that_a_takeover_has_lost() {
     take_over(&owned.journal, &replica("one")).await;
     assert_eq!(owned.count("select max(batch_no) from batch").await, 3);
     assert_eq!(owned.append(Records::default()).await, Commit::Fenced);
+}
+
+#[tokio::test]
+async fn nothing_is_written_in_an_epoch_that_a_takeover_has_given_again() {
+    let mut owned = Owned::new().await;
+    owned.write(Records::default()).await;
+    lose_connection(&mut owned).await;
+    // As on a standby that had not heard of the epoch, where another replica has begun it and
+    // written as many batches.
+    let taken = "with taken as (
+            update lease set owner = 'other', owner_id = gen_random_uuid() returning 1
+        )
+        select count(*) from taken";
+    assert_eq!(owned.count(taken).await, 1);
+    assert_eq!(owned.append(Records::default()).await, Commit::Fenced);
+    assert_eq!(owned.count("select max(batch_no) from batch").await, 2);
 }
 
 async fn lose_connection(owned: &mut Owned) {

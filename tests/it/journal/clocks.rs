@@ -35,7 +35,7 @@ impl Owned {
 
     /// Another process goes on as the owner.
     async fn change_process(&mut self) {
-        self.writer = self.journal.writer();
+        self.writer = self.journal.writer(&self.replica);
     }
 
     async fn tasks_of(&self, handle: Handle) -> (Vec<(i64, u32)>, usize) {

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 async fn a_stale_owner_writes_nothing() {
     let mut owned = Owned::new().await;
     owned.write(Records::default()).await;
-    let taken = take_over(&owned.journal, &replica("one")).await;
+    let again = replica("one");
+    let taken = take_over(&owned.journal, &again).await;
     assert_eq!(
         (taken.epoch, taken.last_batch),
         (Epoch(owned.epoch.0 + 1), owned.next)
@@ -26,7 +27,8 @@ async fn a_stale_owner_writes_nothing() {
         day: owned.now.day(),
         records: late(),
     };
-    assert_eq!(owned.journal.writer().append(&batch).await, Commit::Durable);
+    let mut writer = owned.journal.writer(&again);
+    assert_eq!(writer.append(&batch).await, Commit::Durable);
     assert_eq!(owned.append(late()).await, Commit::Fenced);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
 }

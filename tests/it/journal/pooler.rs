@@ -111,7 +111,8 @@ async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
     let direct = database();
     let pooled = through_a_pooler(&direct, Lends::BySession).await;
     let journal = Journal::open(config(&pooled)).await.unwrap();
-    let owned = take_over(&journal, &replica("one")).await;
+    let replica = replica("one");
+    let owned = take_over(&journal, &replica).await;
     let batch = Batch {
         shard: ShardId(0),
         epoch: owned.epoch,
@@ -119,7 +120,7 @@ async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
         day: owned.now.day(),
         records: Records::default(),
     };
-    let commit = journal.writer().append(&batch).await;
+    let commit = journal.writer(&replica).append(&batch).await;
     assert!(
         matches!(&commit, Commit::Unknown { message } if message.contains("synchronous_commit")),
         "{commit:?}"

@@ -347,7 +347,7 @@ async fn a_call_that_may_be_repeated_is_found_on_the_day_before_when_its_own_was
             end loop;
         end $$";
     owned.psql().await.execute(remove).await.unwrap();
-    owned.writer = owned.journal.writer();
+    owned.writer = owned.journal.writer(&owned.replica);
     let request = Request {
         id: Uuid::now_v7(),
         hash: 1,

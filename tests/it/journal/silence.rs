@@ -29,7 +29,7 @@ impl Behind {
         let url = proxy.url(database, rallypoint::postgres::COORDINATION);
         let options: PgConnectOptions = url.parse().unwrap();
         owned.journal = Journal::open(config(&options)).await.unwrap();
-        owned.writer = owned.journal.writer();
+        owned.writer = owned.journal.writer(&owned.replica);
         Behind { owned, proxy }
     }
 
