@@ -201,6 +201,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_are_json_whatever_their_bytes() {
+        let cases: [(Kind, &[u8], &str); 9] = [
+            (Kind::Text, br#"a "b" \c"#, r#""a \"b\" \\c""#),
+            (
+                Kind::Text,
+                "\n\t\u{1}ä\u{2028}".as_bytes(),
+                "\"\\n\\t\\u0001ä\u{2028}\"",
+            ),
+            (Kind::Text, b"a\xffb", "\"a\u{fffd}b\""),
+            (Kind::Text, b"", r#""""#),
+            (Kind::Verbatim, br#"{"a": 1}"#, r#"{"a": 1}"#),
+            (Kind::Verbatim, b"\xff", "\"\u{fffd}\""),
+            (Kind::Float, b"-1.5e-07", "-1.5e-07"),
+            (Kind::Float, b"-Infinity", r#""-Infinity""#),
+            (Kind::Bool, b"t", "true"),
+        ];
+        for (kind, bytes, expected) in cases {
+            let mut json = Vec::new();
+            assert!(write_value(&mut json, kind, Some(bytes)));
+            assert_eq!(str::from_utf8(&json), Ok(expected));
+        }
+    }
+
+    #[test]
     fn columns_of_one_name_become_keys_of_their_own() {
         let mut seen = HashSet::new();
         let keys: Vec<_> = ["a", "a", "a_2", "a"]
