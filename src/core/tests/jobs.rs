@@ -63,13 +63,17 @@ fn of(settings: JobSettings, steps: impl IntoIterator<Item = Task>) -> Arc<NewJo
     })
 }
 
+fn by_ann(verb: JobVerb) -> Command {
+    let caller = Caller {
+        namespace: Namespace("default".into()),
+        name: "ann".into(),
+    };
+    Command::Job { caller, verb }
+}
+
 impl World {
     fn ask_jobs(&mut self, verb: JobVerb) -> Result<JobReply, Reject> {
-        let caller = Caller {
-            namespace: Namespace("default".into()),
-            name: "ann".into(),
-        };
-        match self.command(Command::Job { caller, verb }) {
+        match self.command(by_ann(verb)) {
             Some(Reply::Job(reply)) => Ok(*reply),
             Some(Reply::Rejected(reject)) => Err(reject),
             other => panic!("answered with {other:?}"),

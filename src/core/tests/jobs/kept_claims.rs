@@ -1,7 +1,7 @@
 //! For how long a claim of a run is kept, as its claimant is answered.
 
 use super::{
-    claims::{LEASE, claimed_daily},
+    claims::{LEASE, at, claimed_daily},
     *,
 };
 use crate::core::{Claimant, RunKept, RunToken};
@@ -61,4 +61,27 @@ fn the_same_call_once_more_renews_its_claim() {
     let (token, _) = ask();
     assert_eq!(ask(), (token, false));
     w.renew_run(token).expect("a whole lease since");
+}
+
+#[test]
+fn a_renewal_beside_a_cancel_says_no_more_than_is_left() {
+    let mut w = World::new(5);
+    w.claimed_job(|settings| settings.max_runtime = Some(Duration::from_secs(40)));
+    w.seconds(3600.0);
+    let token = w.claimed("one");
+    let (name, due): (Arc<str>, _) = ("a".into(), at(3600));
+    let verbs = [
+        JobVerb::CancelRun {
+            name: Arc::clone(&name),
+            due,
+        },
+        JobVerb::RenewRun { name, due, token },
+    ];
+    let replies = w.commands(verbs.map(by_ann));
+    let Some(Reply::Job(renewed)) = replies.last() else {
+        panic!("it is kept until the batch is decided: {replies:?}");
+    };
+    let left = Some(Duration::from_secs(40));
+    assert!(matches!(**renewed, JobReply::Renewed(kept) if kept.runtime_left == left));
+    assert!(w.renew_run(token).is_err());
 }
