@@ -106,7 +106,7 @@ impl Run {
         }
         let (number, token) = (claim.claim().claim, claim.claim().token);
         let hold = tokio::select! {
-            hold = Hold::of(claim) => hold.map_err(|error| CliError::call(&what, &error))?,
+            hold = confirmed(claim, what) => hold?,
             exit = signals.next() => {
                 // Its lease ends it, too: whoever asks once more does not wait.
                 tokio::select! {
@@ -116,10 +116,6 @@ impl Run {
                 return Ok(exit.into());
             }
         };
-        // This program may have stood still since the grant, for longer than the lease.
-        if let Some(why) = lost_meanwhile(&client, &hold).await {
-            return Err(CliError::new(what).why(table::plain(&why)));
-        }
         let environment = [
             ("RALLYPOINT_TOKEN", hold.token().to_string()),
             ("RALLYPOINT_CLAIM", hold.claim().claim.to_string()),
@@ -134,7 +130,7 @@ impl Run {
             }
         };
         let signals = (&mut signals, &mut job);
-        under(&client, hold, child, signals).await
+        under(hold, child, signals).await
     }
 
     fn request(&self, owner: &str) -> AcquireRequest {
@@ -214,9 +210,19 @@ fn in_line(claim: &Claim) -> String {
     said
 }
 
+/// Makes sure of a claim that was granted. `what` failed, if it is lost.
+async fn confirmed(claim: ClaimStream, what: String) -> Result<Hold, CliError> {
+    let hold = Hold::of(claim).await;
+    let hold = hold.map_err(|error| CliError::call(&what, &error))?;
+    // This program may have stood still since the grant, for longer than the lease.
+    match hold.confirm().await {
+        None => Ok(hold),
+        Some(why) => Err(CliError::new(what).why(table::plain(&why))),
+    }
+}
+
 /// Lets the command run to its end, or to that of the hold.
 async fn under(
-    client: &Client,
     hold: Hold,
     mut child: Child,
     (signals, job): (&mut Signals, &mut JobSignals),
@@ -230,7 +236,14 @@ async fn under(
                 Ok(Change::Stopped) => {
                     child.stop_with_it();
                     job.forget_stop().await;
-                    lost_meanwhile(client, &hold).await
+                    tokio::select! {
+                        lost = hold.confirm() => lost,
+                        exit = signals.next() => {
+                            child.go_on();
+                            child.end(exit);
+                            continue;
+                        }
+                    }
                 }
                 Err(error) => {
                     return Err(CliError::new("cannot wait for the command").why(error));
@@ -266,17 +279,6 @@ async fn under(
         ));
     }
     Ok(ExitCode::from(code))
-}
-
-/// Why a hold was lost while this program stood still; `None`: it is held, and was renewed.
-async fn lost_meanwhile(client: &Client, hold: &Hold) -> Option<String> {
-    let renewed = client.renew(hold.claim().claim, hold.token()).await;
-    let is_over = |error: &rallypoint_client::Error| {
-        let reasons = ["CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH"];
-        reasons.iter().any(|reason| error.is(reason))
-    };
-    let lost = renewed.err().filter(is_over).map(|error| error.message);
-    lost.or_else(|| hold.is_lost())
 }
 
 /// `USER@HOST:PID`; of a command that runs under a hold a part of its owner, which waits for it.

@@ -124,7 +124,7 @@ async def test_a_run_counts_as_lost_before_it_has_taken_too_long(
     assert was_lost
 
 
-async def test_a_claim_whose_answer_came_late_is_renewed_first(
+async def test_a_claim_whose_answer_was_slow_is_renewed_first(
     face: Face,
     rallypoint: Client,
     rallypoint_server: RallypointServer,
@@ -155,7 +155,7 @@ async def test_what_was_seen_to_be_lost_remains_so() -> None:
     async def why(error: CallError) -> str | None:
         return None
 
-    lease = Lease("it", 1, time.monotonic(), renew, why, None, "limit")
+    lease = Lease("it", 3, time.monotonic(), renew, why, None, "limit")
     heard: list[str] = []
     lease.when_lost(heard.append)
     await asked.wait()
@@ -168,6 +168,24 @@ async def test_what_was_seen_to_be_lost_remains_so() -> None:
     assert (heard, lease.lost) == ([lost], lost)
     lease.when_lost(heard.append)
     assert heard == [lost, lost]
+
+
+async def test_a_renewal_takes_no_longer_than_until_the_next_one_is_due() -> None:
+    limits: list[float] = []
+
+    async def renew(limit: float) -> float | None:
+        limits.append(limit)
+        raise CallError("DEADLINE_EXCEEDED", "no answer")
+
+    async def why(error: CallError) -> str | None:
+        return None
+
+    lease = Lease("it", 60, time.monotonic(), renew, why, 3, "limit")
+    async with asyncio.timeout(60):
+        while lease.lost is None:
+            await asyncio.sleep(0.02)
+    assert lease.lost == "limit"
+    assert 0 < max(limits) <= 1
 
 
 async def test_what_cannot_be_claimed_is_refused(face: Face, rallypoint: Client) -> None:

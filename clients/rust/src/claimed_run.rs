@@ -34,8 +34,8 @@ pub struct ClaimedRun {
 }
 
 impl ClaimedRun {
-    /// Keeps the claim of an answer; `None`: it has none. `asked`: before the call was sent. If
-    /// that was long ago the claim is renewed first, and may be lost already: see
+    /// Keeps the claim of an answer; `None`: it has none. `asked`: before the call was sent. If the
+    /// answer was slow the claim is renewed first, and may be lost already: see
     /// [`ClaimedRun::is_lost`].
     pub async fn of(
         client: &Client,
@@ -57,7 +57,7 @@ impl ClaimedRun {
         let mut ended = None;
         if begun.next() <= Instant::now() {
             // How long the answer was on its way is not known: it may be kept for longer.
-            match renewed(client, &request, begun.lease, begun.lease).await {
+            match renewed(client, &request, begun.lease, begun.interval()).await {
                 Ok(renewal) => begun = renewal,
                 Err(error) => ended = Some(error).filter(is_final).map(|error| error.message),
             }
@@ -108,12 +108,11 @@ impl ClaimedRun {
         self.lease.lost().await
     }
 
-    /// Asks the service whether the claim is kept, after this process may have stood still; why it
-    /// is lost, if it is.
+    /// Renews the claim and returns why it is lost, if it is: after this process may have stood
+    /// still, with a clock that did so, too. Asks until it is answered, or the claim is lost.
     pub async fn confirm(&self) -> Option<String> {
-        let renewed = self.client.renew_run(self.request.clone()).await;
-        let ended = renewed.err().filter(is_final).map(|error| error.message);
-        ended.or_else(|| self.is_lost())
+        let renew = async || self.client.renew_run(self.request.clone()).await;
+        self.lease.confirmed(renew, is_final).await
     }
 
     /// Says how the work went; `failed`: why it is not done. Asks until it is answered, for as long
@@ -159,7 +158,9 @@ async fn keep(client: Client, request: api::RenewRunRequest, begun: Renewal, kee
         match timeout_at(until, renewed).await {
             Ok(Ok(renewal)) => {
                 let (until, why) = renewal.until(TOOK_TOO_LONG);
-                keeping.until(until, why);
+                if !keeping.until(until, why) {
+                    return;
+                }
                 (kept, next) = (renewal, renewal.next());
             }
             Ok(Err(error)) if is_final(&error) => break error.message,
@@ -170,7 +171,7 @@ async fn keep(client: Client, request: api::RenewRunRequest, begun: Renewal, kee
     keeping.lose(why);
 }
 
-/// Renews a claim, in so much time at most for each try.
+/// Renews a claim, in so much time at most.
 async fn renewed(
     client: &Client,
     request: &api::RenewRunRequest,

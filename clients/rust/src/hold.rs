@@ -104,6 +104,13 @@ impl Hold {
         self.lease.lost().await
     }
 
+    /// Renews the hold and returns why it is lost, if it is: after this process may have stood
+    /// still, with a clock that did so, too. Asks until it is answered, or the hold is lost.
+    pub async fn confirm(&self) -> Option<String> {
+        let renew = async || self.client.renew(self.claim.claim, self.claim.token).await;
+        self.lease.confirmed(renew, is_final).await
+    }
+
     /// Gives it back. Fails when it was lost before: then others may have had it meanwhile.
     pub async fn release(mut self) -> Result<()> {
         let (claim, token) = (self.claim.claim, self.claim.token);
@@ -181,7 +188,9 @@ impl Keeper {
                             let (lease, left) = (self.lease, left(&claim));
                             kept = Renewal { sent, lease, left };
                             let (until, why) = kept.until(HELD_TOO_LONG);
-                            self.keeping.until(until, why);
+                            if !self.keeping.until(until, why) {
+                                return why.to_owned();
+                            }
                             next = kept.next();
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,

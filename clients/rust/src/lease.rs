@@ -1,10 +1,11 @@
 //! What a process knows of a lease that it renews: until when it counts as kept, and why it is
 //! lost. Its keeper says so, and its holder asks.
 
+use crate::error::{Error, Result};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 /// How much earlier than the service a process takes a lease for lost, at least.
@@ -88,10 +89,15 @@ pub(crate) fn lease(until: Instant, why: &'static str) -> (Keeping, Lease) {
 }
 
 impl Keeping {
-    /// It was renewed.
-    pub(crate) fn until(&self, until: Instant, why: &'static str) {
-        self.0
-            .send_modify(|state| (state.until, state.why) = (until, why));
+    /// It was renewed. False: its holder has seen before that it is lost, and it remains so.
+    pub(crate) fn until(&self, until: Instant, why: &'static str) -> bool {
+        self.0.send_if_modified(|state| {
+            let is_kept = state.lost.is_none();
+            if is_kept {
+                (state.until, state.why) = (until, why);
+            }
+            is_kept
+        })
     }
 
     /// It is lost.
@@ -111,6 +117,29 @@ impl Lease {
             state.lost.get_or_insert(lost);
         });
         self.0.borrow().lost.clone()
+    }
+
+    /// Asks until the service has said whether it is kept, for as long as it is by the clock; why
+    /// it is lost, if it is. `renew` asks once.
+    pub(crate) async fn confirmed<T>(
+        &self,
+        renew: impl AsyncFn() -> Result<T>,
+        is_final: fn(&Error) -> bool,
+    ) -> Option<String> {
+        let answered = async {
+            loop {
+                match renew().await {
+                    Ok(_) => return self.is_lost(),
+                    Err(error) if is_final(&error) => return Some(error.message),
+                    Err(_) => sleep(PAUSE).await,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            why = self.lost() => Some(why),
+            lost = answered => lost,
+        }
     }
 
     /// Resolves when it is lost, to why.
@@ -133,6 +162,8 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tonic::Status;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -162,7 +193,7 @@ mod tests {
         let now = Instant::now();
         let (keeping, lease) = lease(now + LONG, NOT_RENEWED);
         assert_eq!(lease.is_lost(), None);
-        keeping.until(now, "it was held for long");
+        assert!(keeping.until(now, "it was held for long"));
         assert_eq!(lease.is_lost().as_deref(), Some("it was held for long"));
         assert_eq!(lease.lost().await, "it was held for long");
     }
@@ -172,9 +203,29 @@ mod tests {
         let now = Instant::now();
         let (keeping, lease) = lease(now, NOT_RENEWED);
         assert_eq!(lease.is_lost().as_deref(), Some(NOT_RENEWED));
-        keeping.until(now + LONG, NOT_RENEWED);
+        assert!(!keeping.until(now + LONG, NOT_RENEWED), "it ends");
         keeping.lose("it was released".to_owned());
         assert_eq!(lease.lost().await, NOT_RENEWED);
+    }
+
+    #[tokio::test]
+    async fn it_is_confirmed_by_an_answer_alone() {
+        let away = || Error::from(Status::unavailable("nobody is there"));
+        let is_final = |error: &Error| error.message == "it ended";
+        let asked = AtomicUsize::new(0);
+        let third_time = async || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 => Err(away()),
+            2 => Ok(()),
+            _ => Err(Status::not_found("it ended").into()),
+        };
+        let (keeping, kept) = lease(Instant::now() + LONG, NOT_RENEWED);
+        assert_eq!(kept.confirmed(third_time, is_final).await, None);
+        let ended = kept.confirmed(third_time, is_final).await;
+        assert_eq!(ended.as_deref(), Some("it ended"));
+        let never = async || Err::<(), _>(away());
+        assert!(keeping.until(Instant::now() + 3 * PAUSE, NOT_RENEWED));
+        let lost = kept.confirmed(never, is_final).await;
+        assert_eq!(lost.as_deref(), Some(NOT_RENEWED));
     }
 
     #[tokio::test]
@@ -185,7 +236,7 @@ mod tests {
             async move { lease.lost().await }
         });
         tokio::task::yield_now().await;
-        keeping.until(Instant::now() + LONG, NOT_RENEWED);
+        assert!(keeping.until(Instant::now() + LONG, NOT_RENEWED));
         keeping.lose("it was released".to_owned());
         assert_eq!(waiting.await.expect("it ends"), "it was released");
     }

@@ -59,17 +59,12 @@ impl ClaimCommand {
         let client = server.client().await?;
         let mut signals = Signals::new()?;
         let claimed = tokio::select! {
-            claimed = self.claim(&client) => claimed?,
+            claimed = self.confirmed(&client) => claimed?,
             exit = signals.next() => return Ok(exit.into()),
         };
         let Some(run) = claimed else {
             return Ok(ExitCode::SUCCESS);
         };
-        // This program may have stood still since it was given the run, for longer than the lease.
-        if let Some(why) = run.confirm().await {
-            let what = format!("the claim on a run of job {} is lost", self.name);
-            return Err(CliError::new(what).why(table::plain(&why)));
-        }
         let environment = [
             ("RALLYPOINT_JOB", self.name.clone()),
             ("RALLYPOINT_DUE", show::due(run.run())),
@@ -86,6 +81,21 @@ impl ClaimCommand {
                 let failed = format!("cannot run {}: {error}", self.command[0]);
                 run.finish(Some(&failed)).await.ok();
                 Err(cannot_run(&self.command[0], error))
+            }
+        }
+    }
+
+    /// Claims a run and makes sure of it; `None`: there is nothing to do, and why was said.
+    async fn confirmed(&self, client: &Client) -> Result<Option<ClaimedRun>, CliError> {
+        let Some(run) = self.claim(client).await? else {
+            return Ok(None);
+        };
+        // This program may have stood still since it was given the run, for longer than the lease.
+        match run.confirm().await {
+            None => Ok(Some(run)),
+            Some(why) => {
+                let what = format!("the claim on a run of job {} is lost", self.name);
+                Err(CliError::new(what).why(table::plain(&why)))
             }
         }
     }

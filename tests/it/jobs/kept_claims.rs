@@ -10,13 +10,12 @@ use tokio::time::Instant;
 
 /// Claims a run of a job that takes so many seconds at most, for an hour without renewal.
 pub(super) async fn claimed(client: &Client, max_runtime: Option<i64>) -> ClaimedRun {
-    let asked = Instant::now();
-    let answer = answered(client, max_runtime).await;
+    let (answer, asked) = answered(client, max_runtime).await;
     let run = ClaimedRun::of(client, answer, asked).await;
     run.expect("it may be claimed")
 }
 
-async fn answered(client: &Client, max_runtime: Option<i64>) -> ClaimRunResponse {
+async fn answered(client: &Client, max_runtime: Option<i64>) -> (ClaimRunResponse, Instant) {
     let settings = JobSettings {
         claims: Some(RunClaims::default()),
         max_runtime: max_runtime.map(seconds),
@@ -29,7 +28,8 @@ async fn answered(client: &Client, max_runtime: Option<i64>) -> ClaimRunResponse
         lease: Some(seconds(3_600)),
         ..ClaimRunRequest::default()
     };
-    client.claim_run(request).await.expect("an answer")
+    let asked = Instant::now();
+    (client.claim_run(request).await.expect("an answer"), asked)
 }
 
 fn seconds(seconds: i64) -> prost_types::Duration {
@@ -48,11 +48,11 @@ async fn a_claim_counts_as_lost_before_its_run_has_taken_too_long() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_answer_came_late_is_renewed_first() {
+async fn a_claim_whose_answer_was_slow_is_renewed_first() {
     let server = Server::start().await;
-    let answer = answered(&server.client, Some(30)).await;
+    let (answer, asked) = answered(&server.client, Some(30)).await;
     // Counted from then, the run has taken too long already.
-    let asked = Instant::now() - Duration::from_secs(31);
+    let asked = asked - Duration::from_secs(31);
     let late = || ClaimedRun::of(&server.client, answer.clone(), asked);
     let run = late().await.expect("it may be claimed");
     assert_eq!(run.is_lost(), None);

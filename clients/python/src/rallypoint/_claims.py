@@ -311,8 +311,8 @@ async def try_acquire(
         raise HoldLost(f"the grant was noticed too late: {_how(answer.claim)}")
     seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     try:
-        claim = answer.claim
-        if time.monotonic() - since >= seconds / 3:
+        claim, left = answer.claim, _left(answer.claim)
+        if time.monotonic() - since >= (seconds if left is None else min(seconds, left)) / 3:
             claim, since = await _confirmed(connection, claim, since, seconds)
         return await _kept(HeldClaim(connection, claim, since, None))
     except BaseException:

@@ -7,9 +7,11 @@ ends it or shortens `max_hold` or `max_runtime`: against that, show the token to
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 
@@ -55,6 +57,7 @@ class Lease:
         self._limited, self._at_limit = self._limit(since, left), at_limit
         self._lost: str | None = None
         self._pid = os.getpid()
+        self._lost_lock, self._loop = threading.Lock(), asyncio.get_running_loop()
         # Who is to hear that it is lost, until they have heard it.
         self._on_lost: list[Callable[[str], None]] | None = []
         self._task = asyncio.create_task(self._keep())
@@ -68,9 +71,18 @@ class Lease:
         if not self.is_here():
             return f"process {self._pid} has it, from which this one was forked"
         until, why = self._end()
-        if self._lost is None and time.monotonic() >= until:
-            self._lost = why
+        if self._lost is None and time.monotonic() >= until and self._set_lost(why):
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there to hear
+                self._loop.call_soon_threadsafe(self.lose, why)
         return self._lost
+
+    def _set_lost(self, why: str) -> bool:
+        """False: it was lost before."""
+        with self._lost_lock:
+            if self._lost is not None:
+                return False
+            self._lost = why
+            return True
 
     def _end(self) -> tuple[float, str]:
         """When it counts as lost, and why."""
@@ -103,7 +115,8 @@ class Lease:
         """It is lost; this is why, unless somebody has seen before that it is."""
         if self._on_lost is None:
             return
-        self._lost = why = self._lost or why
+        self._set_lost(why)
+        why = self._lost or why
         log.warning("%s is lost: %s", self._what, why)
         on_lost, self._on_lost = self._on_lost, None
         for function in on_lost:

@@ -321,20 +321,21 @@ async def _confirmed(
 ) -> tuple[float, float | None]:
     """Since when a claim is kept for a lease, and for how long it may be kept from then on.
 
-    One that was given long ago is renewed first, since it may be kept for longer than is known.
+    One whose answer was slow is renewed first, since it may be kept for longer than is known.
     """
     seconds = answer.claim.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     left, sent = _left(answer), time.monotonic()
-    if sent - since < (seconds if left is None else min(seconds, left)) / 3:
+    kept = seconds if left is None else min(seconds, left)
+    if sent - since < kept / 3:
         return since, left
     name = answer.run.job
     request = job_pb2.RenewRunRequest(name=name, due=answer.run.due, token=answer.claim.token)
     try:
-        renewed = await connection.call(_RENEW_RUN, request, limit=seconds)
+        renewed = await connection.call(_RENEW_RUN, request, limit=kept / 3)
     except CallError as error:
-        if error.reason not in _FINAL and time.monotonic() < sent + seconds:
-            raise
-        raise RunLost(f"the claim of {name} was noticed too late: {error.message}") from None
+        if error.reason in _FINAL:
+            raise RunLost(f"the claim of {name} was noticed too late: {error.message}") from None
+        return since, left
     return sent, _left(renewed)
 
 
