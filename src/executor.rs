@@ -51,12 +51,15 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a shutdown waits, beyond the grace, for what it has stopped.
+/// How long a shutdown, or a fence, waits beyond the grace for what it has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the last acknowledgement.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,6 +79,8 @@ struct Inner {
     clock: Clock,
     completions: Completions,
     running: Mutex<HashMap<Token, CancellationToken>>,
+    /// Changes when what runs is left to whoever has fenced this executor.
+    abandoned: watch::Sender<()>,
     closing: AtomicBool,
     attempts: TaskTracker,
     runtime: tokio::runtime::Handle,
@@ -111,6 +116,7 @@ impl Executor {
             completions: Completions::new(config.clock.clone(), &config.replica),
             clock: config.clock,
             running: Mutex::default(),
+            abandoned: watch::Sender::new(()),
             closing: AtomicBool::new(false),
             attempts: TaskTracker::new(),
             runtime: tokio::runtime::Handle::current(),
@@ -183,13 +189,18 @@ impl Executor {
         }
     }
 
-    /// Gives up everything it was given, and returns when none of it runs any more: it has been
-    /// fenced, and nobody wants its completions.
+    /// Gives up everything it was given, and returns when it does nothing for any of it any more:
+    /// it has been fenced, and nobody wants its completions. What cannot be stopped in time, as its
+    /// target does not answer, is left to whoever has fenced it.
     pub async fn give_up(&self) {
         self.0.outbox.give_up();
         self.clear_lines();
+        let until = Instant::now() + CANCEL_GRACE + STOP_TIMEOUT;
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
+            if Instant::now() >= until {
+                self.0.abandoned.send_replace(());
+            }
             sleep(STOPPED_POLL_INTERVAL).await;
         }
         // They are registered under the name that was fenced: whoever fenced it ends them, and must

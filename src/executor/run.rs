@@ -76,6 +76,7 @@ impl Executor {
             ..
         } = given;
         let (number, started) = (slot.number, self.0.clock.now());
+        let mut abandoned = self.0.abandoned.subscribe();
         target.begin(number, &assignment, started);
         let attempt = sql::attempt::run(
             Arc::clone(target),
@@ -85,16 +86,26 @@ impl Executor {
             stop,
             self.0.completions.replica(),
         );
-        let (slot, attempted) = match AssertUnwindSafe(attempt).catch_unwind().await {
-            Ok(ended) => ended,
-            Err(_) => {
-                let (slot, backend_pid) = target.replace_slot(number).await;
-                let panicked = Attempted {
-                    backend_pid,
-                    ..Attempted::without_session(completion_builder::panicked())
-                };
-                let attempted = sql::attempt::resolve(target, &assignment, panicked).await;
-                (slot, attempted)
+        let ended = async {
+            match AssertUnwindSafe(attempt).catch_unwind().await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    let (slot, backend_pid) = target.replace_slot(number).await;
+                    let panicked = Attempted {
+                        backend_pid,
+                        ..Attempted::without_session(completion_builder::panicked())
+                    };
+                    let attempted = sql::attempt::resolve(target, &assignment, panicked).await;
+                    (slot, attempted)
+                }
+            }
+        };
+        let (slot, attempted) = tokio::select! {
+            biased;
+            ended = ended => ended,
+            // Its session stays in the register, and nobody wants its completion.
+            _ = abandoned.changed() => {
+                (Slot::new(number), Attempted::without_session(Report::Stopped))
             }
         };
         let completions = &self.0.completions;

@@ -47,6 +47,7 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a slot pauses when it can have a session later, and others can have theirs now: the
 /// next try is a hand-out away.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+const TOO_MANY_CONNECTIONS: &str = "53300";
 
 pub(crate) struct Target {
     name: Arc<str>,
@@ -65,6 +66,8 @@ pub(crate) struct Target {
     closing: AtomicBool,
     /// Failures since a slot last got a session.
     failures: AtomicU32,
+    /// Its server has had no place for a session since one was opened last.
+    is_full: AtomicBool,
     /// Whether sessions can be opened is to be found out.
     wake: Notify,
     /// Somebody stands in line.
@@ -96,6 +99,7 @@ impl Target {
             unavailable: Mutex::new(None),
             closing: AtomicBool::new(false),
             failures: AtomicU32::new(0),
+            is_full: AtomicBool::new(false),
             wake: Notify::new(),
             lined_up: Notify::new(),
             slots_added: Notify::new(),
@@ -187,13 +191,7 @@ impl Target {
             self.admin.end(&session).await;
             self.forget(session);
         }
-        (
-            Slot {
-                number: slot,
-                live: None,
-            },
-            pid,
-        )
+        (Slot::new(slot), pid)
     }
 
     /// Sees to it that the slot has a session as the task must find it: its own, or a new one when
@@ -228,12 +226,26 @@ impl Target {
             Err(OpenError::Target(cause)) if *login != settings.login => {
                 return Err(self.own_login_failed(cause).await);
             }
+            // Its sessions have all the places that there are: they go on with what there is to do.
+            Err(OpenError::Target(cause))
+                if cause.sqlstate() == Some(TOO_MANY_CONNECTIONS)
+                    && self.slots.has_session_besides(slot.number) =>
+            {
+                if !self.is_full.swap(true, Ordering::Relaxed) {
+                    let what = "no place for one more session: lower `slots`, or raise the limit \
+                                of connections above it";
+                    tracing::warn!(target = %self.name, error = %cause, "{what}");
+                }
+                sleep(RETRY_PAUSE).await;
+                return Err(cause.into());
+            }
             Err(error) => {
                 self.set_unavailable(&error);
                 return Err(error);
             }
         };
         self.failures.store(0, Ordering::Relaxed);
+        self.is_full.store(false, Ordering::Relaxed);
         let session = Some(live.session.clone());
         self.slots
             .note(slot.number, |activity| activity.session = session);

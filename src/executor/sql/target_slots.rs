@@ -33,6 +33,13 @@ pub(crate) struct Slot {
     pub(crate) live: Option<Live>,
 }
 
+impl Slot {
+    /// One without a session.
+    pub(crate) fn new(number: u32) -> Self {
+        Slot { number, live: None }
+    }
+}
+
 /// What a slot is doing.
 #[derive(Clone, Default)]
 pub(super) struct Activity {
@@ -66,7 +73,7 @@ impl Slots {
         for number in (1..=total).rev() {
             if let Entry::Vacant(vacant) = state.activity.entry(number) {
                 vacant.insert(Activity::default());
-                added.push(Slot { number, live: None });
+                added.push(Slot::new(number));
             }
         }
         // Those that were there are taken first.
@@ -132,6 +139,13 @@ impl Slots {
         state.activity.insert(slot.number, idle);
         state.free.push(slot);
         None
+    }
+
+    /// Whether a slot has a session, other than this one.
+    pub(super) fn has_session_besides(&self, slot: u32) -> bool {
+        let state = self.state();
+        let mut others = state.activity.iter().filter(|(other, _)| **other != slot);
+        others.any(|(_, activity)| activity.session.is_some())
     }
 
     /// Takes from free slots the sessions that have died.

@@ -5,8 +5,9 @@ use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
     core::{Report, Time, TimeLimit},
     executor::Session,
-    postgres::TARGET,
+    postgres::{SUPERUSER, TARGET},
 };
+use sqlx::PgConnection;
 use std::{
     future,
     path::{Path, PathBuf},
@@ -21,7 +22,10 @@ use tokio::{
     io::copy_bidirectional,
     net::{UnixListener, UnixStream},
     sync::Notify,
+    time::timeout,
 };
+
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
@@ -45,6 +49,39 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     );
     assert_eq!(fixture.value("select 1").await, "1");
     assert!(fixture.executor.targets().remove(0).unavailable.is_none());
+}
+
+#[tokio::test]
+async fn what_cannot_be_stopped_keeps_a_fenced_executor_from_nothing() {
+    let postgres = start(Vec::new());
+    let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
+    assert_eq!(fixture.slots().await, 2);
+    fixture.start(sql("select pg_sleep(60)"));
+    fixture.asleep().await;
+    postgres.immediate_stop();
+    let given_up = timeout(WAIT_TIMEOUT, fixture.executor.give_up()).await;
+    given_up.expect("its target does not answer, and need not");
+}
+
+#[tokio::test]
+async fn a_full_server_takes_no_slots_from_a_target_that_has_sessions_there() {
+    let postgres = start(Vec::new());
+    let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
+    assert_eq!(fixture.slots().await, 2);
+    let running = fixture.start(sql("select pg_sleep(60)"));
+    fixture.asleep().await;
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+    let limit = async |superuser: &mut PgConnection, statement: &'static str| {
+        let done = sqlx::raw_sql(statement).execute(superuser).await;
+        done.expect(statement);
+    };
+    limit(&mut superuser, "alter role app connection limit 1").await;
+    let refused = fixture.start(sql("select 1"));
+    assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
+    assert!(fixture.executor.targets().remove(0).unavailable.is_none());
+    limit(&mut superuser, "alter role app connection limit -1").await;
+    assert_eq!(fixture.value("select 1").await, "1");
+    fixture.silent(running).await;
 }
 
 #[tokio::test]
@@ -74,7 +111,7 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
     let executor = fixture.executor.clone();
     let mut fence = tokio::spawn(async move { executor.end_session(&gone).await });
     assert!(
-        tokio::time::timeout(Duration::from_millis(300), &mut fence)
+        timeout(Duration::from_millis(300), &mut fence)
             .await
             .is_err(),
         "nobody knows whether it has ended"
