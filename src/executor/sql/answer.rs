@@ -220,8 +220,10 @@ impl Wrapping {
         match self {
             Wrapping::None => {}
             Wrapping::Run => {
-                said.position = said.position.or(report.internal_position);
                 said.context = said.context.and_then(|context| outside_of_run(&context));
+                // Within a function it is a place in another text.
+                let of_text = report.internal_position.filter(|_| said.context.is_none());
+                said.position = said.position.or(of_text);
             }
             Wrapping::Prepare { prefix } => {
                 said.position = said.position.and_then(|at| at.checked_sub(prefix));

@@ -145,6 +145,8 @@ impl Marking {
         out: &mut BytesMut,
     ) -> io::Result<()> {
         if is_prepared {
+            // A commit that has failed leaves that of an earlier attempt, which no rollback undoes.
+            frontend::close(b'S', PREPARED, out)?;
             put(&format!("{}{text}{label}", prefix()), &[], out)?;
             return extended_query::put_prepared(PREPARED, params, out);
         }

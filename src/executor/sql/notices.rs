@@ -46,6 +46,11 @@ impl Notices {
     }
 }
 
+/// Notices behind earlier ones.
+pub(crate) fn joined(earlier: &str, later: &str) -> String {
+    Notices(format!("{earlier}{later}")).into_text()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::harness::postgres::{POSTGRES, connect, prepare_target, value};
 use rallypoint::{
-    core::{SessionOptions, SessionReset},
+    core::{Report, SessionOptions, SessionReset},
     postgres::{SUPERUSER, TARGET},
 };
 
@@ -88,6 +88,61 @@ async fn a_role_that_a_text_has_left_to_its_scheduler_writes_no_marker_and_stays
     };
     assert_eq!(user(&mut fixture, plain).await, "app");
     assert_eq!(markers(&fixture).await, "5");
+}
+
+#[tokio::test]
+async fn a_statement_that_was_left_prepared_is_in_nobodys_way() {
+    let mut fixture = allowing(&[], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let kept = |task: Task| Task {
+        reset: SessionReset::Scheduler,
+        ..task
+    };
+    // As a commit leaves it that has failed, since two transactions were in each other's way.
+    let left = "prepare rallypoint_body as select 1";
+    fixture.result(kept(sql(left))).await;
+    for _ in 0..2 {
+        assert_eq!(user(&mut fixture, kept(once(USER))).await, "app");
+    }
+}
+
+#[tokio::test]
+async fn what_is_put_off_until_the_commit_is_heard_behind_the_text() {
+    let mut fixture = allowing(&[], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let deferred = "create table t (a int);
+        create function speak() returns trigger language plpgsql
+            as $$ begin raise notice 'at the commit'; if new.a = 2 then raise 'no'; end if;
+                return null; end $$;
+        create constraint trigger late after insert on t
+            deferrable initially deferred for each row execute function speak()";
+    fixture.result(sql(deferred)).await;
+    for value in [1, 2] {
+        let text = format!(
+            "do $$ begin raise notice 'in the text'; insert into t values ({value}); end $$"
+        );
+        let seq = fixture.start(once(&text));
+        let ended = fixture.ended(seq).await;
+        assert_eq!(matches!(ended.report, Report::Succeeded(_)), value == 1);
+        let said = String::from_utf8(ended.diagnostics.to_vec()).expect("JSON");
+        let (first, second) = (said.find("in the text"), said.find("at the commit"));
+        assert!(first.is_some() && first < second, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_within_a_function_is_none_of_the_text() {
+    let mut fixture = allowing(&[], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let broken = "create function broken() returns int language plpgsql
+        as $$ begin return (select a from nowhere); end $$";
+    fixture.result(sql(broken)).await;
+    for (text, has_place) in [("select broken()", false), ("select a from nowhere", true)] {
+        let seq = fixture.start(once(text));
+        let ended = fixture.ended(seq).await;
+        let said = String::from_utf8(ended.diagnostics.to_vec()).expect("JSON");
+        assert_eq!(said.contains("position"), has_place, "{text}: {said}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 use super::Live;
 use crate::{
     clock::Clock,
-    core::SessionReset,
+    core::{SessionReset, model::diagnostics::Diagnostics},
     executor::{
         pg_client::{Frame, Report},
         sql::{
@@ -14,6 +14,7 @@ use crate::{
             error::{Failure, error},
             markers::Marker,
             marking::{self, Marking},
+            notices,
             statement::Conditions,
         },
     },
@@ -78,6 +79,7 @@ impl Live {
                 }
                 // Rows of ours.
                 Frame::Message(Message::DataRow(_)) if done < opening.all => {}
+                Frame::Message(Message::CloseComplete) => {}
                 frame => {
                     if let Some(left) = answer.take(frame)? {
                         self.left = left;
@@ -98,15 +100,21 @@ impl Live {
     ) -> Answered {
         let mut answer = Answer::wrapped(0, Wrapping::Run);
         let read = self.read_commit(&mut answer, &marker, marking, reset).await;
-        let Answered { result, said, .. } = answer.finish(read);
-        match result {
+        let committed = answer.finish(read);
+        // What was put off until the commit speaks there, too late for the marker in the database.
+        let notices = notices::joined(&answered.said.notices, &committed.said.notices);
+        let said = |of: Diagnostics| Diagnostics { notices, ..of };
+        match committed.result {
             Ok(_) => Answered {
-                marker: Some(Box::new(marker)),
+                marker: Some(Box::new(Marker {
+                    said: said(marker.said),
+                    ..marker
+                })),
                 ..answered
             },
             Err(failure) => Answered {
                 result: Err(failure),
-                said,
+                said: said(committed.said),
                 marker: None,
             },
         }
