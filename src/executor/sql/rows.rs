@@ -4,7 +4,11 @@
 use crate::core::{TaskResult, model::limits::RESULT_BYTES};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{DataRowBody, Fields};
-use std::{collections::HashSet, io, str};
+use std::{
+    collections::HashSet,
+    io::{self, Write},
+    str,
+};
 
 /// Collects rows while the statements of a text run one after another.
 #[derive(Default)]
@@ -33,6 +37,8 @@ enum Kind {
     Float,
     Bool,
     Text,
+    /// Of a binary cursor, in the form of its type: its bytes as `bytea` has them.
+    Binary,
 }
 
 impl Rows {
@@ -129,16 +135,16 @@ impl Rows {
 
 fn fields(columns: Fields<'_>) -> io::Result<Vec<Field>> {
     let mut seen = HashSet::new();
-    let mut field = |name: &str, type_oid| {
+    let mut field = |name: &str, kind| {
         let mut key = Vec::new();
         write_text(&mut key, &unique(name.to_owned(), &mut seen));
         key.push(b':');
-        Field {
-            key,
-            kind: kind(type_oid),
-        }
+        Field { key, kind }
     };
-    let fields = columns.map(|column| Ok(field(column.name(), column.type_oid())));
+    let fields = columns.map(|column| {
+        let kind = kind(column.type_oid(), column.format());
+        Ok(field(column.name(), kind))
+    });
     fields.collect()
 }
 
@@ -153,8 +159,10 @@ fn unique(name: String, seen: &mut HashSet<String>) -> String {
     candidate
 }
 
-fn kind(type_oid: u32) -> Kind {
+/// `format`: 0 is text.
+fn kind(type_oid: u32, format: i16) -> Kind {
     match type_oid {
+        _ if format != 0 => Kind::Binary,
         16 => Kind::Bool,
         // int8, int2, int4, oid; json, jsonb.
         20 | 21 | 23 | 26 | 114 | 3802 => Kind::Verbatim,
@@ -181,6 +189,14 @@ fn write_value(json: &mut Vec<u8>, kind: Kind, value: Option<&[u8]>) -> bool {
         {
             json.extend_from_slice(bytes)
         }
+        Kind::Binary => {
+            json.extend_from_slice(br#""\\x"#);
+            for byte in bytes {
+                // Nothing fails when it is written into memory.
+                let _ = write!(json, "{byte:02x}");
+            }
+            json.push(b'"');
+        }
         Kind::Bool => json.extend_from_slice(if bytes == b"t" { b"true" } else { b"false" }),
         Kind::Verbatim | Kind::Float | Kind::Text => match str::from_utf8(bytes) {
             Ok(text) => write_text(json, text),
@@ -202,7 +218,7 @@ mod tests {
 
     #[test]
     fn values_are_json_whatever_their_bytes() {
-        let cases: [(Kind, &[u8], &str); 9] = [
+        let cases: [(Kind, &[u8], &str); 10] = [
             (Kind::Text, br#"a "b" \c"#, r#""a \"b\" \\c""#),
             (
                 Kind::Text,
@@ -216,6 +232,7 @@ mod tests {
             (Kind::Float, b"-1.5e-07", "-1.5e-07"),
             (Kind::Float, b"-Infinity", r#""-Infinity""#),
             (Kind::Bool, b"t", "true"),
+            (Kind::Binary, b"\x01\"", r#""\\x0122""#),
         ];
         for (kind, bytes, expected) in cases {
             let mut json = Vec::new();

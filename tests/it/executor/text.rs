@@ -234,6 +234,14 @@ async fn rows_come_back_as_json_of_their_types() {
         r#""nothing":null,"j":{"a": 1},"t":"x\"y","list":"{1,2}","i_2":1,"a \"b\"":"(1,2)"}]"#
     );
     assert_eq!(json(&result), expected);
+    let binary = "declare c binary cursor for select 34 as a, true as b; fetch all from c";
+    let result = fixture
+        .result(Task {
+            rows: 1,
+            ..sql(binary)
+        })
+        .await;
+    assert_eq!(json(&result), r#"[{"a":"\\x00000022","b":"\\x01"}]"#);
     let result = fixture
         .result(Task {
             rows: 2,
