@@ -113,7 +113,10 @@ class _SessionResetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionR
     SESSION_RESET_UNSPECIFIED: _SessionReset.ValueType  # 0
     """As TASK."""
     SESSION_RESET_TASK: _SessionReset.ValueType  # 1
-    """Between any two: nothing of one task is left in the session of the next."""
+    """Between any two, by the server's DISCARD ALL: nothing of one task is left in
+    the session of the next, but for what an extension or a language keeps to
+    itself there, such as the connections of dblink.
+    """
     SESSION_RESET_SCHEDULER: _SessionReset.ValueType  # 2
     """Between tasks of different schedulers. Within this scheduler a task may find
     what an earlier one has left in its session (settings, temporary tables,
@@ -128,7 +131,10 @@ class SessionReset(_SessionReset, metaclass=_SessionResetEnumTypeWrapper):
 SESSION_RESET_UNSPECIFIED: SessionReset.ValueType  # 0
 """As TASK."""
 SESSION_RESET_TASK: SessionReset.ValueType  # 1
-"""Between any two: nothing of one task is left in the session of the next."""
+"""Between any two, by the server's DISCARD ALL: nothing of one task is left in
+the session of the next, but for what an extension or a language keeps to
+itself there, such as the connections of dblink.
+"""
 SESSION_RESET_SCHEDULER: SessionReset.ValueType  # 2
 """Between tasks of different schedulers. Within this scheduler a task may find
 what an earlier one has left in its session (settings, temporary tables,
