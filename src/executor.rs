@@ -2,9 +2,9 @@
 //! owns the shard.
 //!
 //! Every assignment taken is answered by exactly one completion, whatever happens to its session,
-//! and never before its backend is known not to run it any more; it is kept until it is
-//! acknowledged as durable. The executor decides nothing: what follows from a completion is the
-//! core's business. Text and results of tasks are never logged.
+//! and never before its backend is known not to run it any more, unless the executor was fenced; it
+//! is kept until it is acknowledged as durable. The executor decides nothing: what follows from a
+//! completion is the core's business. Text and results of tasks are never logged.
 
 mod completion_builder;
 mod config;
@@ -195,7 +195,7 @@ impl Executor {
     pub async fn give_up(&self) {
         self.0.outbox.give_up();
         self.clear_lines();
-        let until = Instant::now() + CANCEL_GRACE + STOP_TIMEOUT;
+        let until = Instant::now() + self.stop_limit();
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
             if Instant::now() >= until {
@@ -207,6 +207,12 @@ impl Executor {
         // not end what comes next.
         let targets = self.0.targets.values();
         targets.for_each(|target| target.close_sessions());
+    }
+
+    /// How long it waits for what it has stopped.
+    fn stop_limit(&self) -> Duration {
+        let graces = self.0.targets.values().map(|target| target.cancel_grace());
+        graces.max().unwrap_or_default() + STOP_TIMEOUT
     }
 
     /// Nothing has been given to it that is not acknowledged.
@@ -304,15 +310,10 @@ impl Executor {
         self.clear_lines();
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
-            let limit = self
-                .0
-                .targets
-                .values()
-                .map(|t| t.cancel_grace())
-                .max()
-                .unwrap_or_default()
-                + STOP_TIMEOUT;
-            if timeout(limit, self.0.attempts.wait()).await.is_err() {
+            if timeout(self.stop_limit(), self.0.attempts.wait())
+                .await
+                .is_err()
+            {
                 tracing::warn!(
                     attempts = self.0.attempts.len(),
                     "these could not be stopped; their sessions stay registered"

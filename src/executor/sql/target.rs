@@ -231,13 +231,7 @@ impl Target {
                 if cause.sqlstate() == Some(TOO_MANY_CONNECTIONS)
                     && self.slots.has_session_besides(slot.number) =>
             {
-                if !self.is_full.swap(true, Ordering::Relaxed) {
-                    let what = "no place for one more session: lower `slots`, or raise the limit \
-                                of connections above it";
-                    tracing::warn!(target = %self.name, error = %cause, "{what}");
-                }
-                sleep(RETRY_PAUSE).await;
-                return Err(cause.into());
+                return Err(self.found_full(cause, login).await);
             }
             Err(error) => {
                 self.set_unavailable(&error);
@@ -306,6 +300,20 @@ impl Target {
             }
         }
         Live::open(login, false, &self.name, slot, register).await
+    }
+
+    /// Its server has no place for one more session.
+    async fn found_full(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
+        if !self.is_full.swap(true, Ordering::Relaxed) {
+            let what = "no place for one more session: lower `slots`, or raise the limit of \
+                        connections above it";
+            tracing::warn!(target = %self.name, error = %cause, "{what}");
+        }
+        // Those of another login that run nothing may have the places.
+        let of_others = |live: &Live| live.login() != login;
+        self.close(self.slots.take_sessions(false, of_others));
+        sleep(RETRY_PAUSE).await;
+        cause.into()
     }
 
     /// A namespace's own login has opened no session. What is not about that login is about the

@@ -1,7 +1,7 @@
 //! The executors of a shard: what they have slots for, and which are fenced.
 //!
-//! A fenced executor opens no more sessions. Once nothing runs of what it was given before, it
-//! comes back as its next incarnation.
+//! A fenced executor opens no more sessions. Once it does nothing more for what it was given
+//! before, it comes back as its next incarnation.
 
 use super::target_sessions::Sessions;
 use crate::{
@@ -203,8 +203,8 @@ impl Sessions {
     }
 
     /// Makes the row of this run for an incarnation, or a later one if this one is fenced: after a
-    /// fence, when nothing given to the last one may run any more. The row may have been deleted
-    /// since, if the process stood still for days.
+    /// fence, when it does nothing more for what the last one was given. The row may have been
+    /// deleted since, if the process stood still for days.
     async fn write_row(
         &self,
         capacity: &[(Work, u32)],
@@ -272,6 +272,7 @@ impl Sessions {
     }
 
     /// Ends the executor of this run. Nothing it was given may be left, since nobody will fence it.
+    /// What it had before it was fenced is for whoever has fenced it.
     pub async fn leave(&self) -> Result<(), JournalError> {
         self.reader
             .read(|| {
@@ -280,10 +281,13 @@ impl Sessions {
                      with me as (
                          update replica
                          set fenced = incarnation
-                         where shard = $1 and replica = $2
+                         where shard = $1 and replica = $2 and fenced < incarnation
+                         returning shard, replica, incarnation
                      )
-                     delete from session
-                     where shard = $1 and replica = $2",
+                     delete from session s
+                     using me
+                     where s.shard = me.shard and s.replica = me.replica
+                         and s.incarnation = me.incarnation",
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)

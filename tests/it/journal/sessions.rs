@@ -143,6 +143,26 @@ async fn an_executor_whose_row_was_deleted_while_it_stood_still_begins_afresh() 
 }
 
 #[tokio::test]
+async fn who_leaves_lets_go_of_no_session_from_before_a_fence() {
+    let scene = scene().await;
+    let (dead, living) = dead_and_living(&scene).await;
+    let (me, present) = (scene.owned.replica.id, scene.owned.epoch);
+    assert!(living.fence(me, 1, present).await.unwrap());
+    let left = living.of_fenced().await.unwrap();
+    assert_eq!(left.len(), 2);
+    // Fenced and not back, and then back: its targets may not have answered since.
+    dead.leave().await.unwrap();
+    assert_eq!(living.of_fenced().await.unwrap(), left);
+    let slots = slots();
+    dead.return_from_fence(|| slots.to_vec(), || async {})
+        .await
+        .unwrap();
+    assert!(dead.register("app", 0, 102, scene.now, None).await.unwrap());
+    dead.leave().await.unwrap();
+    assert_eq!(living.of_fenced().await.unwrap(), left);
+}
+
+#[tokio::test]
 async fn a_heartbeat_from_the_future_is_not_fresh() {
     let scene = scene().await;
     let other = scene.owned.journal.sessions(replica("two"));
