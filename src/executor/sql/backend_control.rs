@@ -1,7 +1,8 @@
 //! The control connection of a target: cancels and terminates backends, and finds out whether one
 //! is gone.
 //!
-//! It runs no task. A backend counts as gone only when the very server it was started on says so,
+//! It is open before it is needed, as a full server would have no place for it then. It runs no
+//! task. A backend counts as gone only when the very server it was started on says so,
 //! or an operator does: a server that cannot be reached, another server under the same name, and a
 //! session that this login may not see prove nothing. Logins of before a change are kept: what they
 //! opened may run on, and the present one may have no right to see or end it.
@@ -244,17 +245,36 @@ impl Admin {
         shown
     }
 
+    /// Opens the connection if there is none, before it is needed.
+    pub(crate) async fn connect(&self) -> Result<(), Error> {
+        let mut idle = self.connection.lock().await;
+        *idle = Some(self.connection(idle.take()).await?);
+        Ok(())
+    }
+
     /// The answer to one of our queries, asked as the present login.
     async fn row(&self, query: &str) -> Result<Row, Error> {
-        let login = self.logins().present;
         let mut idle = self.connection.lock().await;
-        let mut connection = match idle.take() {
-            Some((as_whom, connection)) if as_whom == login => connection,
-            _ => Connection::open(&login).await?,
-        };
+        let (login, mut connection) = self.connection(idle.take()).await?;
         let row = ask(&mut connection, query).await?;
         *idle = Some((login, connection));
         Ok(row)
+    }
+
+    /// The idle one, if it is of the present login and has not ended, or a new one.
+    async fn connection(
+        &self,
+        idle: Option<(Login, Connection)>,
+    ) -> Result<(Login, Connection), Error> {
+        let login = self.logins().present;
+        if let Some((as_whom, mut connection)) = idle
+            && as_whom == login
+            && connection.is_quiet()
+        {
+            return Ok((login, connection));
+        }
+        let connection = Connection::open(&login).await?;
+        Ok((login, connection))
     }
 }
 

@@ -47,6 +47,7 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a slot pauses when it can have a session later, and others can have theirs now: the
 /// next try is a hand-out away.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// What a server says that has no place for one more session, of this login or of any.
 const TOO_MANY_CONNECTIONS: &str = "53300";
 
 pub(crate) struct Target {
@@ -211,6 +212,8 @@ impl Target {
                 return Ok(());
             }
             self.forget(live.session.clone());
+            self.slots
+                .note(slot.number, |activity| activity.session = None);
             if !same {
                 // A login may be allowed no more sessions than there are slots.
                 live.close().await;
@@ -224,13 +227,9 @@ impl Target {
                 return Err(error);
             }
             Err(OpenError::Target(cause)) if *login != settings.login => {
-                return Err(self.own_login_failed(cause).await);
+                return Err(self.own_login_failed(cause, login).await);
             }
-            // Its sessions have all the places that there are: they go on with what there is to do.
-            Err(OpenError::Target(cause))
-                if cause.sqlstate() == Some(TOO_MANY_CONNECTIONS)
-                    && self.slots.has_session_besides(slot.number) =>
-            {
+            Err(OpenError::Target(cause)) if self.goes_on_while_full(&cause) => {
                 return Err(self.found_full(cause, login).await);
             }
             Err(error) => {
@@ -302,6 +301,12 @@ impl Target {
         Live::open(login, false, &self.name, slot, register).await
     }
 
+    /// Whether that is no outage: its sessions have places, if not as many as there are slots, and
+    /// go on with what there is to do.
+    fn goes_on_while_full(&self, cause: &pg_client::Error) -> bool {
+        cause.sqlstate() == Some(TOO_MANY_CONNECTIONS) && self.slots.have_sessions()
+    }
+
     /// Its server has no place for one more session.
     async fn found_full(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
         if !self.is_full.swap(true, Ordering::Relaxed) {
@@ -318,9 +323,12 @@ impl Target {
 
     /// A namespace's own login has opened no session. What is not about that login is about the
     /// target only if its first login cannot be used either: a namespace can harm its own alone.
-    async fn own_login_failed(&self, cause: pg_client::Error) -> OpenError {
+    async fn own_login_failed(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_login().await {
+                if self.goes_on_while_full(&error) {
+                    return self.found_full(error, login).await;
+                }
                 let error = error.into();
                 self.set_unavailable(&error);
                 return error;
@@ -378,15 +386,16 @@ impl Target {
             // They may have all the places that there are.
             self.close_idle();
             match self.try_login().await {
-                Ok(()) => {
-                    if lock(&self.unavailable).is_some() {
-                        tracing::info!(target = %self.name, "the target is available");
-                    }
-                    break;
+                Err(error) if !self.goes_on_while_full(&error) => {
+                    self.set_unavailable(&error.into());
                 }
-                Err(error) => self.set_unavailable(&error.into()),
+                _ => break,
             }
         }
+        if lock(&self.unavailable).is_some() {
+            tracing::info!(target = %self.name, "the target is available");
+        }
+        self.prepare_to_stop().await;
     }
 }
 

@@ -141,11 +141,13 @@ impl Slots {
         None
     }
 
-    /// Whether a slot has a session, other than this one.
-    pub(super) fn has_session_besides(&self, slot: u32) -> bool {
+    /// Whether any of them has a session.
+    pub(super) fn have_sessions(&self) -> bool {
         let state = self.state();
-        let mut others = state.activity.iter().filter(|(other, _)| **other != slot);
-        others.any(|(_, activity)| activity.session.is_some())
+        state
+            .activity
+            .values()
+            .any(|activity| activity.session.is_some())
     }
 
     /// Takes from free slots the sessions that have died.

@@ -1,13 +1,13 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, Task, failed, sql, token};
-use crate::harness::postgres::{POSTGRES, connect, database, start};
+use super::fixture::{Fixture, Task, failed, limited, login, sql, token};
+use crate::harness::postgres::{POSTGRES, connect, database, start, value};
 use rallypoint::{
-    core::{Report, Time, TimeLimit},
-    executor::Session,
-    postgres::{SUPERUSER, TARGET},
+    core::{Report, Seq, Time, TimeLimit},
+    executor::{Session, TargetConfig},
+    postgres::{PrivatePostgres, SUPERUSER, TARGET},
 };
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::{
     future,
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use tokio::{
     io::copy_bidirectional,
     net::{UnixListener, UnixStream},
     sync::Notify,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,25 +63,84 @@ async fn what_cannot_be_stopped_keeps_a_fenced_executor_from_nothing() {
     given_up.expect("its target does not answer, and need not");
 }
 
+/// A target of two slots with a task that sleeps, on a server that has no place for one session
+/// more of its login.
+struct Full {
+    fixture: Fixture,
+    running: Seq,
+    superuser: PgConnection,
+    /// Stops when it is dropped.
+    _postgres: PrivatePostgres,
+}
+
+impl Full {
+    async fn new(task: Task) -> Self {
+        let postgres = start(Vec::new());
+        let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
+        assert_eq!(fixture.slots().await, 2);
+        let running = fixture.start(task);
+        fixture.asleep().await;
+        let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+        // One runs the task, one stops it.
+        let sessions = "select count(*)::text from pg_stat_activity where usename = 'app'";
+        while value(&mut superuser, sessions).await != "2" {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let mut full = Full {
+            fixture,
+            running,
+            superuser,
+            _postgres: postgres,
+        };
+        full.limit(1).await;
+        full
+    }
+
+    async fn limit(&mut self, sessions: i32) {
+        let limit = format!("alter role app connection limit {sessions}");
+        let done = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut self.superuser);
+        done.await.expect("done");
+    }
+
+    fn is_available(&self) -> bool {
+        let target = self.fixture.executor.targets().remove(0);
+        target.unavailable.is_none()
+    }
+}
+
 #[tokio::test]
 async fn a_full_server_takes_no_slots_from_a_target_that_has_sessions_there() {
-    let postgres = start(Vec::new());
-    let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
-    assert_eq!(fixture.slots().await, 2);
-    let running = fixture.start(sql("select pg_sleep(60)"));
-    fixture.asleep().await;
-    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
-    let limit = async |superuser: &mut PgConnection, statement: &'static str| {
-        let done = sqlx::raw_sql(statement).execute(superuser).await;
-        done.expect(statement);
-    };
-    limit(&mut superuser, "alter role app connection limit 1").await;
-    let refused = fixture.start(sql("select 1"));
-    assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
-    assert!(fixture.executor.targets().remove(0).unavailable.is_none());
-    limit(&mut superuser, "alter role app connection limit -1").await;
-    assert_eq!(fixture.value("select 1").await, "1");
-    fixture.silent(running).await;
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let refused = full.fixture.start(sql("select 1"));
+    assert_eq!(full.fixture.ended(refused).await.report, Report::NotStarted);
+    assert!(full.is_available());
+    full.limit(-1).await;
+    assert_eq!(full.fixture.value("select 1").await, "1");
+    full.fixture.silent(full.running).await;
+}
+
+#[tokio::test]
+async fn a_text_on_a_full_server_is_stopped() {
+    let limit = Duration::from_secs(1);
+    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
+    let ended = timeout(WAIT_TIMEOUT, full.fixture.ended(full.running)).await;
+    let report = ended.expect("it is stopped").report;
+    assert!(
+        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
+        "{report:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_reload_while_the_server_is_full_takes_no_slots_away() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let config = TargetConfig::new("app", login(&full.fixture.options), 3);
+    full.fixture.executor.reconfigure(&[config]);
+    assert_eq!(full.fixture.slots().await, 3);
+    // As long as it takes to find out.
+    sleep(Duration::from_secs(2)).await;
+    assert!(full.is_available());
+    full.fixture.silent(full.running).await;
 }
 
 #[tokio::test]

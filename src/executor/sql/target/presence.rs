@@ -1,6 +1,6 @@
 //! Whether a target is there, found out before a task needs it.
 
-use super::Target;
+use super::{TOO_MANY_CONNECTIONS, Target};
 use crate::executor::pg_client::{self, Connection};
 use std::sync::Arc;
 
@@ -12,6 +12,15 @@ impl Target {
             self.close(dead);
             self.try_early().await;
         }
+        self.prepare_to_stop().await;
+    }
+
+    /// Opens the connection that stops texts while there is a place for it: a server that is full
+    /// could not be asked to.
+    pub(super) async fn prepare_to_stop(&self) {
+        if let Err(error) = self.admin.connect().await {
+            tracing::debug!(target = %self.name, %error, "cannot open the control connection");
+        }
     }
 
     /// Tries the login before a task needs it, so that an operator learns at the start that nothing
@@ -20,11 +29,11 @@ impl Target {
     pub(super) async fn try_early(&self) {
         let settings = self.settings();
         match self.try_login().await {
-            Ok(()) => {}
+            Ok(()) => self.prepare_to_stop().await,
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
-            // Its own slots have all the places that there are.
-            Err(error) if error.sqlstate() == Some("53300") => {}
+            // Its own slots may have all the places that there are.
+            Err(error) if error.sqlstate() == Some(TOO_MANY_CONNECTIONS) => {}
             Err(error) if error.is_about_the_login() => tracing::warn!(
                 target = %self.name,
                 %error,
