@@ -12,7 +12,7 @@ use crate::core::{
     model::limits::{LIMIT_WAIT, Limit, Limits},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -28,8 +28,8 @@ pub(crate) struct Watches {
     watched: BTreeMap<ResourceKey, Watched>,
     /// Those that have changed in this batch.
     changed: BTreeSet<ResourceKey>,
-    /// Followers that wait, by namespace.
-    waiting: BTreeMap<Namespace, u32>,
+    /// How much of it is of each namespace.
+    of: BTreeMap<Namespace, Followed>,
     revision: u64,
     /// When the next round is due.
     round_at: Option<Time>,
@@ -42,6 +42,14 @@ struct Watched {
     /// Its present state, once somebody was shown it.
     view: Option<Arc<ResourceView>>,
     waiting: Vec<Ticket>,
+}
+
+/// What a namespace follows; each is limited by its streams.
+#[derive(Debug, Default)]
+struct Followed {
+    resources: u32,
+    /// Followers that wait.
+    waiting: u32,
 }
 
 impl Watches {
@@ -68,11 +76,38 @@ impl Watches {
     fn take_waiting(&mut self, key: &ResourceKey) -> Vec<Ticket> {
         let watched = self.watched.get_mut(key);
         let tickets = watched.map_or_else(Vec::new, |one| std::mem::take(&mut one.waiting));
-        match self.waiting.get_mut(&key.namespace) {
-            Some(count) if *count as usize > tickets.len() => *count -= tickets.len() as u32,
-            _ => drop(self.waiting.remove(&key.namespace)),
+        if let Some(of) = self.of.get_mut(&key.namespace) {
+            of.waiting = of.waiting.saturating_sub(tickets.len() as u32);
         }
         tickets
+    }
+
+    /// Notes what followers of a resource are shown from now on; returns its revision.
+    fn show(&mut self, key: &ResourceKey, view: Arc<ResourceView>) -> u64 {
+        let watched = self.watched.entry(key.clone()).or_insert_with(|| {
+            self.revision += 1;
+            self.of.entry(key.namespace.clone()).or_default().resources += 1;
+            Watched {
+                revision: self.revision,
+                view: None,
+                waiting: Vec::new(),
+            }
+        });
+        watched.view = Some(view);
+        watched.revision
+    }
+
+    /// Nobody follows the resource any more.
+    fn forget(&mut self, key: &ResourceKey) {
+        if self.watched.remove(key).is_none() {
+            return;
+        }
+        if let Entry::Occupied(mut of) = self.of.entry(key.namespace.clone()) {
+            of.get_mut().resources -= 1;
+            if of.get().resources == 0 {
+                of.remove();
+            }
+        }
     }
 }
 
@@ -93,8 +128,9 @@ impl Resources {
             value: limits.streams.into(),
             wait: Some(LIMIT_WAIT),
         };
-        let watched = &self.watches.watched;
-        if watched.len() >= limits.streams as usize && !watched.contains_key(&key) {
+        let of = self.watches.of.get(&key.namespace);
+        let is_full = of.is_some_and(|of| of.resources >= limits.streams);
+        if is_full && !self.watches.watched.contains_key(&key) {
             return Err(full(key.namespace));
         }
         let present = self.watched_state(&key)?;
@@ -105,12 +141,11 @@ impl Resources {
         if *revision != seen {
             return Ok(Some(present));
         }
-        let waiting = self.watches.waiting.entry(key.namespace.clone());
-        let waiting = waiting.or_default();
-        if *waiting >= limits.streams {
+        let of = self.watches.of.entry(key.namespace.clone()).or_default();
+        if of.waiting >= limits.streams {
             return Err(full(key.namespace));
         }
-        *waiting += 1;
+        of.waiting += 1;
         if let Some(watched) = self.watches.watched.get_mut(&key) {
             watched.waiting.push(ticket);
         }
@@ -125,17 +160,8 @@ impl Resources {
             return Ok(ResourceReply::Watched(Some(view), revision));
         }
         let view = Arc::new(self.resource_of(key, CLAIMS_SHOWN)?);
-        let watches = &mut self.watches;
-        let watched = watches.watched.entry(key.clone()).or_insert_with(|| {
-            watches.revision += 1;
-            Watched {
-                revision: watches.revision,
-                view: None,
-                waiting: Vec::new(),
-            }
-        });
-        watched.view = Some(view.clone());
-        Ok(ResourceReply::Watched(Some(view), watched.revision))
+        let revision = self.watches.show(key, view.clone());
+        Ok(ResourceReply::Watched(Some(view), revision))
     }
 
     /// A claim is in another phase, or what it held is free.
@@ -166,7 +192,7 @@ impl Resources {
                 continue;
             }
             let state = self.watched_state(&key).unwrap_or_else(|_| {
-                self.watches.watched.remove(&key);
+                self.watches.forget(&key);
                 ResourceReply::Unwatched
             });
             for ticket in waiting {
@@ -184,7 +210,7 @@ impl Resources {
         for key in keys {
             let waiting = self.watches.take_waiting(&key);
             if waiting.is_empty() {
-                self.watches.watched.remove(&key);
+                self.watches.forget(&key);
                 continue;
             }
             let revision = self.watches.watched[&key].revision;

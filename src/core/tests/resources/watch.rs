@@ -6,8 +6,8 @@ use super::super::{
 };
 use super::{WRITER, caller, settings, spec};
 use crate::core::{
-    ClaimNo, Command, Reject, Reply, Report, ResourceField, ResourceReply, ResourceVerb,
-    ResourceView, Verb, model::limits::Limits,
+    Caller, ClaimNo, Command, Namespace, Reject, Reply, Report, ResourceField, ResourceReply,
+    ResourceVerb, ResourceView, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -149,6 +149,44 @@ fn settings_and_a_deletion_are_told_also_of_a_name_under_a_pattern() {
     assert!(matches!(followed(deleted)[..], [ResourceReply::Unwatched]));
     let unknown = w.command(watch("tenant/7", 0));
     assert!(matches!(unknown, Some(Reply::Rejected(_))));
+}
+
+#[test]
+fn what_one_namespace_follows_takes_no_place_from_another() {
+    let limits = Limits {
+        streams: 2,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    let mut follow = |namespace: &str, name: &str| {
+        let of = |verb| Command::Resource {
+            caller: Caller {
+                namespace: Namespace(namespace.into()),
+                name: "c".into(),
+            },
+            verb,
+        };
+        w.command(of(ResourceVerb::Create {
+            name: name.into(),
+            settings: settings(1),
+        }));
+        let watch = ResourceVerb::Watch {
+            name: name.into(),
+            seen: 0,
+        };
+        match w.command(of(watch)) {
+            Some(Reply::Resource(_)) => true,
+            Some(Reply::Rejected(Reject::LimitReached { namespace: of, .. })) => {
+                assert_eq!(&*of.0, namespace);
+                false
+            }
+            other => panic!("answered with {other:?}"),
+        }
+    };
+    let followed = ["one", "two", "two", "three"].map(|name| follow("a", name));
+    assert_eq!(followed, [true, true, true, false]);
+    let followed = ["one", "two", "three"].map(|name| follow("b", name));
+    assert_eq!(followed, [true, true, false]);
 }
 
 #[test]
