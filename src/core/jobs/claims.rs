@@ -44,7 +44,11 @@ impl Jobs {
             let mut open = self.claims.range_mut(RunKey::all_of(no));
             let same = open.find(|(_, claim)| claim.image.request == Some(request));
             if let Some((&key, claim)) = same {
-                if !may_go_on_for(&claim.image.caller, &caller.name) {
+                let image = &claim.image;
+                let is_same = may_go_on_for(&image.caller, &caller.name)
+                    && due.is_none_or(|due| due == key.due)
+                    && (&image.owner, image.lease) == (&claimant.owner, claimant.lease);
+                if !is_same {
                     return Err(Reject::RequestIdReused);
                 }
                 claim.renewed_at = self.pace.steady(turn.now);

@@ -269,7 +269,10 @@ impl Jobs {
             let mut open = self.open_runs(no);
             let known = open.find(|run| run.request == Some(request));
             if let Some(run) = known.or_else(|| self.asked.get(no, request)) {
-                return Ok(JobReply::Run(run.clone(), false));
+                return match run.from_order == from_order {
+                    true => Ok(JobReply::Run(run.clone(), false)),
+                    false => Err(Reject::RequestIdReused),
+                };
             }
         }
         if self.agent.is_stopped {

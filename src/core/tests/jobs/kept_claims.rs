@@ -64,6 +64,44 @@ fn the_same_call_once_more_renews_its_claim() {
 }
 
 #[test]
+fn another_call_under_the_same_id_is_refused() {
+    let mut w = World::new(5);
+    w.claimed_job(|_| {});
+    w.seconds(3600.0);
+    let first = Claimant {
+        owner: "one".into(),
+        request: Some(Uuid::from_u128(1)),
+        lease: LEASE,
+    };
+    let ask = |w: &mut World, due: Option<u64>, claimant: &Claimant| {
+        let verb = JobVerb::Claim {
+            name: "a".into(),
+            due: due.map(at),
+            claimant: claimant.clone(),
+        };
+        w.ask_jobs(verb).map(drop)
+    };
+    let longer = Claimant {
+        lease: 2 * LEASE,
+        ..first.clone()
+    };
+    let of_another = Claimant {
+        owner: "two".into(),
+        ..first.clone()
+    };
+    assert_eq!(ask(&mut w, None, &first), Ok(()));
+    assert_eq!(ask(&mut w, Some(3600), &first), Ok(()));
+    let others = [
+        (Some(7200), &first),
+        (None, &longer),
+        (Some(3600), &of_another),
+    ];
+    for (due, claimant) in others {
+        assert_eq!(ask(&mut w, due, claimant), Err(Reject::RequestIdReused));
+    }
+}
+
+#[test]
 fn a_renewal_beside_a_cancel_says_no_more_than_is_left() {
     let mut w = World::new(5);
     w.claimed_job(|settings| settings.max_runtime = Some(Duration::from_secs(40)));

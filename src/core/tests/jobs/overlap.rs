@@ -163,24 +163,30 @@ fn a_run_that_is_asked_for_has_its_turn_or_is_refused() {
 fn a_request_has_one_run_also_after_a_crash() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});
-    let ask = |w: &mut World| {
+    let ask_from = |w: &mut World, from_order| {
         let verb = JobVerb::Run {
             name: "a".into(),
             request: Some(uuid::Uuid::from_u128(7)),
-            from_order: None,
+            from_order,
         };
         match w.ask_jobs(verb) {
-            Ok(JobReply::Run(run, changed)) => (run.key, changed),
-            other => panic!("{other:?}"),
+            Ok(JobReply::Run(run, changed)) => Ok((run.key, changed)),
+            Ok(other) => panic!("{other:?}"),
+            Err(reject) => Err(reject),
         }
     };
+    let ask = |w: &mut World| ask_from(w, None).expect("it has a run");
     let (first, changed) = ask(&mut w);
     assert!(changed);
+    // Under the same id it is another request.
+    let reused = Err(Reject::RequestIdReused);
+    assert_eq!(ask_from(&mut w, Some(5)), reused);
     w.succeed_all();
     w.seconds(1.0);
     assert_eq!(ask(&mut w), (first, false));
     w.take_over();
     assert_eq!(ask(&mut w), (first, false));
+    assert_eq!(ask_from(&mut w, Some(5)), reused);
 }
 
 #[test]
