@@ -174,6 +174,11 @@ impl Machine {
         self.lease_holds = holds;
     }
 
+    /// Every stream has been ended, and none of them will say so.
+    pub fn forget_streams(&mut self) {
+        self.executors.forget_streams();
+    }
+
     /// By how many microseconds the time of the service leads that which has passed since any
     /// moment: it may follow a clock that was set.
     pub fn set_lead(&mut self, lead: i64) {

@@ -79,6 +79,7 @@ impl Loop {
             .state
             .set_error(format!("the database has lost {lost} acknowledged batches"));
         self.driver.buffers.move_away();
+        self.driver.machine.forget_streams();
     }
 
     /// Another replica owns the shard: waiting callers learn that the effect is unknown, streams

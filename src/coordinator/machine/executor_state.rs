@@ -48,6 +48,11 @@ impl ExecutorState {
         };
     }
 
+    /// Every stream has been ended, and none of them says so.
+    pub(super) fn forget_streams(&mut self) {
+        self.streams.clear();
+    }
+
     /// Whether a command is about executors as they were under an earlier ownership.
     pub(super) fn is_stale(&self, command: &Command) -> bool {
         matches!(command, Command::Cleared { since, .. } if *since != self.since)
@@ -276,13 +281,14 @@ mod tests {
             command: Command::StreamClosed(handle),
         });
         state.released(Time(0), &closed, &[]);
-        let open = state.replay().into_iter().find_map(|c| {
-            if let Command::StreamsOpen(open) = c {
-                Some(open)
-            } else {
-                None
-            }
-        });
-        assert_eq!(open, Some(vec![(one, 1)]));
+        let open = |state: &ExecutorState| {
+            state.replay().into_iter().find_map(|c| match c {
+                Command::StreamsOpen(open) => Some(open),
+                _ => None,
+            })
+        };
+        assert_eq!(open(&state), Some(vec![(one, 1)]));
+        state.forget_streams();
+        assert_eq!(open(&state), Some(Vec::new()));
     }
 }

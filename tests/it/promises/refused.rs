@@ -8,6 +8,7 @@ use crate::harness::{
     work::{noop, sql},
 };
 use futures_util::future::BoxFuture;
+use rallypoint::core::model::limits::Limits;
 use rallypoint_client::{
     Error,
     api::{SchedulerSettings, until::Kind},
@@ -53,7 +54,14 @@ async fn a_call_that_the_database_cannot_write_fails_alone() {
 
 #[tokio::test]
 async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
-    let server = Server::start().await;
+    let server = Server::with(Setup {
+        limits: Limits {
+            streams: 1,
+            ..Limits::default()
+        },
+        ..Setup::default()
+    })
+    .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let mut journal = connect(&server.journal).await;
     let mut stream = scheduler
@@ -88,6 +96,12 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
 
     let ended = async { while let Ok(Some(_)) = stream.next().await {} };
     timeout(WAIT_TIMEOUT, ended).await.expect("the stream ends");
+    drop(stream);
+    // It takes the place of no other one.
+    let patient = server.client.clone().with_retry_timeout(WAIT_TIMEOUT);
+    let again = patient.scheduler(scheduler.handle());
+    let again = again.synchronize(0, Some(Kind::Forever(()))).await;
+    again.expect("there is room");
 }
 
 #[tokio::test]
