@@ -20,8 +20,8 @@ mod task_list;
 mod tasks;
 
 use super::{
-    auth::Auth,
-    convert::stream::DoneStream,
+    auth::{self, Auth},
+    convert::{explanation, stream::DoneStream},
     errors,
     forwarding::{
         route::Route,
@@ -189,7 +189,13 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::ExplainTaskRequest>,
     ) -> Answer<api::ExplainTaskResponse> {
-        self.answer(request).await
+        // The owner is not told what the caller may see.
+        let sees_all = auth::visible(&request).is_none();
+        let mut answer = self.answer(request).await?;
+        if !sees_all {
+            explanation::restrict(answer.get_mut());
+        }
+        Ok(answer)
     }
 
     async fn forecast_scheduler(

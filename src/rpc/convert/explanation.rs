@@ -80,6 +80,30 @@ pub(crate) fn with_outages(kind: Kind, found: &api::ListExecutionsResponse) -> K
     }
 }
 
+/// Leaves what callers of one namespace may see: nothing that operators and databases have said.
+pub(crate) fn restrict(answer: &mut api::ExplainTaskResponse) {
+    let now = answer.as_of.as_ref().map_or(Time(0), sentences::time);
+    for one in &mut answer.blockers {
+        let Some(kind) = &mut one.kind else {
+            continue;
+        };
+        match kind {
+            Kind::TargetAway(away) => away.outages.iter_mut().for_each(|one| one.error.clear()),
+            Kind::TargetPaused(pause) => {
+                pause.paused_by.clear();
+                pause.reason.clear();
+            }
+            Kind::FencePending(fence) => {
+                fence.backend_pid = 0;
+                fence.why.clear();
+            }
+            _ => {}
+        }
+        one.text = sentences::sentence(kind, now);
+    }
+    answer.text = summary(answer, now);
+}
+
 /// A session of a lost host whose end is awaited.
 pub(crate) fn pending_fence(fence: &PendingFence) -> api::PendingFence {
     api::PendingFence {

@@ -31,6 +31,11 @@ const GRANTS: &[Grant] = &[
         namespaces: &["*"],
         role: "reader",
     },
+    Grant {
+        name: "root",
+        namespaces: &["*"],
+        role: "operator",
+    },
 ];
 
 /// What the command line says to a caller, on both streams.
@@ -92,6 +97,41 @@ async fn a_caller_works_in_its_namespace_under_its_own_name() {
         .expect("it ran");
     let view = scheduler.task(submitted.first_seq).await.expect("a task");
     assert_eq!(view.submitted_by.as_deref(), Some("token:etl"));
+}
+
+/// Who paused the target of the first task, as its explanation says it, in numbers and in words.
+async fn pause_of(scheduler: &rallypoint_client::Scheduler) -> (api::TargetPause, String) {
+    let explained = scheduler.explain(1).await.expect("explained");
+    let kinds = explained.blockers.into_iter().filter_map(|one| one.kind);
+    let mut pauses = kinds.filter_map(|kind| match kind {
+        api::blocker::Kind::TargetPaused(pause) => Some(pause),
+        _ => None,
+    });
+    (pauses.next().expect("it is paused"), explained.text)
+}
+
+#[tokio::test]
+async fn what_operators_say_is_explained_to_who_sees_all_namespaces() {
+    let server = Secured::start(GRANTS, "", None);
+    let request = api::PauseTargetRequest {
+        scope: Some(api::pause_target_request::Scope::Target("app".into())),
+        reason: "Ann moves the disk".into(),
+        ..Default::default()
+    };
+    let paused = server.client("root").pause_target(request).await;
+    paused.expect("paused");
+    let scheduler = open(&server.client("etl")).await.expect("opened");
+    scheduler.exec(vec![sql()]).await.expect("submitted");
+    let (pause, text) = pause_of(&scheduler).await;
+    assert_eq!((&*pause.paused_by, &*pause.reason), ("", ""));
+    assert!(pause.since.is_some());
+    assert!(text.contains("target app is paused since"), "{text}");
+    assert!(!text.contains("root") && !text.contains("Ann"), "{text}");
+    let all = server.client("all").with_namespace("etl").expect("a name");
+    let (pause, text) = pause_of(&all.scheduler(scheduler.handle())).await;
+    assert_eq!(pause.paused_by, "token:root");
+    let said = "by token:root (Ann moves the disk)";
+    assert!(text.contains(said), "{text}");
 }
 
 #[tokio::test]

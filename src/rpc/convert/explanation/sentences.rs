@@ -262,8 +262,11 @@ fn paused(one: &TargetPause) -> String {
         .since
         .as_ref()
         .map_or_else(String::new, |at| clock(time(at)));
-    let (by, why) = (&one.paused_by, &one.reason);
-    format!("{what} paused since {since} by {by} ({why}), until ResumeTarget")
+    let said = match one.paused_by.as_str() {
+        "" => String::new(),
+        by => format!(" by {by} ({})", one.reason),
+    };
+    format!("{what} paused since {since}{said}, until ResumeTarget")
 }
 
 fn away(TargetAway { target, outages }: &TargetAway) -> String {
@@ -273,7 +276,11 @@ fn away(TargetAway { target, outages }: &TargetAway) -> String {
     let said = |outage: &Outage| {
         let at = outage.since.as_ref().map(|at| clock(time(at)));
         let since = at.map_or_else(String::new, |at| format!(" since {at}"));
-        format!("from replica {}{since} ({})", outage.replica, outage.error)
+        let why = match outage.error.as_str() {
+            "" => String::new(),
+            error => format!(" ({error})"),
+        };
+        format!("from replica {}{since}{why}", outage.replica)
     };
     let said: Vec<String> = outages.iter().map(said).collect();
     format!("target {target} cannot be reached {}", said.join(", "))
@@ -313,10 +320,18 @@ fn fence(one: &PendingFence) -> String {
         .since
         .as_ref()
         .map_or_else(String::new, |at| format!(" since {}", clock(time(at))));
+    let session = match one.backend_pid {
+        0 => "a session".to_owned(),
+        pid => format!("session {pid}"),
+    };
+    let why = match one.why.as_str() {
+        "" => String::new(),
+        why => format!(": {why}"),
+    };
     format!(
-        "session {} of the lost replica {} on {}, where it may have run, has not been shown to \
-         have ended{since}: {}",
-        one.backend_pid, one.replica, one.target, one.why
+        "{session} of the lost replica {} on {}, where it may have run, has not been shown to \
+         have ended{since}{why}",
+        one.replica, one.target
     )
 }
 
@@ -343,7 +358,7 @@ fn to_come(at: &Option<prost_types::Timestamp>, now: Time) -> String {
     format!("{} (in {})", clock(at), lasted(now, at))
 }
 
-fn time(at: &prost_types::Timestamp) -> Time {
+pub(super) fn time(at: &prost_types::Timestamp) -> Time {
     Time(at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000)
 }
 
