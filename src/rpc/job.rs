@@ -12,6 +12,7 @@ use super::{
         route::Route,
         unary::{Endpoint, Unary},
     },
+    unfetched::Turn,
     validate::{Targets, job as validate},
 };
 use crate::{
@@ -135,8 +136,8 @@ impl JobService for Jobs {
     }
 
     async fn get_job(&self, request: Request<api::GetJobRequest>) -> Answer<api::GetJobResponse> {
-        let caller = self.auth.caller(&request)?;
-        let (image, state) = self.stored(&caller, &request.into_inner().name).await?;
+        let (caller, request) = self.in_turn(request).await?;
+        let (image, state) = self.stored(&caller, &request.name).await?;
         Ok(Response::new(api::GetJobResponse {
             job: Some(convert::job(&image, &state, true)),
         }))
@@ -146,8 +147,7 @@ impl JobService for Jobs {
         &self,
         request: Request<api::ListJobsRequest>,
     ) -> Answer<api::ListJobsResponse> {
-        let caller = self.auth.caller(&request)?;
-        let request = request.into_inner();
+        let (caller, request) = self.in_turn(request).await?;
         let (size, after) = validate::list_jobs(&request)?;
         let page = self.reader.jobs(&caller.namespace, after, size).await;
         let page = page.map_err(errors::journal)?;
@@ -164,18 +164,16 @@ impl JobService for Jobs {
         &self,
         request: Request<api::PreviewScheduleRequest>,
     ) -> Answer<api::PreviewScheduleResponse> {
-        let caller = self.auth.caller(&request)?;
-        self.preview(caller, request.into_inner())
-            .await
-            .map(Response::new)
+        let (caller, request) = self.in_turn(request).await?;
+        self.preview(caller, request).await.map(Response::new)
     }
 
     async fn list_runs(
         &self,
         request: Request<api::ListRunsRequest>,
     ) -> Answer<api::ListRunsResponse> {
-        let caller = self.auth.caller(&request)?;
-        let (name, size, before) = validate::list_runs(&request.into_inner())?;
+        let (caller, request) = self.in_turn(request).await?;
+        let (name, size, before) = validate::list_runs(&request)?;
         let job = self.numbered(&caller, &name).await?;
         let page = self.reader.run_page(job, before, size).await;
         let page = page.map_err(errors::journal)?;
@@ -187,8 +185,7 @@ impl JobService for Jobs {
     }
 
     async fn get_run(&self, request: Request<api::GetRunRequest>) -> Answer<api::GetRunResponse> {
-        let caller = self.auth.caller(&request)?;
-        let request = request.into_inner();
+        let (caller, request) = self.in_turn(request).await?;
         let (name, due) = validate::run_of(&request.name, request.due.as_ref())?;
         let job = self.numbered(&caller, &name).await?;
         let run = self.reader.run_of(RunKey { job, due }).await;
@@ -204,6 +201,14 @@ impl JobService for Jobs {
 }
 
 impl Jobs {
+    /// Who asks and for what, once it is their turn to be answered.
+    async fn in_turn<T>(&self, request: Request<T>) -> Result<(Caller, T), Status> {
+        let caller = self.auth.caller(&request)?;
+        let (_, extensions, asked) = request.into_parts();
+        Turn::come_to(&extensions, &caller).await?;
+        Ok((caller, asked))
+    }
+
     async fn answer<C: Unary<Jobs>>(&self, request: Request<C>) -> Answer<C::Response> {
         let endpoint = Endpoint {
             here: self,

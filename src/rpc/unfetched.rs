@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
-use tonic::{Status, body::Body, codegen::http::Response};
+use tonic::{Extensions, Status, body::Body, codegen::http::Response};
 
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
@@ -44,7 +44,7 @@ impl Turn {
 
     /// Returns when the call has it. Nobody else is told apart by a name that was not proven: who
     /// gives itself many has no more turns. Fails when callers before it leave too much unread.
-    pub(super) async fn come(&self, caller: &Caller) -> Result<(), Status> {
+    async fn come(&self, caller: &Caller) -> Result<(), Status> {
         let namespace = &caller.namespace.0;
         let turns = match is_identity(&caller.name) {
             true => self.all.of(&format!("{namespace} {}", caller.name)),
@@ -55,6 +55,14 @@ impl Turn {
         // They are not closed.
         *self.mine.lock().unwrap_or_else(PoisonError::into_inner) = mine.ok();
         Ok(())
+    }
+
+    /// Returns when a call has its turn, if it takes any.
+    pub(super) async fn come_to(extensions: &Extensions, caller: &Caller) -> Result<(), Status> {
+        match extensions.get::<Turn>() {
+            Some(turn) => turn.come(caller).await,
+            None => Ok(()),
+        }
     }
 
     fn take(self) -> Option<OwnedSemaphorePermit> {

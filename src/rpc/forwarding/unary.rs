@@ -135,13 +135,10 @@ impl<S: Sync> Endpoint<'_, S> {
             subject.note(&caller, request.get_ref().about());
         }
         let (metadata, extensions, call) = request.into_parts();
-        let turn = extensions.get::<Turn>();
         let call = Arc::new(call);
         let answered = async {
             // Its message is there, so that it keeps none of another call from arriving.
-            if let Some(turn) = turn {
-                turn.come(&caller).await?;
-            }
+            Turn::come_to(&extensions, &caller).await?;
             self.answer_to(caller, call).await
         };
         let answered = traceparent::within(&metadata, answered).await;
