@@ -130,17 +130,14 @@ fn services(
         auth,
         targets: config.targets.clone(),
         // Also when another replica asks: it is the owner who explains.
-        executions: Executions {
-            source: config.status_source.clone(),
-            route: Some(Route::new(coordinator.clone(), config.peers.clone())),
-        },
+        executions: Executions::new(
+            config.status_source.clone(),
+            Some(Route::new(coordinator.clone(), config.peers.clone())),
+        ),
         stopping: stopping.clone(),
         route: route.clone(),
     };
-    let executions = Executions {
-        source: config.status_source.clone(),
-        route: route.clone(),
-    };
+    let executions = Executions::new(config.status_source.clone(), route.clone());
     let jobs = jobs_of(&schedulers);
     let resources = Resources {
         coordinator: coordinator.clone(),

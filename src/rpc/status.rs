@@ -207,7 +207,7 @@ impl Watch {
                     return Some(Err(errors::stopping()));
                 }
             }
-            let mut found = self.statuses.executions.of_all_replicas().await;
+            let mut found = self.statuses.executions.recent().await;
             let left_out = cut(&mut found.executions);
             let own = self.own.as_ref();
             visibility::restrict_list(own, &self.statuses.targets, &mut found);
