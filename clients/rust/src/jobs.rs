@@ -1,6 +1,9 @@
 //! Calls of JobService.
 
-use crate::{Client, api, error::Result};
+use crate::{
+    Client, api,
+    error::{Error, Result},
+};
 use prost::Message;
 
 /// Calls by their own names: what is said of each, its RPC, request and response.
@@ -56,7 +59,9 @@ impl Client {
         if request.request_id.is_empty() {
             request.request_id = self.request_id();
         }
-        self.job_call("RunJob", request).await
+        let id = request.request_id.clone();
+        let answered = self.job_call("RunJob", request).await;
+        answered.map_err(|error: Error| error.under(id))
     }
 
     /// Takes a run of a job upon this program, if there is one to be had. A
@@ -68,7 +73,9 @@ impl Client {
         if request.request_id.is_empty() {
             request.request_id = self.request_id();
         }
-        self.job_call("ClaimRun", request).await
+        let id = request.request_id.clone();
+        let answered = self.job_call("ClaimRun", request).await;
+        answered.map_err(|error: Error| error.under(id))
     }
 
     async fn job_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>

@@ -59,7 +59,9 @@ impl Client {
         if request.request_id.is_empty() {
             request.request_id = self.request_id();
         }
-        ClaimStream::open(self.clone(), request, is_new).await
+        let id = request.request_id.clone();
+        let opened = ClaimStream::open(self.clone(), request, is_new).await;
+        opened.map_err(|error| error.under(id))
     }
 
     /// Claims resources if they can be had at once. The hold is to be renewed by [`Client::renew`].
@@ -75,8 +77,9 @@ impl Client {
             Answer::TryAcquire(response) => Some(response),
             _ => None,
         };
-        self.claim_call("TryAcquire", request, Call::TryAcquire, answer)
-            .await
+        let id = request.request_id.clone();
+        let answered = self.claim_call("TryAcquire", request, Call::TryAcquire, answer);
+        answered.await.map_err(|error| error.under(id))
     }
 
     /// Keeps a claim for another lease. `token`: of the hold; 0: it waits.
