@@ -11,7 +11,7 @@ use prost::{
     Message, Name,
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 use std::{collections::HashMap, marker::PhantomData, sync::LazyLock};
 use tonic::{
     Code, Status,
@@ -23,9 +23,25 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making"));
 
-/// The most fields of a request, those of its parts not counted: each may become as large as a
-/// task, of two bytes. A call takes 10 000 tasks.
-const MAX_FIELDS: usize = 100_000;
+/// What the lists of a request may occupy once they are decoded, besides texts: a call of 10 000
+/// tasks needs less, with many parts in each. Of two bytes may come as much as a task takes.
+const MAX_DECODED_BYTES: usize = 64 << 20;
+/// A request of so many bytes cannot be decoded into more than that.
+const SMALL_BYTES: usize = 64 << 10;
+/// A text, a list or a map in a decoded message.
+const FIELD_BYTES: usize = 24;
+/// How deep messages may lie in each other, as prost reads them.
+const MAX_DEPTH: usize = 100;
+
+/// What each message occupies by its full name, the messages in it included, but for elements of
+/// its lists.
+static SIZES: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
+    let sized = |message: MessageDescriptor| {
+        let size = size(&message, MAX_DEPTH);
+        (message.full_name().to_owned(), size)
+    };
+    MESSAGES.all_messages().map(sized).collect()
+});
 
 /// Encodes a `T`, decodes an `R`, whose fields must all be known if it is a request.
 pub struct StrictCodec<T, R>(PhantomData<fn(T) -> R>);
@@ -65,7 +81,12 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<R>, Status> {
         let bytes = buffer.copy_to_bytes(buffer.remaining());
         let is_request = R::NAME.ends_with("Request");
-        if is_request && has_many_fields(bytes.clone()) {
+        let described = || MESSAGES.get_message_by_name(&R::full_name());
+        if is_request
+            && bytes.len() > SMALL_BYTES
+            && let Some(message) = described()
+            && decoded_bytes(&message, bytes.clone(), MAX_DEPTH) > MAX_DECODED_BYTES
+        {
             return Err(too_large());
         }
         let message = R::decode(bytes.clone());
@@ -74,7 +95,7 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
         // field.
         if is_request
             && message.encoded_len() != bytes.len()
-            && let Some(message) = MESSAGES.get_message_by_name(&R::full_name())
+            && let Some(message) = described()
             && let Some(field) = unknown_field(&message, bytes, "")
         {
             return Err(refusal(&field));
@@ -83,20 +104,61 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
     }
 }
 
-/// Whether there are so many that the message is not to be decoded.
-fn has_many_fields(mut bytes: Bytes) -> bool {
-    let mut fields = 0;
-    while bytes.has_remaining() && fields <= MAX_FIELDS {
-        // What cannot be skipped cannot be decoded.
-        let skipped = decode_key(&mut bytes).and_then(|(number, wire)| {
-            skip_field(wire, number, &mut bytes, DecodeContext::default())
-        });
-        if skipped.is_err() {
-            return false;
+/// What a message occupies: its fields, and the messages that lie in it.
+fn size(message: &MessageDescriptor, depth: usize) -> usize {
+    let of_field = |field: FieldDescriptor| match field.kind() {
+        Kind::Message(inner) if !field.is_list() && !field.is_map() && depth > 0 => {
+            size(&inner, depth - 1)
         }
-        fields += 1;
+        _ => FIELD_BYTES,
+    };
+    // Of a oneof one is set, and there is room for the largest.
+    let in_oneof = |oneof: OneofDescriptor| oneof.fields().map(of_field).max();
+    let others = message.fields().filter(|f| f.containing_oneof().is_none());
+    let others: usize = others.map(of_field).sum();
+    others + message.oneofs().filter_map(in_oneof).sum::<usize>()
+}
+
+/// What the elements of its lists occupy once the message is decoded, at all depths; no more is
+/// counted than what is too much.
+fn decoded_bytes(message: &MessageDescriptor, mut bytes: Bytes, depth: usize) -> usize {
+    let mut sum = 0;
+    while bytes.has_remaining() && sum <= MAX_DECODED_BYTES {
+        // What cannot be skipped cannot be decoded.
+        let Ok((number, wire)) = decode_key(&mut bytes) else {
+            break;
+        };
+        let field = message.get_field(number);
+        let is_list = field
+            .as_ref()
+            .is_some_and(|one| one.is_list() || one.is_map());
+        match field.map(|field| field.kind()) {
+            Some(Kind::Message(inner)) if wire == WireType::LengthDelimited && depth > 0 => {
+                let length = decode_varint(&mut bytes).map_or(usize::MAX, |length| length as usize);
+                if length > bytes.len() {
+                    break;
+                }
+                if is_list {
+                    sum += SIZES.get(inner.full_name()).copied().unwrap_or(0);
+                }
+                sum += decoded_bytes(&inner, bytes.split_to(length), depth - 1);
+            }
+            kind => {
+                let before = bytes.len();
+                let context = DecodeContext::default();
+                if skip_field(wire, number, &mut bytes, context).is_err() {
+                    break;
+                }
+                sum += match kind {
+                    Some(Kind::String | Kind::Bytes) if is_list => FIELD_BYTES,
+                    // Numbers may be packed: eight bytes for each of one.
+                    Some(_) if is_list => 8 * (before - bytes.len()),
+                    _ => 0,
+                };
+            }
+        }
     }
-    fields > MAX_FIELDS
+    sum
 }
 
 fn too_large() -> Status {
@@ -104,10 +166,14 @@ fn too_large() -> Status {
     let mut details = ErrorDetails::new();
     let metadata = HashMap::from([
         ("effect".to_owned(), "none".to_owned()),
-        ("limit_fields".to_owned(), MAX_FIELDS.to_string()),
+        (
+            "limit_decoded_bytes".to_owned(),
+            MAX_DECODED_BYTES.to_string(),
+        ),
     ]);
     details.set_error_info(reason, "rallypoint", metadata);
-    let message = format!("a call has at most {MAX_FIELDS} fields; make several calls");
+    let message = "the lists of this call have too many elements: decoded they take more than \
+                   64 MiB; make several calls";
     Status::with_error_details(Code::InvalidArgument, message, details)
 }
 
@@ -155,7 +221,11 @@ fn refusal(field: &str) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{ExecAsyncRequest, Task, TaskOptions};
+    use crate::api::{
+        CreateJobRequest, ExecAsyncRequest, JobSettings, ResourceUse, SqlTask, SqlValue, Task,
+        TaskOptions, task,
+    };
+    use prost::encoding::{encode_key, encode_varint};
 
     fn call() -> ExecAsyncRequest {
         let options = TaskOptions {
@@ -179,13 +249,81 @@ mod tests {
         unknown_field(&message.expect("it is ours"), bytes.into(), "")
     }
 
+    fn decoded<R: Name>(bytes: &[u8]) -> usize {
+        let message = MESSAGES.get_message_by_name(&R::full_name());
+        let bytes = Bytes::copy_from_slice(bytes);
+        decoded_bytes(&message.expect("it is ours"), bytes, MAX_DEPTH)
+    }
+
+    /// A message that has nothing but one of its fields, so many times.
+    fn of_one_field<R: Name>(name: &str, value: &[u8], count: usize) -> Vec<u8> {
+        let message = MESSAGES.get_message_by_name(&R::full_name());
+        let field = message.and_then(|message| message.get_field_by_name(name));
+        let mut bytes = Vec::new();
+        let number = field.expect("it has it").number();
+        encode_key(number, WireType::LengthDelimited, &mut bytes);
+        encode_varint(value.len() as u64, &mut bytes);
+        [bytes, value.to_vec()].concat().repeat(count)
+    }
+
     #[test]
-    fn a_request_of_very_many_parts_is_not_decoded() {
-        assert!(!has_many_fields(call().encode_to_vec().into()));
-        // Empty tasks.
-        let tasks = |count| Bytes::from([0x1a, 0].repeat(count));
-        assert!(!has_many_fields(tasks(MAX_FIELDS)));
-        assert!(has_many_fields(tasks(MAX_FIELDS + 1)));
+    fn a_call_of_all_tasks_with_all_they_may_have_is_not_too_large() {
+        let value = SqlValue::default();
+        let sql = SqlTask {
+            statement: "call f($1)".into(),
+            params: vec![value; 20],
+            ..SqlTask::default()
+        };
+        let labels = (0..16).map(|number| (format!("label{number}"), "value".to_owned()));
+        let task = Task {
+            options: Some(TaskOptions {
+                labels: labels.collect(),
+                resources: vec![ResourceUse::default(); 8],
+                ..TaskOptions::default()
+            }),
+            kind: Some(task::Kind::Sql(sql)),
+            ..Task::default()
+        };
+        let call = ExecAsyncRequest {
+            tasks: vec![task; 10_000],
+            ..ExecAsyncRequest::default()
+        };
+        let bytes = call.encode_to_vec();
+        let decoded = decoded::<ExecAsyncRequest>(&bytes);
+        assert!(decoded < MAX_DECODED_BYTES, "{decoded}");
+    }
+
+    #[test]
+    fn a_request_of_very_many_parts_is_not_decoded_wherever_they_lie() {
+        let many = 2_000_000;
+        let tasks = of_one_field::<ExecAsyncRequest>("tasks", &[], many);
+        assert!(decoded::<ExecAsyncRequest>(&tasks) > MAX_DECODED_BYTES);
+        let steps = of_one_field::<JobSettings>("steps", &[], many);
+        let job = of_one_field::<CreateJobRequest>("settings", &steps, 1);
+        assert!(decoded::<CreateJobRequest>(&job) > MAX_DECODED_BYTES);
+        // Of one task.
+        let uses = of_one_field::<TaskOptions>("resources", &[], many);
+        let task = of_one_field::<Task>("options", &uses, 1);
+        let call = of_one_field::<ExecAsyncRequest>("tasks", &task, 1);
+        assert!(decoded::<ExecAsyncRequest>(&call) > MAX_DECODED_BYTES);
+    }
+
+    #[test]
+    fn no_small_request_is_too_large() {
+        let largest = SIZES.values().max().expect("there are messages");
+        assert!(SMALL_BYTES / 2 * largest <= MAX_DECODED_BYTES, "{largest}");
+    }
+
+    #[test]
+    fn sizes_are_about_those_of_the_messages() {
+        let of = |name: String| SIZES[&name];
+        for (size, real) in [
+            (of(Task::full_name()), size_of::<Task>()),
+            (of(SqlValue::full_name()), size_of::<SqlValue>()),
+            (of(ResourceUse::full_name()), size_of::<ResourceUse>()),
+        ] {
+            assert!((real / 2..3 * real).contains(&size), "{size} of {real}");
+        }
     }
 
     #[test]

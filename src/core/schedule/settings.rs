@@ -42,7 +42,7 @@ pub struct ScheduleSettings {
 }
 
 /// Dates and spans of dates that a schedule may exclude.
-const EXCLUSIONS: usize = 1000;
+pub(super) const EXCLUSIONS: usize = 1000;
 const LONGEST_JITTER: Duration = Duration::from_secs(86_400);
 
 impl ScheduleSettings {

@@ -3,7 +3,7 @@
 
 use super::{
     DstFold, DstGap, Exclusion, Interval, Period, Recurrence, Schedule, ScheduleFault,
-    ScheduleSettings, TimeZones, Window,
+    ScheduleSettings, TimeZones, Window, settings::EXCLUSIONS,
 };
 use serde::{Deserialize, Serialize};
 use std::{str::FromStr, time::Duration};
@@ -78,7 +78,8 @@ impl ScheduleText {
         };
         settings.start = optional("start", &self.start, &mut faults);
         settings.end = optional("end", &self.end, &mut faults);
-        for date in &self.exclude {
+        // One too many is told as such.
+        for date in self.exclude.iter().take(EXCLUSIONS + 1) {
             let parsed = date.parse::<Exclusion>();
             let parsed = parsed.map_err(|what| faults.push(fault("exclude", what)));
             settings.exclude.extend(parsed);

@@ -27,7 +27,12 @@ pub(super) fn tasks(
     targets: &Targets,
 ) -> (Submit, Submit) {
     let field = path.field("steps");
-    let count = given.steps.len() + given.on_failure.len();
+    let wrong_count = format!("a job has 1 to {TASKS} steps, those of `on_failure` included");
+    if given.steps.len() + given.on_failure.len() > TASKS {
+        v.add(field, Reason::JobInvalid, wrong_count);
+        let none = submit::steps(v, field, &[], targets);
+        return (none.clone(), none);
+    }
     let steps = match &given.claims {
         Some(claims) => {
             if !given.steps.is_empty() {
@@ -51,9 +56,8 @@ pub(super) fn tasks(
             submit::steps(v, target, &asked, targets)
         }
         None => {
-            if given.steps.is_empty() || count > TASKS {
-                let what = format!("a job has 1 to {TASKS} steps, those of `on_failure` included");
-                v.add(field, Reason::JobInvalid, what);
+            if given.steps.is_empty() {
+                v.add(field, Reason::JobInvalid, wrong_count);
             }
             submit::steps(v, field, &given.steps, targets)
         }
