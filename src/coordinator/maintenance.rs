@@ -19,6 +19,8 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(3600);
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 /// Interval between checks, in memory, of the last batch number and of who owns the shard.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The same of partitions of batch numbers that could not be dropped: somebody reads them.
+const DROP_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Schedulers looked for at once whose checkpoints keep an old day.
 const STALE_CHECKPOINTS: u32 = 1_000;
 /// Checkpoints in one command, and so in one batch: each writes all its unfinished ranges.
@@ -34,22 +36,39 @@ const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 /// begins. A duty of its own that asks only who owns the shard: without partitions no batch becomes
 /// durable, so it must not wait for the journal to be well. Never returns.
 pub(crate) async fn turn_batches(maintenance: Maintenance, state: ReplicaState) {
-    let (mut due, mut known) = (BatchNo(0), None);
+    let (mut make_at, mut drop_at, mut known) = (BatchNo(0), BatchNo(0), None);
+    let mut drop_after = Instant::now();
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;
         let (status, epoch) = (state.status(), state.owned_epoch());
         let last = status.last_batch.map_or(BatchNo(0), |(last, _)| last);
         // An ownership may follow on another within an interval.
         if epoch != known {
-            (due, known) = (BatchNo(0), epoch);
+            (make_at, drop_at, known) = (BatchNo(0), BatchNo(0), epoch);
         }
-        if status.role.is_owner() && last >= due {
-            match maintenance.turn_batches().await {
-                Ok(()) => due = Maintenance::next_turn(last),
+        if !status.role.is_owner() {
+            continue;
+        }
+        if last >= make_at {
+            match maintenance.make_batches().await {
+                Ok(()) => make_at = Maintenance::next_turn(last),
                 Err(error) => tracing::warn!(
                     %error,
-                    "partitions of batch numbers could not be rotated; it is tried again at once"
+                    "partitions of batch numbers could not be made; it is tried again at once"
                 ),
+            }
+        }
+        if last >= drop_at && Instant::now() >= drop_after {
+            match maintenance.drop_batches().await {
+                Ok(()) => drop_at = Maintenance::next_turn(last),
+                Err(error) => {
+                    drop_after = Instant::now() + DROP_RETRY_INTERVAL;
+                    tracing::warn!(
+                        %error,
+                        "old partitions of batch numbers could not be dropped; it is tried again \
+                         in a minute"
+                    );
+                }
             }
         }
     }
@@ -143,20 +162,25 @@ impl MaintenanceTask {
         steps.into_iter().all(|step| step)
     }
 
-    /// Has the loop write the checkpoints anew that keep an old day.
+    /// Has the loop write the checkpoints anew that keep an old day. Those of schedulers that it
+    /// cannot read stay, and so does their day.
     async fn renew_checkpoints(&self, calendar: &Calendar) -> Result<(), JournalError> {
+        let unreadable = self.state.status().unreadable;
+        let unreadable: Vec<Handle> = unreadable.iter().map(|one| one.handle).collect();
+        let mut last = Vec::new();
         for _ in 0..MAX_SEARCHES_PER_ROUND {
             let stale = self
                 .maintenance
-                .stale_checkpoints(calendar, STALE_CHECKPOINTS)
+                .stale_checkpoints(calendar, &unreadable, STALE_CHECKPOINTS)
                 .await?;
             let mut some = false;
             for handles in stale.chunks(CHECKPOINTS_PER_COMMAND) {
                 some |= self.checkpoint(handles.to_vec()).await;
             }
-            if !some {
+            if !some || stale == last {
                 break;
             }
+            last = stale;
         }
         Ok(())
     }

@@ -16,11 +16,17 @@ const AHEAD: i64 = 4;
 const BEHIND: i64 = 1;
 
 impl Maintenance {
-    /// Makes the ranges ahead of the last batch and drops those behind it. Cheap when there is
-    /// nothing to do.
-    pub async fn turn_batches(&self) -> Result<(), JournalError> {
+    /// Makes the ranges ahead of the last batch. Cheap when there is nothing to do.
+    pub async fn make_batches(&self) -> Result<(), JournalError> {
         let mut connection = BoundedConnection::open(&self.options, Duty::Batches).await?;
         self.ensure_batches(&mut connection).await?;
+        connection.close().await
+    }
+
+    /// Drops the ranges that are behind the last batch of every shard. Fails while somebody reads
+    /// them; what was begun is finished the next time.
+    pub async fn drop_batches(&self) -> Result<(), JournalError> {
+        let mut connection = BoundedConnection::open(&self.options, Duty::Batches).await?;
         let every_shard = last_batches(&mut connection).await?;
         let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else {
             return connection.close().await;
@@ -39,8 +45,8 @@ impl Maintenance {
         connection.close().await
     }
 
-    /// The first number of the next range. Call [`Maintenance::turn_batches`] when the last batch
-    /// reaches it.
+    /// The first number of the next range. Call [`Maintenance::make_batches`] and
+    /// [`Maintenance::drop_batches`] when the last batch reaches it.
     pub fn next_turn(last: BatchNo) -> BatchNo {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }

@@ -85,17 +85,18 @@ impl Maintenance {
         connection.close().await
     }
 
-    /// At most `limit` open schedulers whose checkpoint needs rows of a day that is due to be
-    /// dropped.
+    /// At most `limit` open schedulers, besides these, whose checkpoint needs rows of a day that is
+    /// due to be dropped.
     pub async fn stale_checkpoints(
         &self,
         calendar: &Calendar,
+        besides: &[Handle],
         limit: u32,
     ) -> Result<Vec<Handle>, JournalError> {
         let mut connection = self.connect().await?;
         let mut stale = Vec::new();
         for (_, day) in self.expired(&mut connection, calendar).await? {
-            stale.extend(self.stale(&mut connection, day, limit).await?);
+            stale.extend(self.stale(&mut connection, day, besides, limit).await?);
             if !stale.is_empty() {
                 break;
             }
@@ -133,7 +134,7 @@ impl Maintenance {
         let expired = self.expired(&mut connection, calendar).await?;
         for (_, day) in expired.into_iter().filter(|(of, _)| *of == table) {
             if day >= current
-                || !self.stale(&mut connection, day, 1).await?.is_empty()
+                || !self.stale(&mut connection, day, &[], 1).await?.is_empty()
                 || table == "task_label" && has_tasks_up_to(&mut connection, day).await?
             {
                 continue;
@@ -188,8 +189,10 @@ impl Maintenance {
         &self,
         connection: &mut BoundedConnection,
         day: Day,
+        besides: &[Handle],
         limit: u32,
     ) -> Result<Vec<Handle>, JournalError> {
+        let besides: Vec<Uuid> = besides.iter().map(Handle::uuid).collect();
         let handles: Vec<Uuid> = sqlx::query_scalar(
             "-- stale_checkpoints
              select r.handle
@@ -198,6 +201,7 @@ impl Maintenance {
                  and r.state <> 3
                  and not r.resting
                  and r.first_day <= $2
+                 and r.handle <> all ($4)
                  and (
                      (
                          select c.first_done_no + c.count
@@ -219,6 +223,7 @@ impl Maintenance {
         .bind(self.shard.0)
         .bind(Date(day))
         .bind(i64::from(limit))
+        .bind(besides)
         .fetch_all(connection)
         .await?;
         Ok(handles.into_iter().map(Handle::from_uuid).collect())

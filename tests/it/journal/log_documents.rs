@@ -51,7 +51,9 @@ async fn the_examples_of_the_documents_run_as_they_stand() {
     // The login that the documents make has all that the service needs.
     let made = postgres.options_for("rallypoint_coordination", "rallypoint_service");
     let journal = Journal::open(config(&made)).await.unwrap();
-    journal.maintenance().turn_batches().await.unwrap();
+    let maintenance = journal.maintenance();
+    maintenance.make_batches().await.unwrap();
+    maintenance.drop_batches().await.unwrap();
     Owned::on(made).await.write(Records::default()).await;
 }
 

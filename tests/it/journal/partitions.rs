@@ -65,7 +65,8 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
     };
     let mut psql = owned.psql().await;
     psql.execute(AssertSqlSafe(last(3_999_999))).await.unwrap();
-    maintenance.turn_batches().await.unwrap();
+    maintenance.make_batches().await.unwrap();
+    maintenance.drop_batches().await.unwrap();
     assert_eq!(ranges(&mut psql).await, [2, 3, 4, 5, 6, 7]);
     owned.next = BatchNo(4_000_000);
     owned.write(Records::default()).await;

@@ -21,7 +21,10 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
     let maintenance = owned.journal.maintenance();
     let calendar = maintenance.live(now, None).await.unwrap();
     assert_eq!(
-        maintenance.stale_checkpoints(&calendar, 10).await.unwrap(),
+        maintenance
+            .stale_checkpoints(&calendar, &[], 10)
+            .await
+            .unwrap(),
         [a]
     );
     assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 0);
@@ -48,11 +51,36 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         Some(RetentionPin::Due)
     );
     assert_eq!(
-        maintenance.stale_checkpoints(&calendar, 10).await.unwrap(),
+        maintenance
+            .stale_checkpoints(&calendar, &[], 10)
+            .await
+            .unwrap(),
         []
     );
     assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 4);
     assert_eq!(owned.journal.reader().status().await.unwrap().pin, None);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_cannot_be_renewed_hides_none_of_later_days() {
+    let mut owned = at_work_ago(40).await;
+    let (unreadable, other, now) = (handle(), handle(), owned.now);
+    make_day(&owned, 38).await;
+    for (handle, ago) in [(unreadable, 40), (other, 38)] {
+        owned
+            .write_ago(ago, checkpoint(handle, now, 0, 0, &[]))
+            .await;
+        owned.write_ago(ago, tasks(handle, 1, 3, now)).await;
+        owned.write_ago(ago, ended(handle, 1, 3, now)).await;
+    }
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(now, None).await.unwrap();
+    let stale = async |besides: &[Handle]| {
+        let stale = maintenance.stale_checkpoints(&calendar, besides, 10).await;
+        stale.unwrap()
+    };
+    assert_eq!(stale(&[]).await, [unreadable]);
+    assert_eq!(stale(&[unreadable]).await, [other]);
 }
 
 #[tokio::test]

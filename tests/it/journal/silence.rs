@@ -124,9 +124,13 @@ async fn what_an_owner_does_besides_goes_on_after_a_silence() {
     let silent = journal.take_over(&me, Claim::Start, lease, None);
     assert!(in_time(silent).await.is_err());
     in_time(take_over(journal, &me)).await;
+    let maintenance = journal.maintenance();
     behind.silence_next();
-    assert!(in_time(journal.maintenance().turn_batches()).await.is_err());
-    in_time(journal.maintenance().turn_batches()).await.unwrap();
+    assert!(in_time(maintenance.make_batches()).await.is_err());
+    in_time(maintenance.make_batches()).await.unwrap();
+    behind.silence_next();
+    assert!(in_time(maintenance.drop_batches()).await.is_err());
+    in_time(maintenance.drop_batches()).await.unwrap();
     behind.silence_next();
     assert!(
         in_time(Journal::open(config(&behind.owned.options)))
