@@ -30,6 +30,8 @@ pub(crate) struct ExecutorState {
     /// Kinds of work that are cleared since, and what became of their tasks that nobody reported;
     /// `None`: no other replica has owned the shard.
     cleared: Option<BTreeMap<Work, Unreported>>,
+    /// Who waits until what became of these kinds is durable.
+    clearing: FxHashMap<Ticket, Work>,
     /// The ownership since which no other replica has owned the shard.
     since: Epoch,
     /// Open streams of each scheduler.
@@ -134,6 +136,7 @@ impl ExecutorState {
         actions: &[Action],
     ) -> Vec<(Handle, Seq, Attempt)> {
         self.streams_released(commands, actions);
+        self.clearing_released(commands, actions);
         let mut over = Vec::new();
         for envelope in commands {
             let Command::Completed(completions) = &envelope.command else {
@@ -178,6 +181,29 @@ impl ExecutorState {
             }
         }
         over
+    }
+
+    /// Of a kind that is cleared, all that earlier owners may have been running is on record: what
+    /// a core that is rebuilt finds without a record has begun under this ownership, or not at all.
+    fn clearing_released(&mut self, commands: &[Envelope], actions: &[Action]) {
+        for Envelope { ticket, command } in commands {
+            if let (
+                Some(ticket),
+                Command::Cleared {
+                    work: Some(work), ..
+                },
+            ) = (ticket, command)
+            {
+                self.clearing.insert(*ticket, work.clone());
+            }
+        }
+        for action in actions {
+            if let Action::Reply(ticket, Reply::Cleared) = action
+                && let Some(work) = self.clearing.remove(ticket)
+            {
+                self.window.remove(&work);
+            }
+        }
     }
 
     /// Counts the streams that a batch opens and closes.
@@ -239,6 +265,32 @@ mod tests {
             });
             assert_eq!(reported, Some(&vec![attempt(3)]));
         }
+    }
+
+    #[test]
+    fn what_may_have_been_running_is_forgotten_once_it_is_on_record() {
+        let app = Work::Sql {
+            target: "app".into(),
+        };
+        let mut state = ExecutorState::default();
+        state.inherit(InDoubtWindow::from([(app.clone(), 64)]), Epoch(2));
+        let cleared = Envelope {
+            ticket: Some(Ticket(1)),
+            command: Command::Cleared {
+                work: Some(app.clone()),
+                unreported: Unreported::MayHaveBegun,
+                since: Epoch(2),
+            },
+        };
+        state.observe(&cleared.command);
+        state.released(Time(0), &[cleared], &[]);
+        assert_eq!(state.window().get(&app), Some(&64));
+        // What became of the last of them comes with a later batch.
+        let on_record = Action::Reply(Ticket(1), Reply::Cleared);
+        state.released(Time(0), &[], &[on_record]);
+        assert!(state.window().is_empty());
+        let is_cleared = |command: &Command| matches!(command, Command::Cleared { work: Some(one), .. } if *one == app);
+        assert!(state.replay().iter().any(is_cleared));
     }
 
     #[test]
