@@ -269,10 +269,9 @@ impl Jobs {
             let mut open = self.open_runs(no);
             let known = open.find(|run| run.request == Some(request));
             if let Some(run) = known.or_else(|| self.asked.get(no, request)) {
-                return match run.from_order == from_order {
-                    true => Ok(JobReply::Run(run.clone(), false)),
-                    false => Err(Reject::RequestIdReused),
-                };
+                let same = (run.from_order == from_order).then(|| run.clone());
+                let same = same.map(|run| JobReply::Run(run, false));
+                return same.ok_or(Reject::RequestIdReused);
             }
         }
         if self.agent.is_stopped {

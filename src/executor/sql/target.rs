@@ -10,7 +10,6 @@ mod overview;
 mod presence;
 
 use super::{
-    RECONNECT_BACKOFF,
     backend_control::Admin,
     error::{Failure, error},
     register::{Register, Session},
@@ -375,27 +374,6 @@ impl Target {
             self.announce();
             self.wake.notify_one();
         }
-    }
-
-    /// Returns when a session could be opened.
-    async fn probe(&self) {
-        loop {
-            let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
-            // Or somebody has changed the login meanwhile.
-            let _ = timeout(delay, self.wake.notified()).await;
-            // They may have all the places that there are.
-            self.close_idle();
-            match self.try_login().await {
-                Err(error) if !self.goes_on_while_full(&error) => {
-                    self.set_unavailable(&error.into());
-                }
-                _ => break,
-            }
-        }
-        if lock(&self.unavailable).is_some() {
-            tracing::info!(target = %self.name, "the target is available");
-        }
-        self.prepare_to_stop().await;
     }
 }
 

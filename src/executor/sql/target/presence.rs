@@ -1,8 +1,9 @@
 //! Whether a target is there, found out before a task needs it.
 
-use super::{TOO_MANY_CONNECTIONS, Target};
+use super::{super::RECONNECT_BACKOFF, TOO_MANY_CONNECTIONS, Target, lock};
 use crate::executor::pg_client::{self, Connection};
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
+use tokio::time::timeout;
 
 impl Target {
     /// Drops idle sessions that have died, and finds out whether the target has gone with them.
@@ -41,6 +42,27 @@ impl Target {
             ),
             Err(error) => self.set_unavailable(&error.into()),
         }
+    }
+
+    /// Returns when a session could be opened.
+    pub(super) async fn probe(&self) {
+        loop {
+            let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
+            // Or somebody has changed the login meanwhile.
+            let _ = timeout(delay, self.wake.notified()).await;
+            // They may have all the places that there are.
+            self.close_idle();
+            match self.try_login().await {
+                Err(error) if !self.goes_on_while_full(&error) => {
+                    self.set_unavailable(&error.into());
+                }
+                _ => break,
+            }
+        }
+        if lock(&self.unavailable).is_some() {
+            tracing::info!(target = %self.name, "the target is available");
+        }
+        self.prepare_to_stop().await;
     }
 
     /// Whether tasks of namespaces without a login of their own could have a session.
