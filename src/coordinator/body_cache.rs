@@ -38,6 +38,9 @@ pub struct Bodies {
     waiting: BTreeMap<(Handle, Seq), Assignment>,
     /// Ranges to be read next.
     read_queue: VecDeque<SeqRange>,
+    /// Schedulers of which a row may be unreadable: each range of theirs is read alone, so that it
+    /// costs nobody else anything.
+    read_alone: FxHashSet<Handle>,
     /// Spilled schedulers that have been dispatched since the last look ahead.
     dispatched: FxHashSet<Handle>,
 }
@@ -59,6 +62,7 @@ impl Bodies {
             spilled: FxHashMap::default(),
             waiting: BTreeMap::new(),
             read_queue: VecDeque::new(),
+            read_alone: FxHashSet::default(),
             dispatched: FxHashSet::default(),
         }
     }
@@ -142,6 +146,7 @@ impl Bodies {
     /// Drops the bodies of a scheduler whose tasks have all ended.
     pub fn forget(&mut self, handle: Handle) {
         self.spilled.remove(&handle);
+        self.read_alone.remove(&handle);
         self.store.change(handle, SchedulerPages::clear);
     }
 

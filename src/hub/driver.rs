@@ -15,7 +15,8 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Seq, Time, Unresolved, Work,
+        Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Report, Seq, Time, Unresolved,
+        Work,
     },
     executor::Executor,
     executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Instruction},
@@ -192,9 +193,9 @@ impl Hub {
         });
     }
 
-    /// An assignment is not handed out after all.
-    pub(crate) fn decline(&self, assignment: Assignment) {
-        self.feed(Event::Decline(assignment));
+    /// An assignment is not handed out after all, as the report says.
+    pub(crate) fn decline(&self, assignment: Assignment, report: Report) {
+        self.feed(Event::Decline(assignment, report));
     }
 
     /// A target is to say what became of a task that runs nowhere any more.

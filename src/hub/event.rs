@@ -2,7 +2,10 @@
 //! the effects out in their order and feeds back what became of them.
 
 use crate::{
-    core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Seq, Time, Unresolved, Work},
+    core::{
+        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Seq, Time, Unresolved,
+        Work,
+    },
     executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
     journal::Session,
 };
@@ -53,7 +56,7 @@ pub enum Event {
         attempt: Attempt,
     },
     /// An assignment is not handed out after all.
-    Decline(Assignment),
+    Decline(Assignment, Report),
     /// A target is to say what became of a task that runs nowhere any more.
     Resolve(Unresolved),
     /// The completions of these are durable: executors need not keep them.

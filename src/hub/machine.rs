@@ -10,7 +10,7 @@ use super::{
     fencing::Fencing,
 };
 use crate::{
-    core::{Command, Epoch, Report, SlotCounts, Time, Work},
+    core::{Command, Epoch, SlotCounts, Time, Work},
     executor_protocol::{Admission, ExecutorId, ExecutorReport, Hello},
 };
 use std::{collections::BTreeMap, mem, time::Duration};
@@ -68,9 +68,7 @@ impl HubMachine {
                 first,
                 attempt,
             } => self.pool.stop(handle, first, attempt),
-            Event::Decline(assignment) => {
-                self.pool.end_unstarted(&assignment, Report::NotStarted);
-            }
+            Event::Decline(assignment, report) => self.pool.end_unstarted(&assignment, report),
             Event::Resolve(unresolved) => self.fencing.resolve(unresolved, &mut self.pool),
             Event::Over(over) => self.pool.over(&over),
             Event::Answered(no, answer) => self.answered(now, no, answer),

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 /// A constraint that forbids a row, or without one that there is no partition for it.
 const NO_PARTITION: &str = "23514";
+/// The server cannot read its own pages.
+const DATA_CORRUPTED: &str = "XX001";
 /// A trigger forbids it.
 const RAISED: &str = "P0001";
 
@@ -54,6 +56,14 @@ impl JournalError {
             | JournalError::TooNew { .. }
             | JournalError::Unsafe(_)
             | JournalError::Corrupt(_) => false,
+        }
+    }
+
+    /// A row itself is at fault: others may well be read.
+    pub(crate) fn is_of_a_row(&self) -> bool {
+        match self {
+            JournalError::Corrupt(_) => true,
+            _ => self.sqlstate().as_deref() == Some(DATA_CORRUPTED),
         }
     }
 

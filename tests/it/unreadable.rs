@@ -11,8 +11,8 @@ use rallypoint::postgres::{COORDINATION, SUPERUSER};
 use rallypoint_client::{
     Client,
     api::{
-        CreateResourceRequest, ResourceSettings, ResourceUse, SchedulerSettings, TryAcquireRequest,
-        UpdateResourceRequest,
+        CreateResourceRequest, Outcome, ResourceSettings, ResourceUse, SchedulerSettings,
+        TryAcquireRequest, UpdateResourceRequest,
     },
 };
 use std::time::Duration;
@@ -93,6 +93,48 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
         "{status:?}"
     );
     whole.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn a_task_whose_body_cannot_be_read_fails_and_the_others_run() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let open = async |name| cluster.open_named(&client, name).await;
+    let (lost, whole) = (open("a").await, open("b").await);
+    for scheduler in [&lost, &whole] {
+        scheduler.scheduler.pause().await.expect("paused");
+        scheduler.submit([sql("select 1"), sql("select 2")]).await;
+    }
+    let meddled = format!(
+        "update submission set bodies = '' where handle = '{}'",
+        lost.handle()
+    );
+    cluster.meddle(COORDINATION, meddled).await;
+    cluster.kill_9(0);
+    cluster.restart(0);
+    for scheduler in [&lost, &whole] {
+        scheduler.scheduler.resume(false).await.expect("resumed");
+    }
+    whole.until(|now| now.done == 2).await;
+    lost.until(|now| now.done == 2).await;
+    // What is new goes on in the same scheduler.
+    lost.submit([sql("select 3")]).await;
+    lost.until(|now| now.done == 3).await;
+    let events = lost.scheduler.synchronize(0, None).await;
+    let mut events = events.expect("a stream");
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        let next = timeout(WAIT_TIMEOUT, events.next()).await.expect("in time");
+        seen.extend(next.expect("it goes on").expect("more events"));
+    }
+    for done in seen {
+        let code = done.error.as_ref().map(|error| &*error.code);
+        let expected = match done.seq {
+            3 => (Outcome::Succeeded, None),
+            _ => (Outcome::Failed, Some("DATA_UNREADABLE")),
+        };
+        assert_eq!((done.outcome(), code), expected);
+    }
 }
 
 /// Nobody else may be found or opened under the names of those that cannot be read.

@@ -7,7 +7,7 @@ use super::{
     page::{Page, Rank},
 };
 use crate::{
-    core::{Handle, Seq, SeqRange, Shard},
+    core::{Assignment, Handle, Seq, SeqRange, Shard},
     journal::BodyChunk,
 };
 use rustc_hash::FxHashMap;
@@ -78,7 +78,10 @@ impl Bodies {
 
     /// What to read next; `None`: nothing.
     pub fn next_read(&mut self) -> Option<Vec<SeqRange>> {
-        let count = self.read_queue.len().min(MAX_RANGES_PER_READ);
+        let is_alone = |range: &SeqRange| self.read_alone.contains(&range.handle);
+        let together = self.read_queue.iter().take(MAX_RANGES_PER_READ);
+        let together = together.take_while(|range| !is_alone(range)).count();
+        let count = together.max(1).min(self.read_queue.len());
         (count > 0).then(|| self.read_queue.drain(..count).collect())
     }
 
@@ -87,6 +90,29 @@ impl Bodies {
         for range in ranges.into_iter().rev() {
             self.read_queue.push_front(range);
         }
+    }
+
+    /// A read has failed because of a row, of one of these ranges: each is tried again alone, after
+    /// what else there is to read. Returns the assignment whose body that was, if it was one.
+    pub fn row_unreadable(&mut self, ranges: Vec<SeqRange>) -> Option<Assignment> {
+        self.read_alone
+            .extend(ranges.iter().map(|range| range.handle));
+        let [range] = &ranges[..] else {
+            self.read_queue.extend(ranges);
+            return None;
+        };
+        if let Some(pages) = self.store.get_mut(range.handle) {
+            pages.answered(range);
+        }
+        if range.first == range.last {
+            self.store.drop_if_empty(range.handle);
+            return self.waiting.remove(&(range.handle, range.first));
+        }
+        for first in self.waiting_within(range.handle, range.first, range.last) {
+            self.read_soon(range.handle, first);
+        }
+        self.store.drop_if_empty(range.handle);
+        None
     }
 
     /// What a read of `ranges` brought: all of them, or the first part.
@@ -109,6 +135,7 @@ impl Bodies {
             self.put(handle, page, GUARANTEED_BYTES);
         }
         for range in ranges {
+            self.read_alone.remove(&range.handle);
             self.read_rest(range, found, &mut arrival);
             self.store.drop_if_empty(range.handle);
         }

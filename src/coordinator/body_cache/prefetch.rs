@@ -7,9 +7,9 @@
 use super::Bodies;
 use crate::{
     backoff::Backoff,
-    core::{SeqRange, Shard},
+    core::{Report, SeqRange, Shard, TaskError},
     hub::Hub,
-    journal::{Journal, Reader},
+    journal::{Journal, JournalError, Reader},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -108,10 +108,33 @@ async fn read(shared: &Shared, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>
             }
             arrival.lost.is_none()
         }
+        Err(error) if error.is_of_a_row() => {
+            let mut bodies = shared.lock();
+            if let Some(assignment) = bodies.row_unreadable(ranges) {
+                tracing::error!(
+                    handle = %assignment.handle,
+                    task = assignment.first.0,
+                    %error,
+                    "the body of a task cannot be read"
+                );
+                hub.decline(assignment, unreadable(&error));
+            }
+            // Others are read at once.
+            true
+        }
         Err(error) => {
             tracing::warn!(%error, "cannot read bodies");
             shared.lock().read_failed(ranges);
             false
         }
+    }
+}
+
+/// How a task ends whose body cannot be read.
+fn unreadable(error: &JournalError) -> Report {
+    let what = format!("{error}; its text was not run, and RetryTask runs it once it can be read");
+    Report::Failed {
+        error: Arc::new(TaskError::new("DATA_UNREADABLE", &what)),
+        transient: false,
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         machine::{Effect, Event, Release},
         ownership::{OwnershipRequest, replica_state::ReplicaState},
     },
-    core::{Action, BatchNo, Command, Reply},
+    core::{Action, BatchNo, Command, Reply, Report},
     journal::{Batch, Commit, Writer},
 };
 use futures_util::FutureExt;
@@ -133,7 +133,7 @@ impl Loop {
                     first,
                     attempt,
                 } => match bodies.stop(handle, first, attempt) {
-                    Some(assignment) => hub.decline(assignment),
+                    Some(assignment) => hub.decline(assignment, Report::NotStarted),
                     None => {
                         // It may be among these.
                         hub.dispatch(std::mem::take(&mut work));

@@ -7,7 +7,7 @@ use super::{
 use crate::{checks, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
-    core::{Action, Assignment, Attempt, Handle, Reply, Seq, Ticket, Work},
+    core::{Action, Assignment, Attempt, Handle, Reply, Report, Seq, Ticket, Work},
     executor_protocol::Body,
     hub::event::{Answer, Event as HubEvent},
 };
@@ -115,7 +115,7 @@ impl Owner {
         let event = match self.bodies.bodies.stop(handle, first, attempt) {
             Some(assignment) => {
                 self.awaiting -= 1;
-                HubEvent::Decline(assignment)
+                HubEvent::Decline(assignment, Report::NotStarted)
             }
             None => stop,
         };
