@@ -135,7 +135,8 @@ impl Maintenance {
         for (_, day) in expired.into_iter().filter(|(of, _)| *of == table) {
             if day >= current
                 || !self.stale(&mut connection, day, &[], 1).await?.is_empty()
-                || table == "task_label" && has_tasks_up_to(&mut connection, day).await?
+                || matches!(table, "attempt" | "task_label")
+                    && has_tasks_up_to(&mut connection, day).await?
             {
                 continue;
             }
@@ -230,7 +231,8 @@ impl Maintenance {
     }
 }
 
-/// Whether tasks of `day` or an earlier one may have to be moved yet, and their labels with them.
+/// Whether tasks of `day` or an earlier one may have to be moved yet, and their attempts and labels
+/// with them.
 async fn has_tasks_up_to(
     connection: &mut BoundedConnection,
     day: Day,

@@ -198,7 +198,8 @@ impl Maintenance {
         Ok(rows)
     }
 
-    /// Moves the attempts of unfinished tasks from `day` to the day `to`.
+    /// Moves the attempts of unfinished tasks, and of others whose rows were moved, from `day` to
+    /// the day `to`.
     pub(super) async fn move_needed_attempts(
         &self,
         connection: &mut BoundedConnection,
@@ -228,14 +229,26 @@ impl Maintenance {
                          and a.seq = n.seq
                          and a.attempt = n.attempt
                          and a.kind = n.kind
-                         and exists (
-                             select
-                             from scheduler r
-                             where r.shard = $1
-                                 and r.handle = n.handle
-                                 and r.state <> 3
-                                 and (r.unfinished @> n.seq or n.seq > r.highest_seq)
-                             offset 0
+                         and (
+                             exists (
+                                 select
+                                 from scheduler r
+                                 where r.shard = $1
+                                     and r.handle = n.handle
+                                     and r.state <> 3
+                                     and (r.unfinished @> n.seq or n.seq > r.highest_seq)
+                                 offset 0
+                             )
+                             or n.seq < (
+                                 select s.first_seq + s.count
+                                 from submission s
+                                 where s.shard = $1
+                                     and s.handle = n.handle
+                                     and s.first_seq <= n.seq
+                                     and s.day > $2
+                                 order by s.first_seq desc
+                                 limit 1
+                             )
                          )
                  )
                  select n.handle, n.seq, n.attempt, n.kind

@@ -128,7 +128,7 @@ async fn of_a_day_with_thousands_of_schedulers_every_needed_row_stays() {
 }
 
 #[tokio::test]
-async fn a_task_that_ended_recently_keeps_its_statement_however_old_it_is() {
+async fn a_task_that_ended_recently_keeps_its_statement_and_attempts_however_old_they_are() {
     let mut owned = at_work_ago(40).await;
     let (a, now) = (handle(), owned.now);
     owned.write_ago(40, checkpoint(a, now, 0, 0, &[])).await;
@@ -136,6 +136,19 @@ async fn a_task_that_ended_recently_keeps_its_statement_however_old_it_is() {
     owned.write_ago(40, tasks(a, 3, 2, now)).await;
     owned.write_ago(40, tasks(a, 5, 20_000, now)).await;
     owned.write_ago(40, ended(a, 3, 2, now)).await;
+    let attempts = [2, 3].map(|seq| AttemptRecord {
+        handle: a,
+        seq: Seq(seq),
+        attempt: Attempt(1),
+        what: AttemptEvent::Start,
+        at: now,
+        ran: None,
+    });
+    let started = Records {
+        attempts: attempts.into(),
+        ..Records::default()
+    };
+    owned.write_ago(40, started).await;
     // In one row with the outcomes of much younger tasks.
     owned
         .write(Records {
@@ -157,6 +170,11 @@ async fn a_task_that_ended_recently_keeps_its_statement_however_old_it_is() {
         .await
         .unwrap();
     assert_eq!(first_seqs, [1, 5]);
+    let attempted: Vec<i64> = sqlx::query_scalar("select seq from attempt")
+        .fetch_all(&mut owned.psql().await)
+        .await
+        .unwrap();
+    assert_eq!(attempted, [2], "those of a task that is shown");
     assert!(
         reader
             .task(a, Seq(2))

@@ -665,6 +665,8 @@ class TaskError(_message.Message):
     `TARGET_CLOSED`: the target is not open to its namespace any more.
     `LOGIN_REFUSED`: its namespace's login on the target cannot be used (or the
     SQLSTATE with which the server refuses it).
+    `DATA_UNREADABLE`: what it was to run can be read from the journal no more; it
+    was not run. RetryTask runs it once its row can be read again.
     `BODY_NUL`: the statement or a parameter holds a NUL character.
     `PARAMS_INVALID`: too many parameters or too few, or the statement takes none.
     `PROTOCOL`: the target answered in a way that a task cannot use (COPY to or
