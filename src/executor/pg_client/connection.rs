@@ -32,6 +32,8 @@ use tokio::{
 
 /// How long a server may take to open a connection, its login included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server may take to hang up.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Room for what arrives.
 const READ_BYTES: usize = 8 << 10;
 
@@ -138,11 +140,15 @@ impl Connection {
         self.rows().await
     }
 
-    /// Ends it in order.
+    /// Ends it in order. Its place is free then, unless the server takes its time.
     pub(crate) async fn close(mut self) {
         frontend::terminate(&mut self.out);
+        let hung_up = async {
+            let sent = self.send().await;
+            while sent.is_ok() && self.receive().await.is_ok() {}
+        };
         // It ends in any case.
-        let _ = timeout(CONNECT_TIMEOUT, self.send()).await;
+        let _ = timeout(CLOSE_TIMEOUT, hung_up).await;
     }
 
     async fn rows(&mut self) -> Result<Vec<Row>, Error> {

@@ -1,11 +1,11 @@
 //! The control connection of a target: cancels and terminates backends, and finds out whether one
 //! is gone.
 //!
-//! It is open before it is needed, as a full server would have no place for it then. It runs no
-//! task. A backend counts as gone only when the very server it was started on says so,
-//! or an operator does: a server that cannot be reached, another server under the same name, and a
-//! session that this login may not see prove nothing. Logins of before a change are kept: what they
-//! opened may run on, and the present one may have no right to see or end it.
+//! It is open before it is needed, as a full server would have no place for it then, but takes none
+//! from a task. It runs no task. A backend counts as gone only when the very server it was started
+//! on says so, or an operator does: a server that cannot be reached, another server under the same
+//! name, and a session that this login may not see prove nothing. Logins of before a change are
+//! kept: what they opened may run on, and the present one may have no right to see or end it.
 
 use super::{
     RECONNECT_BACKOFF,
@@ -250,6 +250,22 @@ impl Admin {
         let mut idle = self.connection.lock().await;
         *idle = Some(self.connection(idle.take()).await?);
         Ok(())
+    }
+
+    /// Closes the connection, if it is there and idle; returns whether it was, and its place is free.
+    pub(crate) async fn release(&self) -> bool {
+        let idle = self
+            .connection
+            .try_lock()
+            .ok()
+            .and_then(|mut idle| idle.take());
+        match idle {
+            Some((_, connection)) => {
+                connection.close().await;
+                true
+            }
+            None => false,
+        }
     }
 
     /// The answer to one of our queries, asked as the present login.

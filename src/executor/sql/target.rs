@@ -218,7 +218,7 @@ impl Target {
                 live.close().await;
             }
         }
-        let live = match self.open(slot.number, login).await {
+        let live = match self.open_in_any_place(slot.number, login).await {
             Ok(live) => live,
             // It is the coordination database that fails, and nothing is known against the target.
             Err(error @ OpenError::Register(_)) => {
@@ -281,6 +281,18 @@ impl Target {
         for live in sessions {
             self.forget(live.session.clone());
             tokio::spawn(live.close());
+        }
+    }
+
+    /// Opens a session, if need be in the place of the connection that stops texts.
+    async fn open_in_any_place(&self, slot: u32, login: &Arc<Login>) -> Result<Live, OpenError> {
+        match self.open(slot, login).await {
+            Err(OpenError::Target(cause))
+                if cause.sqlstate() == Some(TOO_MANY_CONNECTIONS) && self.admin.release().await =>
+            {
+                self.open(slot, login).await
+            }
+            opened => opened,
         }
     }
 

@@ -76,14 +76,19 @@ struct Full {
 impl Full {
     async fn new(task: Task) -> Self {
         let postgres = start(Vec::new());
-        let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
+        let options = postgres.options_for(TARGET, TARGET);
+        let idle = Duration::from_secs(2);
+        let mut fixture = Fixture::with(login(&options), options, 2, idle);
         assert_eq!(fixture.slots().await, 2);
         let running = fixture.start(task);
         fixture.asleep().await;
         let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
-        // One runs the task, one stops it.
-        let sessions = "select count(*)::text from pg_stat_activity where usename = 'app'";
-        while value(&mut superuser, sessions).await != "2" {
+        // One runs the task, one stops it, which is opened later.
+        let sessions = "select count(*)::text
+            from pg_stat_activity s
+            join pg_stat_activity r on r.backend_start < s.backend_start
+            where s.usename = 'app' and s.state = 'idle' and r.wait_event = 'PgSleep'";
+        while value(&mut superuser, sessions).await != "1" {
             sleep(Duration::from_millis(5)).await;
         }
         let mut full = Full {
@@ -120,8 +125,16 @@ async fn a_full_server_takes_no_slots_from_a_target_that_has_sessions_there() {
 }
 
 #[tokio::test]
+async fn the_connection_that_stops_texts_takes_no_place_from_a_task() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    full.limit(2).await;
+    assert_eq!(full.fixture.value("select 1").await, "1");
+    full.fixture.silent(full.running).await;
+}
+
+#[tokio::test]
 async fn a_text_on_a_full_server_is_stopped() {
-    let limit = Duration::from_secs(1);
+    let limit = Duration::from_secs(5);
     let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
     let ended = timeout(WAIT_TIMEOUT, full.fixture.ended(full.running)).await;
     let report = ended.expect("it is stopped").report;

@@ -16,9 +16,12 @@ impl Target {
         self.prepare_to_stop().await;
     }
 
-    /// Opens the connection that stops texts while there is a place for it: a server that is full
-    /// could not be asked to.
+    /// Opens the connection that stops texts, when there are sessions and a place for it: a server
+    /// that is full could not be asked to.
     pub(super) async fn prepare_to_stop(&self) {
+        if !self.slots.have_sessions() {
+            return;
+        }
         if let Err(error) = self.admin.connect().await {
             tracing::debug!(target = %self.name, %error, "cannot open the control connection");
         }
@@ -30,7 +33,7 @@ impl Target {
     pub(super) async fn try_early(&self) {
         let settings = self.settings();
         match self.try_login().await {
-            Ok(()) => self.prepare_to_stop().await,
+            Ok(()) => {}
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
             // Its own slots may have all the places that there are.
@@ -62,7 +65,6 @@ impl Target {
         if lock(&self.unavailable).is_some() {
             tracing::info!(target = %self.name, "the target is available");
         }
-        self.prepare_to_stop().await;
     }
 
     /// Whether tasks of namespaces without a login of their own could have a session.
