@@ -161,6 +161,7 @@ impl Bodies {
                 .last()
                 .map(|run| (one.image.handle, run.first.plus(run.count - 1)))
         };
+        self.read_alone.clear();
         self.spilled = schedulers.iter().filter_map(last).collect();
         let next = self.spilled.keys().copied().take(LOOKAHEAD_SCHEDULERS);
         self.dispatched = next.collect();

@@ -45,6 +45,10 @@ impl Bodies {
     }
 
     fn look_ahead_of(&mut self, core: &Shard, handle: Handle) {
+        // What cannot be read is not read again before somebody needs it.
+        if self.read_alone.contains(&handle) {
+            return;
+        }
         // Later tasks are in memory, or not durable yet.
         let Some(last) = self.spilled.get(&handle).copied() else {
             return;
@@ -92,15 +96,18 @@ impl Bodies {
         }
     }
 
-    /// A read has failed because of a row, of one of these ranges: each is tried again alone, after
-    /// what else there is to read. Returns the assignment whose body that was, if it was one.
-    pub fn row_unreadable(&mut self, ranges: Vec<SeqRange>) -> Option<Assignment> {
+    /// A read has failed, and the database is there: each of the ranges is read alone, after what
+    /// else there is to read.
+    pub fn read_apart(&mut self, ranges: Vec<SeqRange>) {
         self.read_alone
             .extend(ranges.iter().map(|range| range.handle));
-        let [range] = &ranges[..] else {
-            self.read_queue.extend(ranges);
-            return None;
-        };
+        self.read_queue.extend(ranges);
+    }
+
+    /// A range cannot be read because of a row. Returns the assignment whose body that was, if it
+    /// was one.
+    pub fn row_unreadable(&mut self, range: &SeqRange) -> Option<Assignment> {
+        self.read_alone.insert(range.handle);
         if let Some(pages) = self.store.get_mut(range.handle) {
             pages.answered(range);
         }
@@ -192,4 +199,41 @@ fn rank(ranges: &[SeqRange], chunk: &BodyChunk) -> Rank {
     });
     let order = range.and_then(|range| range.order);
     Rank(order.map_or(-1, |order| order.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ShardId;
+
+    fn range(number: u8) -> SeqRange {
+        SeqRange {
+            handle: Handle::new(ShardId(0), 1, [number; 10]),
+            first: Seq(1),
+            last: Seq(9),
+            order: None,
+        }
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_read_together_are_read_apart_after_the_others() {
+        let mut bodies = Bodies::new(1 << 20);
+        let next = |bodies: &mut Bodies| {
+            let ranges = bodies.next_read().unwrap_or_default();
+            ranges.iter().map(|one| one.handle).collect::<Vec<_>>()
+        };
+        let [one, two, three, four] = [1, 2, 3, 4].map(|number| range(number).handle);
+        bodies.read_apart(vec![range(1), range(2)]);
+        bodies.read_failed(vec![range(3), range(4)]);
+        assert_eq!(next(&mut bodies), [three, four]);
+        assert_eq!(next(&mut bodies), [one]);
+        assert_eq!(next(&mut bodies), [two]);
+        assert_eq!(next(&mut bodies), []);
+        // What could be read is read with others again.
+        assert!(bodies.row_unreadable(&range(1)).is_none());
+        bodies.arrived(&[range(2)], Vec::new());
+        bodies.read_failed(vec![range(2), range(3), range(1)]);
+        assert_eq!(next(&mut bodies), [two, three]);
+        assert_eq!(next(&mut bodies), [one]);
+    }
 }

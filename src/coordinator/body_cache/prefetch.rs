@@ -24,6 +24,9 @@ const READ_BYTES: usize = 4 << 20;
 /// Wait before a failed read is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
+/// Wait before what the database refuses to read is tried again.
+const APART_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The bodies, and the tasks that read what is missing; the tasks end with this value.
 pub(crate) struct Prefetch {
     shared: Arc<Shared>,
@@ -96,7 +99,7 @@ async fn read_forever(shared: Arc<Shared>, reader: Reader, hub: Hub) {
 }
 
 /// Returns whether it brought something.
-async fn read(shared: &Shared, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>) -> bool {
+async fn read(shared: &Arc<Shared>, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>) -> bool {
     match reader.body_chunks(&ranges, READ_BYTES).await {
         Ok(chunks) => {
             let mut bodies = shared.lock();
@@ -108,33 +111,49 @@ async fn read(shared: &Shared, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>
             }
             arrival.lost.is_none()
         }
-        Err(error) if error.is_of_a_row() => {
-            let mut bodies = shared.lock();
-            if let Some(assignment) = bodies.row_unreadable(ranges) {
-                tracing::error!(
-                    handle = %assignment.handle,
-                    task = assignment.first.0,
-                    %error,
-                    "the body of a task cannot be read"
-                );
-                hub.decline(assignment, unreadable(&error));
-            }
-            // Others are read at once.
-            true
-        }
-        Err(error) => {
+        Err(error) if error.is_outage() => {
             tracing::warn!(%error, "cannot read bodies");
             shared.lock().read_failed(ranges);
             false
         }
+        Err(error) => {
+            tracing::warn!(%error, "cannot read some bodies");
+            match &ranges[..] {
+                [range] if error.is_of_a_row() => give_up(shared, hub, range, &error),
+                [_] => read_later(shared, ranges),
+                _ => shared.lock().read_apart(ranges),
+            }
+            // Others are read at once.
+            true
+        }
     }
 }
 
+fn give_up(shared: &Shared, hub: &Hub, range: &SeqRange, error: &JournalError) {
+    let mut bodies = shared.lock();
+    if let Some(assignment) = bodies.row_unreadable(range) {
+        let (handle, task) = (assignment.handle, assignment.first.0);
+        tracing::error!(%handle, task, %error, "the body of a task cannot be read: it fails");
+        hub.decline(assignment, unreadable());
+    }
+}
+
+/// Tries again what the database refuses to read, for whatever reason.
+fn read_later(shared: &Arc<Shared>, ranges: Vec<SeqRange>) {
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        tokio::time::sleep(APART_INTERVAL).await;
+        shared.lock().read_apart(ranges);
+        shared.read_wanted.notify_one();
+    });
+}
+
 /// How a task ends whose body cannot be read.
-fn unreadable(error: &JournalError) -> Report {
-    let what = format!("{error}; its text was not run, and RetryTask runs it once it can be read");
+fn unreadable() -> Report {
+    let what = "what it was to run cannot be read from the journal: it was not run, and RetryTask \
+                runs it once it can be read; the log of the owner says what is wrong";
     Report::Failed {
-        error: Arc::new(TaskError::new("DATA_UNREADABLE", &what)),
+        error: Arc::new(TaskError::new("DATA_UNREADABLE", what)),
         transient: false,
     }
 }
