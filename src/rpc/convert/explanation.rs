@@ -85,6 +85,8 @@ pub(crate) fn restrict(answer: &mut api::ExplainTaskResponse) {
     let now = answer.as_of.as_ref().map_or(Time(0), sentences::time);
     for one in &mut answer.blockers {
         let Some(kind) = &mut one.kind else {
+            // Of a newer owner, which has put it into words.
+            one.text.clear();
             continue;
         };
         match kind {
@@ -100,6 +102,10 @@ pub(crate) fn restrict(answer: &mut api::ExplainTaskResponse) {
             _ => {}
         }
         one.text = sentences::sentence(kind, now);
+    }
+    if let Some(attempt) = &mut answer.running {
+        attempt.wait_unknown.clear();
+        attempt.text = running(attempt, answer.attempt, now);
     }
     answer.text = summary(answer, now);
 }

@@ -31,6 +31,8 @@ pub(crate) fn claim_run(request: &api::ClaimRunRequest) -> Result<JobVerb, Viola
     }
     let path = Path::Root.field("lease");
     let lease = scalar::optional_duration(&mut v, path, &request.lease, LEASE);
+    // As it is stored, so that the same call is the same after a recovery.
+    let lease = lease.map(|lease| Duration::from_millis(lease.as_millis() as u64));
     v.into_result(JobVerb::Claim {
         name,
         due,
