@@ -169,10 +169,11 @@ impl MaintenanceTask {
         let unreadable: Vec<Handle> = unreadable.iter().map(|one| one.handle).collect();
         let mut last = Vec::new();
         for _ in 0..MAX_SEARCHES_PER_ROUND {
-            let stale = self
+            let mut stale = self
                 .maintenance
                 .stale_checkpoints(calendar, &unreadable, STALE_CHECKPOINTS)
                 .await?;
+            stale.sort_unstable();
             let mut some = false;
             for handles in stale.chunks(CHECKPOINTS_PER_COMMAND) {
                 some |= self.checkpoint(handles.to_vec()).await;

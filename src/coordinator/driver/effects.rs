@@ -79,6 +79,7 @@ impl Loop {
             .state
             .set_error(format!("the database has lost {lost} acknowledged batches"));
         self.driver.buffers.move_away();
+        self.abandoned_streams.clear();
         self.driver.machine.forget_streams();
     }
 

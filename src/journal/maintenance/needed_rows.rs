@@ -98,6 +98,56 @@ cross join lateral (
 limit $3"
 );
 
+/// Attempts of unfinished tasks, and of others whose rows were moved; a slice in the order of their
+/// keys.
+const MOVE_ATTEMPTS: &str = "\
+-- move_attempts
+with slice as materialized (
+    select a.handle, a.seq, a.attempt, a.kind
+    from attempt a
+    where a.shard = $1
+        and a.day = $2
+        and (a.handle, a.seq, a.attempt, a.kind) > ($5, $6, $7, $8)
+    order by a.handle, a.seq, a.attempt, a.kind
+    limit $4
+),
+moved as (
+    update attempt a
+    set day = $3
+    from slice n
+    where a.shard = $1
+        and a.day = $2
+        and a.handle = n.handle
+        and a.seq = n.seq
+        and a.attempt = n.attempt
+        and a.kind = n.kind
+        and (
+            exists (
+                select
+                from scheduler r
+                where r.shard = $1
+                    and r.handle = n.handle
+                    and r.state <> 3
+                    and (r.unfinished @> n.seq or n.seq > r.highest_seq)
+                offset 0
+            )
+            or n.seq < (
+                select s.first_seq + s.count
+                from submission s
+                where s.shard = $1
+                    and s.handle = n.handle
+                    and s.first_seq <= n.seq
+                    and s.day > $2
+                order by s.first_seq desc
+                limit 1
+            )
+        )
+)
+select n.handle, n.seq, n.attempt, n.kind
+from slice n
+order by n.handle desc, n.seq desc, n.attempt desc, n.kind desc
+limit 1";
+
 impl Maintenance {
     /// Moves the rows of `day` that are still needed to the day `to`.
     pub(super) async fn move_needed_rows(
@@ -208,64 +258,17 @@ impl Maintenance {
     ) -> Result<(), JournalError> {
         let mut above = (Uuid::nil(), 0_i64, 0_i32, 0_i16);
         loop {
-            let last = sqlx::query_as(
-                "-- move_attempts
-                 with slice as materialized (
-                     select a.handle, a.seq, a.attempt, a.kind
-                     from attempt a
-                     where a.shard = $1
-                         and a.day = $2
-                         and (a.handle, a.seq, a.attempt, a.kind) > ($5, $6, $7, $8)
-                     order by a.handle, a.seq, a.attempt, a.kind
-                     limit $4
-                 ),
-                 moved as (
-                     update attempt a
-                     set day = $3
-                     from slice n
-                     where a.shard = $1
-                         and a.day = $2
-                         and a.handle = n.handle
-                         and a.seq = n.seq
-                         and a.attempt = n.attempt
-                         and a.kind = n.kind
-                         and (
-                             exists (
-                                 select
-                                 from scheduler r
-                                 where r.shard = $1
-                                     and r.handle = n.handle
-                                     and r.state <> 3
-                                     and (r.unfinished @> n.seq or n.seq > r.highest_seq)
-                                 offset 0
-                             )
-                             or n.seq < (
-                                 select s.first_seq + s.count
-                                 from submission s
-                                 where s.shard = $1
-                                     and s.handle = n.handle
-                                     and s.first_seq <= n.seq
-                                     and s.day > $2
-                                 order by s.first_seq desc
-                                 limit 1
-                             )
-                         )
-                 )
-                 select n.handle, n.seq, n.attempt, n.kind
-                 from slice n
-                 order by n.handle desc, n.seq desc, n.attempt desc, n.kind desc
-                 limit 1",
-            )
-            .bind(self.shard.0)
-            .bind(Date(day))
-            .bind(Date(to))
-            .bind(MAX_SLICE)
-            .bind(above.0)
-            .bind(above.1)
-            .bind(above.2)
-            .bind(above.3)
-            .fetch_optional(&mut *connection)
-            .await?;
+            let last = sqlx::query_as(MOVE_ATTEMPTS)
+                .bind(self.shard.0)
+                .bind(Date(day))
+                .bind(Date(to))
+                .bind(MAX_SLICE)
+                .bind(above.0)
+                .bind(above.1)
+                .bind(above.2)
+                .bind(above.3)
+                .fetch_optional(&mut *connection)
+                .await?;
             match last {
                 Some(last) => above = last,
                 None => return Ok(()),
