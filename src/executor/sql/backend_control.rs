@@ -252,7 +252,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Closes the connection, if it is there and idle; returns whether it was, and its place is free.
+    /// Closes the connection if it is there and idle; returns whether its place is free now.
     pub(crate) async fn release(&self) -> bool {
         let idle = self
             .connection
