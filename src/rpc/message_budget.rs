@@ -36,8 +36,6 @@ use tower::Service;
 
 /// How long a message may take to arrive once it is expected.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest message that asks for something to be read.
-const READ_BYTES: usize = 64 << 10;
 /// gRPC puts five bytes before each message: a compression flag and the length.
 const PREFIX_BYTES: usize = 5;
 
@@ -108,7 +106,6 @@ where
 pub(super) fn largest(path: &str, usual: usize) -> usize {
     match access(path) {
         Some(Access::Anybody) => usual.min(SMALL_BYTES),
-        _ if unfetched::takes_turns(path) => usual.min(READ_BYTES),
         _ => usual,
     }
 }
