@@ -36,7 +36,11 @@ impl Resources {
     /// as ranges.
     fn needed(&self) -> Vec<(ClaimNo, ClaimNo)> {
         let mut ranges: Vec<(ClaimNo, ClaimNo)> = Vec::new();
-        let refilling = self.refills.iter().map(|(_, key)| &self.in_use[key]);
+        let now = self.now;
+        let refilling = self
+            .in_use
+            .values()
+            .filter(|one| one.missing_parts(now) > 0);
         let takers = refilling.filter_map(|one| Some(one.missing?.by.1));
         let mut needed: Vec<ClaimNo> = self.claims.keys().copied().chain(takers).collect();
         needed.sort_unstable();

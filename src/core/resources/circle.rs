@@ -48,6 +48,26 @@ impl Resources {
         Some(circle)
     }
 
+    /// What somebody in line wants: a claim, or a line of tasks for which it is kept.
+    fn wants_of(&self, no: ClaimNo) -> Vec<(ResourceKey, Mode)> {
+        if let Some(line) = self.tasks.lines.get(&no) {
+            return line.keys().collect();
+        }
+        let Some(claim) = self.claims.get(&no) else {
+            return Vec::new();
+        };
+        let modes = claim.spec.wants.iter().map(|want| want.mode);
+        claim.keys().zip(modes).collect()
+    }
+
+    /// Who that is, as a circle names it.
+    fn owner_in_line(&self, no: ClaimNo) -> Arc<str> {
+        match self.tasks.lines.get(&no) {
+            Some(line) => format!("task {}", line.front.0).into(),
+            None => self.claims[&no].spec.owner.clone(),
+        }
+    }
+
     /// Whether an owner holds something, or somebody of whose work its own is a part.
     fn is_holding(&self, namespace: &Namespace, owner: &Arc<str>) -> bool {
         let slashes = owner.match_indices('/').map(|(at, _)| &owner[..at]);
@@ -68,7 +88,7 @@ impl<'a> Search<'a> {
             if self.stuck.len() >= MAX_CLAIMS || !self.stuck.insert(no) {
                 continue;
             }
-            for key in self.resources.claims[&no].keys() {
+            for (key, _) in self.resources.wants_of(no) {
                 let Some(in_use) = self.resources.in_use.get(&key) else {
                     continue;
                 };
@@ -115,12 +135,10 @@ impl<'a> Search<'a> {
         loop {
             let mut free = Vec::new();
             for no in self.stuck.clone() {
-                let claim = &self.resources.claims[&no];
-                let modes = claim.spec.wants.iter().map(|want| want.mode);
-                if claim
-                    .keys()
-                    .zip(modes)
-                    .all(|(key, mode)| self.has_room(&key, no, mode))
+                let wants = self.resources.wants_of(no);
+                if wants
+                    .iter()
+                    .all(|(key, mode)| self.has_room(key, no, *mode))
                 {
                     free.push(no);
                 }
@@ -178,14 +196,13 @@ impl<'a> Search<'a> {
         if !seen.insert(no) {
             return None;
         }
-        let claim = self.resources.claims.get(&no)?;
-        for (key, want) in claim.keys().zip(&claim.spec.wants) {
-            if self.has_room(&key, no, want.mode) {
+        for (key, mode) in self.resources.wants_of(no) {
+            if self.has_room(&key, no, mode) {
                 continue;
             }
             if let Some(mut path) = self.path_behind(&key, no, seen) {
                 path.push(Waits {
-                    owner: claim.spec.owner.clone(),
+                    owner: self.resources.owner_in_line(no),
                     resource: key.name,
                 });
                 return Some(path);

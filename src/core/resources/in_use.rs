@@ -190,6 +190,17 @@ impl InUse {
         missing.less_at(parts.saturating_sub(lacking.max(1)), refill)
     }
 
+    /// When enough has come back for this mode, if it has to wait for that.
+    pub(crate) fn fits_at(&self, now: Time, mode: Mode) -> Option<Time> {
+        let (missing, refill) = self.missing.zip(self.settings.refill)?;
+        let (parts, mut room) = (missing.now(now, refill), self.room(&self.settings, now));
+        if parts == 0 || room.is_closed || room.take(mode) {
+            return None;
+        }
+        let lacking = room.used.saturating_sub(room.capacity);
+        Some(missing.less_at(parts.saturating_sub(lacking.max(1)), refill))
+    }
+
     /// How long it may take until permits have come back for a place in line, if those before ask
     /// for as many.
     pub(crate) fn refill_wait(

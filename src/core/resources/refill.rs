@@ -18,7 +18,8 @@ impl Resources {
                 return;
             };
             // Until it has been looked at, what is missing has a timer all the same.
-            self.set_refill_timer(&key, |in_use, now| in_use.full_at(now));
+            let full_at = self.in_use.get(&key).map(|one| one.full_at(self.now));
+            self.set_refill_timer(&key, full_at.unwrap_or(Time::NEVER));
             self.watches.note(&key);
             self.changed.insert(key);
         }
@@ -37,7 +38,7 @@ impl Resources {
     pub(super) fn watch_refill(&mut self, key: &ResourceKey) {
         let is_due = |in_use: &InUse| in_use.wake <= self.now;
         if !self.in_use.get(key).is_some_and(is_due) {
-            self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now));
+            self.set_refill_timer(key, self.refilled_at(key));
         }
     }
 
@@ -45,7 +46,7 @@ impl Resources {
     /// nothing is missing; looks at it again when enough has come back.
     pub(super) fn forget_or_refill(&mut self, key: &ResourceKey) {
         if !self.forget_idle(key) {
-            self.set_refill_timer(key, |in_use, now| in_use.refilled_at(now));
+            self.set_refill_timer(key, self.refilled_at(key));
         }
     }
 
@@ -67,11 +68,20 @@ impl Resources {
         is_idle
     }
 
-    fn set_refill_timer(&mut self, key: &ResourceKey, due: fn(&InUse, Time) -> Time) {
+    /// When enough has come back for somebody in line, or for tasks that wait beside it.
+    fn refilled_at(&self, key: &ResourceKey) -> Time {
+        let Some(in_use) = self.in_use.get(key) else {
+            return Time::NEVER;
+        };
+        let of_tasks = self.tasks.modes_parked_at(key);
+        let of_tasks = of_tasks.filter_map(|mode| in_use.fits_at(self.now, mode));
+        of_tasks.fold(in_use.refilled_at(self.now), Time::min)
+    }
+
+    fn set_refill_timer(&mut self, key: &ResourceKey, due: Time) {
         let Some(in_use) = self.in_use.get_mut(key) else {
             return;
         };
-        let due = due(in_use, self.now);
         if due == in_use.wake {
             return;
         }

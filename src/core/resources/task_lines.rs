@@ -87,6 +87,14 @@ impl TaskLine {
     }
 }
 
+impl TaskLines {
+    /// What the lines wait for that are parked at a resource.
+    pub(super) fn modes_parked_at(&self, key: &ResourceKey) -> impl Iterator<Item = Mode> {
+        let buckets = self.parked.get(key).into_iter().flatten();
+        buckets.map(|((_, _, mode, _), _)| *mode)
+    }
+}
+
 impl Resources {
     /// A line waits from now on. Returns its place, and whether it is ready.
     pub(crate) fn join_line(&mut self, line: TaskLine) -> (ClaimNo, bool) {
@@ -271,8 +279,9 @@ impl Resources {
             return;
         };
         line.parked = Some(at);
-        let parked = self.tasks.parked.entry(key).or_default();
+        let parked = self.tasks.parked.entry(key.clone()).or_default();
         parked.entry(bucket).or_default().insert((line.front, no));
+        self.watch_refill(&key);
     }
 
     fn unpark(&mut self, no: ClaimNo) {

@@ -127,6 +127,29 @@ fn a_new_owner_gives_no_more_than_the_rate() {
 }
 
 #[test]
+fn two_takeovers_in_a_row_give_no_more_than_the_rate_however_many_names_it_is_of() {
+    let limits = Limits {
+        checkpoint_tasks: 1,
+        ended_claims: 0,
+        slice: 1,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    w.define("day/*", rate(1, 1, 86_400));
+    w.define("x", settings(1));
+    for name in ["day/a", "day/b", "day/c", "x"] {
+        let no = w.claim("", &[(name, READER)]);
+        w.give_back(no);
+    }
+    w.crash();
+    w.crash();
+    for name in ["day/a", "day/b", "day/c"] {
+        let no = w.claim("", &[(name, READER)]);
+        assert_eq!(w.holds([no]), NONE, "{name}");
+    }
+}
+
+#[test]
 fn what_has_come_back_is_forgotten() {
     let mut w = World::new(0);
     w.define("key/*", rate(1, 1, 1));

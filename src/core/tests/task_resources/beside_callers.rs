@@ -2,9 +2,13 @@
 
 use super::{PERMIT, WRITER, a_writer, needs, world};
 use crate::core::{
-    Reject, ResourceReject, ResourceVerb, Seq, TaskId, Verb,
-    tests::world::{NONE, free},
+    Mode, Refill, Reject, ResourceReject, ResourceSettings, ResourceVerb, Seq, TaskId, Verb,
+    tests::{
+        resources::{settings, spec},
+        world::{NONE, free},
+    },
 };
+use std::{sync::Arc, time::Duration};
 
 #[test]
 fn callers_and_tasks_share_a_resource() {
@@ -64,6 +68,53 @@ fn what_is_kept_for_a_task_is_free_when_it_may_not_start() {
         }
     }
     panic!("nothing was ever kept for the task");
+}
+
+#[test]
+fn a_task_has_its_permit_of_a_rate_when_that_has_come_back() {
+    let (mut w, s) = world(4);
+    w.define(
+        "mail",
+        ResourceSettings {
+            refill: Some(Refill {
+                permits: 10,
+                period: Duration::from_secs(20),
+            }),
+            ..settings(10)
+        },
+    );
+    w.claim("", &[("mail", Mode::Shared(10))]);
+    w.submit(s, [needs(free(), &[("mail", PERMIT)])]);
+    w.seconds(1.9);
+    assert_eq!(w.running(s), NONE);
+    w.seconds(0.2);
+    assert_eq!(w.running(s), [1]);
+}
+
+#[test]
+fn a_circle_through_a_line_of_tasks_is_refused_and_who_only_stands_behind_it_waits() {
+    let (mut w, s) = world(4);
+    w.define("x", settings(1));
+    w.claim("pool", &[("pool", PERMIT)]);
+    w.claim("anna", &[("a", WRITER)]);
+    w.claim("bob", &[("x", WRITER)]);
+    w.submit(s, [needs(free(), &[("a", WRITER), ("pool", PERMIT)])]);
+    let is_kept = (0..150).any(|_| {
+        let claim = w.claim("passing", &[("pool", PERMIT)]);
+        let is_held = w.token(claim).is_some();
+        w.give_back(claim);
+        !is_held
+    });
+    assert!(is_kept, "it is kept for the task");
+    let behind = w.claim("bob", &[("pool", PERMIT)]);
+    assert_eq!(w.token(behind), None);
+    let closes_a_circle = w.ask(ResourceVerb::Acquire {
+        spec: Arc::new(spec("anna", &[("pool", Mode::Shared(2))])),
+        if_free: false,
+    });
+    let refused = format!("{:?}", closes_a_circle.err());
+    assert!(refused.contains("CircularWait"), "{refused}");
+    assert!(refused.contains("task 1"), "{refused}");
 }
 
 #[test]
