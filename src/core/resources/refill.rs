@@ -6,7 +6,9 @@
 //! rate counts as if it had been in force since the last grant.
 
 use super::{InUse, Resources, missing::Missing};
-use crate::core::{ClaimNo, Namespace, ResourceKey, Taken, Time, Token, model::limits::Limits};
+use crate::core::{
+    ClaimNo, Mode, Namespace, ResourceKey, Taken, Time, Token, model::limits::Limits,
+};
 use std::collections::BTreeMap;
 
 impl Resources {
@@ -42,6 +44,17 @@ impl Resources {
         }
     }
 
+    /// Tasks wait for this beside the line: looks at the resource when enough has come back for one.
+    pub(super) fn watch_refill_for(&mut self, key: &ResourceKey, mode: Mode) {
+        let in_use = self.in_use.get(key);
+        let fits = in_use.and_then(|one| Some((one.fits_at(self.now, mode)?, one.wake)));
+        if let Some((at, wake)) = fits
+            && at < wake
+        {
+            self.set_refill_timer(key, at);
+        }
+    }
+
     /// The queue of a resource was looked at. Forgets a resource that nobody uses and of which
     /// nothing is missing; looks at it again when enough has come back.
     pub(super) fn forget_or_refill(&mut self, key: &ResourceKey) {
@@ -73,9 +86,14 @@ impl Resources {
         let Some(in_use) = self.in_use.get(key) else {
             return Time::NEVER;
         };
+        let in_line = in_use.refilled_at(self.now);
+        if in_line == Time::NEVER {
+            // Nothing is missing, which is so of all that is no rate.
+            return in_line;
+        }
         let of_tasks = self.tasks.modes_parked_at(key);
         let of_tasks = of_tasks.filter_map(|mode| in_use.fits_at(self.now, mode));
-        of_tasks.fold(in_use.refilled_at(self.now), Time::min)
+        of_tasks.fold(in_line, Time::min)
     }
 
     fn set_refill_timer(&mut self, key: &ResourceKey, due: Time) {

@@ -281,7 +281,7 @@ impl Resources {
         line.parked = Some(at);
         let parked = self.tasks.parked.entry(key.clone()).or_default();
         parked.entry(bucket).or_default().insert((line.front, no));
-        self.watch_refill(&key);
+        self.watch_refill_for(&key, bucket.2);
     }
 
     fn unpark(&mut self, no: ClaimNo) {

@@ -100,8 +100,7 @@ limit $3"
 
 /// Attempts of unfinished tasks, and of others whose rows were moved; a slice in the order of their
 /// keys.
-const MOVE_ATTEMPTS: &str = "\
--- move_attempts
+const MOVE_ATTEMPTS: &str = "-- move_attempts
 with slice as materialized (
     select a.handle, a.seq, a.attempt, a.kind
     from attempt a
