@@ -44,7 +44,7 @@ impl Resources {
         }
     }
 
-    /// Tasks wait for this beside the line: looks at the resource when enough has come back for one.
+    /// Tasks wait for this beside the line: looks at it when enough has come back for one.
     pub(super) fn watch_refill_for(&mut self, key: &ResourceKey, mode: Mode) {
         let in_use = self.in_use.get(key);
         let fits = in_use.and_then(|one| Some((one.fits_at(self.now, mode)?, one.wake)));
