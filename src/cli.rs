@@ -188,11 +188,15 @@ pub fn main() -> ExitCode {
         .build()
     {
         Ok(runtime) => runtime,
-        Err(error) => return CliError::new("cannot start").why(error).report(),
+        Err(error) => return output::failed(&CliError::new("cannot start").why(error)),
     };
     let result = runtime.block_on(run(&cli.server, cli.command));
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
-    result.unwrap_or_else(|error| error.report())
+    let ended = result.unwrap_or_else(|error| output::failed(&error));
+    match output::is_lost() && ended == ExitCode::SUCCESS {
+        true => ExitCode::FAILURE,
+        false => ended,
+    }
 }
 
 fn parsed() -> Result<Cli, clap::Error> {
@@ -260,7 +264,7 @@ fn refuse(error: clap::Error) -> ExitCode {
     let (what, rest) = text.split_once('\n').unwrap_or((&text, ""));
     let what = what.trim_start_matches("error: ");
     let lines = rest.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.fold(CliError::usage(what), CliError::why).report()
+    output::failed(&lines.fold(CliError::usage(what), CliError::why))
 }
 
 /// Runs a command. What only asks and prints ends at once when a signal asks for it; it may be

@@ -4,13 +4,13 @@
 
 mod remedy;
 
-use super::{api_words, exit::Exit, output, shell};
+use super::{api_words, exit::Exit, shell};
 use crate::journal::without_line;
 use rallypoint_client::Error;
 pub(super) use remedy::{UNANSWERED, broken_off};
 use remedy::{remedy, without_remedy};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt::Display, process::ExitCode};
+use std::{collections::BTreeSet, fmt::Display};
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -251,26 +251,23 @@ impl CliError {
         parts.join(": ")
     }
 
-    /// Prints the error on stderr and returns the exit code.
-    pub(super) fn report(self) -> ExitCode {
-        match output::is_json() {
-            true => output::fault(self.to_json().to_string()),
-            false => self.print(),
-        }
-        self.exit.into()
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
     }
 
-    fn print(&self) {
-        output::note(format!("error: {}", self.what));
-        for why in &self.why {
-            output::note(format!("  why:  {}", why.replace('\n', "\n        ")));
-        }
-        if let Some(next) = &self.next {
-            output::note(format!("  next: {next}"));
-        }
+    /// As people read it, line by line.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let why = |why: &String| format!("  why:  {}", why.replace('\n', "\n        "));
+        let next = self.next.iter().map(|next| format!("  next: {next}"));
+        [format!("error: {}", self.what)]
+            .into_iter()
+            .chain(self.why.iter().map(why))
+            .chain(next)
+            .collect()
     }
 
-    fn to_json(&self) -> Value {
+    /// As programs read it.
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "error": self.what,
             "why": self.why,

@@ -7,7 +7,7 @@
 
 use super::{
     account,
-    child::{Change, Child, cannot_run},
+    child::{self, Change, Child, cannot_run},
     connect::Server,
     error::CliError,
     job_signals::JobSignals,
@@ -73,6 +73,7 @@ impl Lock {
     /// Runs the command; ends as it does.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let Verb::Run(run) = self.verb;
+        child::check(&run.command)?;
         run.run(server.client().await?).await
     }
 }

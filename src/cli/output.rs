@@ -1,13 +1,17 @@
 //! Data on stdout: tables for people or JSON for programs; in colour only on a terminal. Remarks on
 //! stderr. Nothing else in `cli` writes there, because `eprintln!` panics when nobody reads it.
 
-use super::json;
+use super::{error::CliError, exit::Exit, json};
 use clap::{Args, ColorChoice, ValueEnum};
 use prost::{Message, Name};
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal, Write},
-    sync::OnceLock,
+    process::ExitCode,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// How to print.
@@ -48,6 +52,9 @@ enum Format {
 
 /// As the command line says; set once, before anything is printed.
 static OUTPUT: OnceLock<Output> = OnceLock::new();
+
+/// Something could not be written on stdout, though nobody has closed it: a disk is full.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 impl Output {
     /// Has everything printed so from now on.
@@ -116,16 +123,41 @@ pub(super) fn document(value: Value, text: impl AsRef<str>) {
     }
 }
 
-/// Writes a line on stdout. Exits quietly when the reader has closed the pipe (`| head`).
+/// Writes a line on stdout. Exits when nobody gets it: quietly when the reader has closed the pipe
+/// (`| head`).
 pub(super) fn line(text: impl AsRef<str>) {
-    if !is_read(text) {
-        std::process::exit(0);
+    if !is_written(text) {
+        match is_lost() {
+            true => Exit::Failure.now(),
+            false => Exit::Success.now(),
+        }
     }
 }
 
-/// Writes a line on stdout; false: the reader has closed the pipe.
-pub(super) fn is_read(text: impl AsRef<str>) -> bool {
-    writeln!(io::stdout().lock(), "{}", text.as_ref()).is_ok()
+/// Writes a line on stdout; false: the reader has closed the pipe, or it is lost, which is said.
+pub(super) fn is_written(text: impl AsRef<str>) -> bool {
+    let written = writeln!(io::stdout().lock(), "{}", text.as_ref());
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        failed(&CliError::new("cannot write to stdout").why(error));
+    }
+    written.is_ok()
+}
+
+/// Whether something could not be written on stdout that somebody may miss.
+pub(super) fn is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Prints an error on stderr and returns the exit code.
+pub(super) fn failed(error: &CliError) -> ExitCode {
+    match is_json() {
+        true => fault(error.to_json().to_string()),
+        false => error.lines().iter().for_each(fault),
+    }
+    error.exit().into()
 }
 
 /// Says something on stderr, for people; with JSON in an object.

@@ -50,8 +50,8 @@ pub struct Bodies {
 pub struct Arrival {
     /// Assignments whose body has arrived.
     pub ready: Vec<(Assignment, Option<Body>)>,
-    /// An assignment whose body the journal does not have, so that it would wait for ever.
-    pub lost: Option<(Handle, Seq)>,
+    /// Assignments whose body the journal does not have.
+    pub lost: Vec<Assignment>,
 }
 
 impl Bodies {

@@ -100,24 +100,35 @@ async fn a_task_whose_body_cannot_be_read_fails_and_the_others_run() {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client(0);
     let open = async |name| cluster.open_named(&client, name).await;
-    let (lost, whole) = (open("a").await, open("b").await);
-    for scheduler in [&lost, &whole] {
+    let (torn, gone, whole) = (open("a").await, open("b").await, open("c").await);
+    let all = [&torn, &gone, &whole];
+    for scheduler in all {
         scheduler.scheduler.pause().await.expect("paused");
         scheduler.submit([sql("select 1"), sql("select 2")]).await;
     }
-    let meddled = format!(
-        "update submission set bodies = '' where handle = '{}'",
-        lost.handle()
-    );
-    cluster.meddle(COORDINATION, meddled).await;
+    let of = |statement: &str, one: &Conversation| {
+        format!("{statement} where handle = '{}'", one.handle())
+    };
+    let tear = of("update submission set bodies = ''", &torn);
+    cluster.meddle(COORDINATION, tear).await;
     cluster.kill_9(0);
     cluster.restart(0);
-    for scheduler in [&lost, &whole] {
+    gone.until(|now| now.paused && now.submitted == 2).await;
+    let delete = of("delete from submission", &gone);
+    cluster.meddle(COORDINATION, delete).await;
+    for scheduler in all {
         scheduler.scheduler.resume(false).await.expect("resumed");
     }
-    whole.until(|now| now.done == 2).await;
-    lost.until(|now| now.done == 2).await;
-    // What is new goes on in the same scheduler.
+    for scheduler in all {
+        scheduler.until(|now| now.done == 2).await;
+    }
+    for lost in [&torn, &gone] {
+        go_on(lost).await;
+    }
+}
+
+/// The tasks before cannot be read; what is new goes on in the same scheduler.
+async fn go_on(lost: &Conversation) {
     lost.submit([sql("select 3")]).await;
     lost.until(|now| now.done == 3).await;
     let events = lost.scheduler.synchronize(0, None).await;

@@ -66,7 +66,7 @@ impl Prefetch {
             chunks.truncate(1 + rng.place(chunks.len()));
         }
         let arrival = self.bodies.arrived(&ranges, chunks);
-        assert!(arrival.lost.is_none(), "a body is not in the journal");
+        assert!(arrival.lost.is_empty(), "a body is not in the journal");
         assert!(
             self.bodies.bytes() <= self.budget,
             "bodies take more memory than they may"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from conftest import Face
 
-from rallypoint import AsyncScheduler, Client, Scheduler, SchedulerHalted, noop
+from rallypoint import AsyncScheduler, CallError, Client, Scheduler, SchedulerHalted, noop
 from rallypoint._events import Events
+from rallypoint._halts import Halts
 
 
 async def test_who_waits_for_a_blocked_task_is_told(face: Face, rallypoint: Client) -> None:
@@ -82,3 +83,22 @@ async def test_a_halt_outlasts_the_setting(face: Face, rallypoint: Client) -> No
             with pytest.raises(SchedulerHalted):
                 await face.result(blocked)
         await s.resume(ignore_failures=True)
+
+
+async def test_who_waits_is_told_though_a_stream_was_refused(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, refusals = Halts._look, [CallError("RESOURCE_EXHAUSTED", "too many streams")]
+
+    async def look_when_there_is_room(halts: Halts) -> SchedulerHalted | None:
+        if refusals:
+            raise refusals.pop()
+        return await look(halts)
+
+    monkeypatch.setattr(Halts, "_look", look_when_there_is_room)
+    async with face.scheduler(rallypoint, on_failure="halt") as s:
+        s.submit("select 1/0", order=1)
+        blocked = s.submit("select 1", order=2)
+        with pytest.raises(SchedulerHalted):
+            await face.result(blocked)
+    assert not refusals

@@ -33,13 +33,14 @@ Database = psycopg.Connection[Any]
 
 
 async def test_a_result_has_rows_notices_and_times(face: Face, rallypoint: Client) -> None:
-    text = "do $$ begin raise notice 'half way'; end $$; select g as n from generate_series(1, 3) g"
+    notice = "do $$ begin raise notice '%', e'half\\u2028way\\nthere'; end $$"
+    text = notice + "; select g as n from generate_series(1, 3) g"
     async with face.scheduler(rallypoint) as s:
         future = s.submit(sql(text, rows=2), order=7)
         result = await face.result(future)
     assert result.rows == [{"n": 1}, {"n": 2}]
     assert (result.rows_affected, result.truncated, result.order, result.attempt) == (3, True, 7, 1)
-    assert "half way" in "".join(result.notices)
+    assert result.notices == ["NOTICE: half\u2028way", "there"]
     assert result.started_at <= result.ended_at
     assert result.took >= 0
     assert result.backend_pid > 0

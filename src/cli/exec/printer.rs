@@ -53,8 +53,8 @@ pub(in crate::cli) struct Printer {
     /// Retries that failed again, and have no retry that did not.
     in_vain: HashSet<i64>,
     seen: i64,
-    /// Nobody has closed the pipe that stdout is.
-    is_read: bool,
+    /// Stdout takes what is printed.
+    is_written: bool,
 }
 
 impl Printer {
@@ -87,7 +87,7 @@ impl Printer {
             retried: 0,
             in_vain: HashSet::new(),
             seen: 0,
-            is_read: true,
+            is_written: true,
         }
     }
 
@@ -196,7 +196,9 @@ impl Printer {
             false => self.lines(done),
         };
         let console = self.console();
-        console.suspended(|| self.is_read = self.is_read && lines.iter().all(output::is_read));
+        console.suspended(|| {
+            self.is_written = self.is_written && lines.iter().all(output::is_written)
+        });
     }
 
     /// Of the numbers and of the orders of tasks, as far as they are known.

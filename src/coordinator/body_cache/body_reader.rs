@@ -161,11 +161,14 @@ impl Bodies {
     }
 
     /// Requests again, one by one, the bodies in an answered range that assignments still wait for.
+    /// One that was read by itself, with nothing `found`, is not there.
     fn read_rest(&mut self, range: &SeqRange, found: bool, arrival: &mut Arrival) {
+        if !found && range.first == range.last {
+            let lost = self.waiting.remove(&(range.handle, range.first));
+            arrival.lost.extend(lost);
+            return;
+        }
         for first in self.waiting_within(range.handle, range.first, range.last) {
-            if !found {
-                arrival.lost = Some((range.handle, first));
-            }
             self.read_soon(range.handle, first);
         }
     }

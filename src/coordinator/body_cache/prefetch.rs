@@ -7,11 +7,12 @@
 use super::Bodies;
 use crate::{
     backoff::Backoff,
-    core::{Report, SeqRange, Shard, TaskError},
+    core::{Assignment, Report, SeqRange, Shard, TaskError},
     hub::Hub,
-    journal::{Journal, JournalError, Reader},
+    journal::{Journal, Reader},
 };
 use std::{
+    fmt::Display,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -106,10 +107,10 @@ async fn read(shared: &Arc<Shared>, reader: &Reader, hub: &Hub, ranges: Vec<SeqR
             let arrival = bodies.arrived(&ranges, chunks);
             // Under the lock, so that a stop finds the assignment here or in the hub.
             hub.dispatch(arrival.ready);
-            if let Some((handle, seq)) = arrival.lost {
-                tracing::error!(%handle, task = seq.0, "the journal has no body of the task");
+            for lost in arrival.lost {
+                give_up(hub, lost, &"the journal does not have it");
             }
-            arrival.lost.is_none()
+            true
         }
         Err(error) if error.is_outage() => {
             tracing::warn!(%error, "cannot read bodies");
@@ -119,7 +120,12 @@ async fn read(shared: &Arc<Shared>, reader: &Reader, hub: &Hub, ranges: Vec<SeqR
         Err(error) => {
             tracing::warn!(%error, "cannot read some bodies");
             match &ranges[..] {
-                [range] if error.is_of_a_row() => give_up(shared, hub, range, &error),
+                [range] if error.is_of_a_row() => {
+                    let mut bodies = shared.lock();
+                    if let Some(unreadable) = bodies.row_unreadable(range) {
+                        give_up(hub, unreadable, &error);
+                    }
+                }
                 [_] => read_later(shared, ranges),
                 _ => shared.lock().read_apart(ranges),
             }
@@ -129,13 +135,11 @@ async fn read(shared: &Arc<Shared>, reader: &Reader, hub: &Hub, ranges: Vec<SeqR
     }
 }
 
-fn give_up(shared: &Shared, hub: &Hub, range: &SeqRange, error: &JournalError) {
-    let mut bodies = shared.lock();
-    if let Some(assignment) = bodies.row_unreadable(range) {
-        let (handle, task) = (assignment.handle, assignment.first.0);
-        tracing::error!(%handle, task, %error, "the body of a task cannot be read: it fails");
-        hub.decline(assignment, unreadable());
-    }
+/// Called under the lock of the bodies, so that a stop finds the assignment there or in the hub.
+fn give_up(hub: &Hub, assignment: Assignment, error: &dyn Display) {
+    let (handle, task) = (assignment.handle, assignment.first.0);
+    tracing::error!(%handle, task, %error, "the body of a task cannot be read: it fails");
+    hub.decline(assignment, unreadable());
 }
 
 /// Tries again what the database refuses to read, for whatever reason.

@@ -3,13 +3,13 @@
 
 use super::{
     Resources,
-    in_use::{InUse, Room},
+    in_use::{Front, InUse, Room},
 };
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, ClaimState, Mode, ResourceKey, ResourceSettings,
     Taken, Time, Token, Turn, model::limits::Limits,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What a resource without a definition would be like: nothing of it is granted.
 const CLOSED: ResourceSettings = ResourceSettings {
@@ -89,14 +89,26 @@ impl Resources {
         let in_use = self.in_use.get(key)?;
         let settings = self.in_force(key, in_use);
         let mut in_line = in_use.next_in_line(&settings, self.now);
+        // Many in line may wait for the same elsewhere, where nobody moves meanwhile.
+        let mut fronts: BTreeMap<ResourceKey, Option<Front>> = BTreeMap::new();
         in_line.find(|no| {
             // A place that is kept for tasks has no claim: they take what they want with a slot.
             let Some(claim) = self.claims.get(no) else {
                 return false;
             };
-            let mut others = claim.keys().filter(|other| other != key);
-            others.all(|other| self.is_next_of(&other, *no))
+            let others = claim.keys().zip(&claim.spec.wants);
+            let mut others = others.filter(|(other, _)| other != key);
+            others.all(|(other, want)| {
+                let front = fronts.entry(other);
+                let front = front.or_insert_with_key(|other| self.front_of(other));
+                front.is_some_and(|front| front.has(*no, want.mode))
+            })
         })
+    }
+
+    fn front_of(&self, key: &ResourceKey) -> Option<Front> {
+        let in_use = self.in_use.get(key)?;
+        Some(in_use.front(&self.in_force(key, in_use), self.now))
     }
 
     /// Its resources, with how it uses them.

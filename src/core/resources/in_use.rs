@@ -1,7 +1,9 @@
 //! A resource that is held or waited for: what is left of it, and who may have it next.
 
 use super::missing::{Missing, PARTS};
-use crate::core::{ClaimNo, Mode, Refill, ResourceSettings, Time, Token};
+use crate::core::{
+    ClaimNo, Mode, Refill, ResourceSettings, Time, Token, scheduler::queue::step_counter::step,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -14,7 +16,7 @@ const BUCKET: u64 = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub mode: Mode,
-    /// Claims arrive in the order of their numbers.
+    /// Never less than that of one before it in line.
     arrival: u64,
 }
 
@@ -88,8 +90,13 @@ impl InUse {
     }
 
     pub(crate) fn enqueue(&mut self, no: ClaimNo, mode: Mode) {
-        let arrival = self.arrivals;
-        self.arrivals += 1;
+        // Tasks for which it is kept come before some that are here already.
+        let behind = self.queue.range(no..).next();
+        let arrival = match behind {
+            Some((_, next)) => next.arrival,
+            None => self.arrivals,
+        };
+        self.arrivals += u64::from(behind.is_none());
         self.queue.insert(no, Waiter { mode, arrival });
         if matches!(mode, Mode::Shared(_)) {
             self.readers.insert(no);
@@ -141,14 +148,37 @@ impl InUse {
         settings: &ResourceSettings,
         now: Time,
     ) -> impl Iterator<Item = ClaimNo> {
+        let readers = self.next_readers(settings, now);
+        readers.chain(self.next_of_all(settings, now))
+    }
+
+    /// Up to whom it is the turn of those in line.
+    pub(super) fn front(&self, settings: &ResourceSettings, now: Time) -> Front {
+        Front {
+            readers: self.next_readers(settings, now).last(),
+            all: self.next_of_all(settings, now).last(),
+        }
+    }
+
+    /// Those who share, as far as there is room, if they are preferred.
+    fn next_readers(
+        &self,
+        settings: &ResourceSettings,
+        now: Time,
+    ) -> impl Iterator<Item = ClaimNo> {
         let is_preferred = settings.reader_preferred;
         let readers = is_preferred.then_some(&self.readers).into_iter().flatten();
-        let readers = readers.map(|no| (*no, self.queue[no].mode));
-        let line = self.queue.iter().map(|(no, waiter)| (*no, waiter.mode));
-        let (mut first, mut then) = (self.room(settings, now), self.room(settings, now));
-        let readers = readers.map_while(move |(no, mode)| first.take(mode).then_some(no));
-        let line = line.map_while(move |(no, mode)| then.take(mode).then_some(no));
-        readers.chain(line)
+        let mut room = self.room(settings, now);
+        let fits = move |no: &ClaimNo| room.take(self.queue[no].mode).then_some(*no);
+        readers.map_while(fits).inspect(|_| step())
+    }
+
+    /// All in line, as far as there is room.
+    fn next_of_all(&self, settings: &ResourceSettings, now: Time) -> impl Iterator<Item = ClaimNo> {
+        let mut room = self.room(settings, now);
+        let line = self.queue.iter();
+        let fits = move |(no, waiter): (&ClaimNo, &Waiter)| room.take(waiter.mode).then_some(*no);
+        line.map_while(fits).inspect(|_| step())
     }
 
     /// What is left, before anybody in line has his.
@@ -243,6 +273,22 @@ impl InUse {
             + same
                 .take_while(|(_, one)| one.arrival / BUCKET == bucket)
                 .count() as u64
+    }
+}
+
+/// The last ones in line whose turn it is.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    /// Of those who share, where they are preferred.
+    readers: Option<ClaimNo>,
+    all: Option<ClaimNo>,
+}
+
+impl Front {
+    /// Whether it is the turn of somebody in line.
+    pub(super) fn has(&self, no: ClaimNo, mode: Mode) -> bool {
+        let readers = self.readers.filter(|_| matches!(mode, Mode::Shared(_)));
+        readers.max(self.all).is_some_and(|last| no <= last)
     }
 }
 

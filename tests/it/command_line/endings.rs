@@ -259,9 +259,13 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
 }
 
 fn begin(server: &Standalone, arguments: &[&str]) -> Child {
+    begin_into(server, arguments, Stdio::piped())
+}
+
+fn begin_into(server: &Standalone, arguments: &[&str], stdout: Stdio) -> Child {
     let mut command = Command::new(PROGRAM);
     command.args(["--server", &server.url]).args(arguments);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = command.stdout(stdout).stderr(Stdio::piped());
     command.spawn().expect("the program starts")
 }
 
@@ -303,5 +307,25 @@ fn a_closed_pipe_ends_a_verb_quietly() {
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("it ends");
         assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_no_success() {
+    let server = Standalone::start();
+    let verbs: [&[&str]; 4] = [
+        &["list"],
+        &["list", "--json"],
+        &["completions", "bash"],
+        &["exec", "select 1", "select 2"],
+    ];
+    for verb in verbs {
+        let full = fs::File::create("/dev/full").expect("it is there");
+        let child = begin_into(&server, verb, full.into());
+        let output = child.wait_with_output().expect("it ends");
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 1, "{verb:?}: {said}");
+        let times = said.matches("cannot write to stdout").count();
+        assert_eq!(times, 1, "{verb:?}: {said}");
     }
 }

@@ -46,6 +46,11 @@ fn said(output: &Output) -> String {
 fn a_command_runs_under_the_lock_and_ends_as_it_does() {
     let server = Standalone::start();
     server.run(&["resource", "create", "deploy"]);
+    let missing = start(&server, &["deploy", "--", "/no/such/program"]);
+    let output = missing.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot run /no/such/program"));
+    // The first token is left: nothing was claimed for it.
     let script = "echo $RALLYPOINT_TOKEN $RALLYPOINT_CLAIM; exit 7";
     for token in 1..=2 {
         let run = start(&server, &["deploy", "--", "sh", "-c", script]);
@@ -54,10 +59,6 @@ fn a_command_runs_under_the_lock_and_ends_as_it_does() {
         let expected = format!("{token} {token}\n");
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     }
-    let missing = start(&server, &["deploy", "--", "/no/such/program"]);
-    let output = missing.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
 }
 
 #[test]

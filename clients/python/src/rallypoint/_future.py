@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rallypoint import _background, _checks
-from rallypoint._result import Result
+from rallypoint._result import Result, notices_of
 from rallypoint._times import Seconds
 from rallypoint._waiting import (
     Future,
@@ -225,7 +225,7 @@ class TaskFuture(Future[Result]):
             context=error.context,
             constraint=error.constraint,
             position=error.position if error.HasField("position") else None,
-            notices=done.notices.splitlines(),
+            notices=notices_of(done),
         )
 
 

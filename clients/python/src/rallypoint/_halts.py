@@ -26,6 +26,9 @@ log = logging.getLogger("rallypoint")
 
 # Between two looks, when the tasks of the first have ended and others have come.
 _PAUSE = 0.1
+# Before the next look when one was refused: this, then twice as long each time, up to the limit.
+_REFUSED = 1.0
+_LONGEST = 30.0
 
 
 class Halts:
@@ -74,19 +77,25 @@ class Halts:
 
     async def _watch(self) -> None:
         """One stream for all who wait, kept until what they wait for has ended."""
-        try:
-            while watched := self._unfinished():
-                # Those that are sent during the look need not be blocked.
-                sent, repairs = [future for future in watched if future.seq], self._repairs
+        refused = _REFUSED
+        while watched := self._unfinished():
+            # Those that are sent during the look need not be blocked.
+            sent, repairs = [future for future in watched if future.seq], self._repairs
+            pause = _PAUSE
+            try:
                 halted = await self._look() if sent else None
                 if halted is not None and repairs == self._repairs:
                     self._tell(sent, halted)
-                else:
-                    await asyncio.sleep(_PAUSE)
-        except CallError as error:  # the stream of events tells the futures
-            log.info("scheduler %s is not watched: %s", self._handle, error)
-        except Exception:
-            log.exception("scheduler %s is not watched", self._handle)
+                    continue
+            except CallError as error:
+                # What is wrong with the scheduler the stream of events hears, too, which then ends
+                # the futures; what is wrong with this stream alone, such as too many, may pass.
+                log.info("scheduler %s is not watched: %s", self._handle, error)
+                pause, refused = max(error.retry_after or 0, refused), min(refused * 2, _LONGEST)
+            except Exception:
+                log.exception("scheduler %s is not watched", self._handle)
+                return
+            await asyncio.sleep(pause)
 
     def _unfinished(self) -> list[TaskFuture]:
         """Those that are watched, without those that have ended."""

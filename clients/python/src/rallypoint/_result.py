@@ -57,7 +57,7 @@ class Result:
     @property
     def notices(self) -> list[str]:
         """What the last attempt said on its way: the last 8 KiB."""
-        return self._done.notices.splitlines()
+        return notices_of(self._done)
 
     @property
     def attempt(self) -> int:
@@ -88,3 +88,9 @@ class Result:
     def backend_pid(self) -> int:
         """The process of Postgres that ran it; 0: none did."""
         return self._done.backend_pid
+
+
+def notices_of(done: task_pb2.AsyncDone) -> list[str]:
+    """The notices of a task, each of its lines. A line ends as in the log: with a newline alone."""
+    lines = done.notices.split("\n")
+    return lines if lines[-1] else lines[:-1]

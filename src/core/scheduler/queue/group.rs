@@ -7,6 +7,9 @@ use super::{
 };
 use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::FoundRange};
 
+/// Tasks by descending number.
+pub(crate) type NewestFirst<'a> = Box<dyn Iterator<Item = FoundRange> + 'a>;
+
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
@@ -102,15 +105,13 @@ impl Group {
         (tasks.sum(), before.next().is_none())
     }
 
-    /// What waits up to `newest`, for each kind newest first.
-    pub(crate) fn newest(
-        &self,
-        newest: Seq,
-    ) -> impl Iterator<Item = impl Iterator<Item = FoundRange>> {
+    /// What waits up to `newest`, newest first: of each kind, and of all that needs resources.
+    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = NewestFirst<'_>> {
         let claimed = self.claimed.iter();
-        let claimed = claimed.flat_map(|lanes| lanes.lanes());
-        let all = self.lanes.iter().chain(claimed);
-        all.map(move |lane| lane.newest(newest))
+        let claimed = claimed.map(move |lanes| Box::new(lanes.newest(newest)) as NewestFirst<'_>);
+        let plain = self.lanes.iter();
+        let plain = plain.map(move |lane| Box::new(lane.newest(newest)) as NewestFirst<'_>);
+        plain.chain(claimed)
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {

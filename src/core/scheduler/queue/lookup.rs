@@ -1,7 +1,12 @@
 //! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that
 //! waits: an order leads to its group, and a number to its place there.
 
-use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group, span::Span};
+use super::{
+    Queue, StartLimit, admits,
+    delayed::Delayed,
+    group::{Group, NewestFirst},
+    span::Span,
+};
 use crate::core::{Order, Seq, Time, scheduler::queue::found_range::FoundRange};
 
 impl StartLimit {
@@ -71,12 +76,13 @@ impl Queue {
         self.delayed.get(seq)
     }
 
-    /// What waits for its turn in one group up to `newest`, for each kind newest first.
+    /// What waits for its turn in one group up to `newest`, newest first: of each kind, and of all
+    /// that needs resources.
     pub(crate) fn newest_of(
         &self,
         order: Option<Order>,
         newest: Seq,
-    ) -> impl Iterator<Item = impl Iterator<Item = FoundRange>> {
+    ) -> impl Iterator<Item = NewestFirst<'_>> {
         self.group_of(order)
             .into_iter()
             .flat_map(move |group| group.newest(newest))

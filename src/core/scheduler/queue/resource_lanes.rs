@@ -2,9 +2,10 @@
 //! set of resources, so that those that cannot have theirs keep no others waiting.
 //!
 //! Within a lane tasks start by their number. Whoever follows the lanes is told which of them have
-//! another first task than before.
+//! another first task than before. All spans are in one map besides, since there may be as many
+//! lanes as tasks: what is asked about a task must not ask every lane.
 
-use super::{lane::Lane, span::Span, step_counter::step};
+use super::{found_range::FoundRange, span::Span, step_counter::step};
 use crate::core::{Seq, Want, fairness::slot_kinds::KindId};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,12 +22,19 @@ pub(crate) struct LaneKey {
 /// The lanes of one order.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceLanes {
+    /// Everything that waits here, by the first task of each span.
+    spans: Spans,
     lanes: BTreeMap<LaneKey, Lane>,
     /// The first task of each lane.
     fronts: BTreeSet<(Seq, LaneKey)>,
     /// Lanes that have got another first task, or lost their last one.
     changed: BTreeSet<LaneKey>,
 }
+
+type Spans = BTreeMap<Seq, Span>;
+
+/// The first tasks of a lane's spans.
+type Lane = BTreeSet<Seq>;
 
 impl LaneKey {
     pub(crate) fn of(span: &Span) -> Self {
@@ -39,24 +47,34 @@ impl LaneKey {
 
 impl ResourceLanes {
     /// Takes in tasks newer than all others here.
-    pub(crate) fn push_back(&mut self, span: Span) {
-        self.change(&LaneKey::of(&span), |lane| lane.push_back(span));
+    pub(crate) fn push_back(&mut self, mut span: Span) {
+        self.change(&LaneKey::of(&span), |lane, spans| {
+            if let Some(back) = lane.last().and_then(|last| spans.get_mut(last)) {
+                if back.join(&span) {
+                    return;
+                }
+                if back.alike(&span.spec) {
+                    span.spec = back.spec.clone();
+                }
+            }
+            put(lane, spans, span);
+        });
     }
 
     /// Takes in tasks that may be older than others here.
     pub(crate) fn insert(&mut self, span: Span) {
-        self.change(&LaneKey::of(&span), |lane| lane.insert(span));
+        self.change(&LaneKey::of(&span), |lane, spans| put(lane, spans, span));
     }
 
     /// Takes the first task of a lane.
     pub(crate) fn take(&mut self, key: &LaneKey) -> Option<Span> {
         self.lanes.get(key)?;
-        self.change(key, |lane| lane.take(1))
+        self.change(key, |lane, spans| take_front(lane, spans, 1))
     }
 
     /// The first waiting tasks of a lane.
     pub(crate) fn front(&self, key: &LaneKey) -> Option<&Span> {
-        self.lanes.get(key)?.front()
+        self.spans.get(self.lanes.get(key)?.first()?)
     }
 
     /// The first task of each lane.
@@ -66,8 +84,7 @@ impl ResourceLanes {
 
     /// The span with the lowest number.
     pub(crate) fn first(&self) -> Option<&Span> {
-        let (_, key) = self.fronts.first()?;
-        self.front(key)
+        self.spans.values().next()
     }
 
     /// Takes the lanes whose first task is another one, or gone.
@@ -76,42 +93,66 @@ impl ResourceLanes {
     }
 
     pub(crate) fn span_of(&self, seq: Seq) -> Option<&Span> {
-        self.lanes.values().find_map(|lane| lane.span_of(seq))
-    }
-
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        self.lanes.values()
+        self.spans_among(seq, seq).next()
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
-        self.lanes.values().flat_map(Lane::spans)
+        self.spans.values().inspect(|_| step())
     }
 
+    /// Its tasks up to `newest`, newest first.
+    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = FoundRange> {
+        let spans = self.newest_spans(newest);
+        spans.map(move |span| FoundRange::new(span.first, span.last().min(newest)))
+    }
+
+    /// The spans that have a task among `first..=last`, newest first.
     pub(crate) fn spans_among(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Span> {
-        let lanes = self.lanes.values();
-        lanes.flat_map(move |lane| lane.spans_among(first, last))
+        self.newest_spans(last)
+            .take_while(move |span| span.last() >= first)
+    }
+
+    /// The spans that begin at `newest` or before, newest first.
+    fn newest_spans(&self, newest: Seq) -> impl Iterator<Item = &Span> {
+        let spans = self.spans.range(..=newest).rev();
+        spans.map(|(_, span)| span).inspect(|_| step())
     }
 
     /// The first spans of the first `most` lanes.
     pub(crate) fn first_spans(&self, most: usize) -> impl Iterator<Item = &Span> {
         let fronts = self.fronts.iter().take(most);
-        fronts.filter_map(|(_, key)| self.front(key))
+        fronts.filter_map(|(seq, _)| self.spans.get(seq))
     }
 
     /// The waiting tasks for a kind of slot.
     pub(crate) fn spans_of(&self, kind: KindId) -> impl Iterator<Item = &Span> {
-        let of_kind = self.lanes.iter().filter(move |(key, _)| key.kind == kind);
-        of_kind.flat_map(|(_, lane)| lane.spans())
+        self.spans().filter(move |span| span.kind == kind)
     }
 
     /// Takes out the waiting tasks among `first..=last`.
     pub(crate) fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
-        let has_some = |lane: &Lane| lane.spans_among(first, last).next().is_some();
-        let touched = self.lanes.iter().filter(|(_, lane)| has_some(lane));
-        let touched: Vec<LaneKey> = touched.map(|(key, _)| key.clone()).collect();
-        for key in touched {
-            self.change(&key, |lane| lane.remove(first, last, out));
+        while let Some((key, start)) = self.place_among(first, last) {
+            self.change(&key, |lane, spans| {
+                lane.remove(&start);
+                let Some(mut span) = spans.remove(&start) else {
+                    return;
+                };
+                let (before, inside) = span.parts(first, last);
+                if before > 0 {
+                    put(lane, spans, span.cut(before));
+                }
+                out.push(span.cut(inside));
+                if span.count > 0 {
+                    put(lane, spans, span);
+                }
+            });
         }
+    }
+
+    /// A span that has a task among `first..=last`.
+    fn place_among(&self, first: Seq, last: Seq) -> Option<(LaneKey, Seq)> {
+        let found = self.spans_among(first, last).next()?;
+        Some((LaneKey::of(found), found.first))
     }
 
     /// Takes up to `max` waiting tasks with a number up to `up_to`, lowest lanes first.
@@ -121,9 +162,9 @@ impl ResourceLanes {
             && let Some((first, key)) = self.fronts.first().cloned()
             && first <= up_to
         {
-            let span = self.change(&key, |lane| {
-                let (_, reach) = lane.front()?.parts(first, up_to);
-                lane.take(reach.min(max - taken))
+            let span = self.change(&key, |lane, spans| {
+                let (_, reach) = spans.get(&first)?.parts(first, up_to);
+                take_front(lane, spans, reach.min(max - taken))
             });
             let Some(span) = span else {
                 break;
@@ -135,13 +176,12 @@ impl ResourceLanes {
     }
 
     /// Changes a lane, and notes what that does to its first task.
-    fn change<T>(&mut self, key: &LaneKey, change: impl FnOnce(&mut Lane) -> T) -> T {
+    fn change<T>(&mut self, key: &LaneKey, change: impl FnOnce(&mut Lane, &mut Spans) -> T) -> T {
         step();
-        let lane = self.lanes.entry(key.clone());
-        let lane = lane.or_insert_with(|| Lane::new(key.kind));
-        let before = lane.front().map(|span| span.first);
-        let changed = change(lane);
-        let after = lane.front().map(|span| span.first);
+        let lane = self.lanes.entry(key.clone()).or_default();
+        let before = lane.first().copied();
+        let changed = change(lane, &mut self.spans);
+        let after = lane.first().copied();
         if after.is_none() {
             self.lanes.remove(key);
         }
@@ -153,4 +193,20 @@ impl ResourceLanes {
         }
         changed
     }
+}
+
+fn put(lane: &mut Lane, spans: &mut Spans, span: Span) {
+    lane.insert(span.first);
+    spans.insert(span.first, span);
+}
+
+/// Takes up to `max` tasks from the front of a lane.
+fn take_front(lane: &mut Lane, spans: &mut Spans, max: u32) -> Option<Span> {
+    let mut span = spans.remove(&lane.pop_first()?)?;
+    if span.count <= max {
+        return Some(span);
+    }
+    let taken = span.cut(max);
+    put(lane, spans, span);
+    Some(taken)
 }

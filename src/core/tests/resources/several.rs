@@ -4,6 +4,7 @@ use super::{READER, WRITER, settings};
 use crate::core::{
     ClaimNo, ClaimPhase, Command, Mode, Reject, ResourceReject, ResourceReply, ResourceVerb,
     model::limits::Limits,
+    scheduler::queue::step_counter::steps_of,
     tests::world::{NONE, World},
 };
 
@@ -216,4 +217,20 @@ fn a_place_is_counted_among_those_of_the_queue_alone() {
     for (place, no) in waiting.iter().enumerate() {
         assert_eq!(w.look(*no).position, place as u64);
     }
+}
+
+#[test]
+fn a_release_looks_once_at_those_who_wait_for_something_else_besides() {
+    let mut w = World::new(0);
+    for (name, capacity) in [("wide", 10_000), ("also wide", 10_000), ("narrow", 1)] {
+        w.define(name, settings(capacity));
+    }
+    let wants = [("also wide", READER), ("narrow", WRITER), ("wide", READER)];
+    let narrow = w.claim("", &[("narrow", WRITER)]);
+    let passing = w.claim("", &[("also wide", READER), ("wide", READER)]);
+    let waiting: Vec<i64> = (0..1_000).map(|_| w.claim("", &wants)).collect();
+    let steps = steps_of(|| w.give_back(passing));
+    assert!(steps <= 5_000, "{steps} steps");
+    w.give_back(narrow);
+    assert_eq!(w.holds(waiting.iter().copied()), waiting[..1]);
 }

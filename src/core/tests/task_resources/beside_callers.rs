@@ -44,6 +44,34 @@ fn an_endless_row_of_callers_does_not_keep_a_task_waiting() {
 }
 
 #[test]
+fn a_place_is_counted_behind_a_task_for_which_it_is_kept() {
+    let (mut w, s) = world(4);
+    let mut held = w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [a_writer()]);
+    let callers = (0..600).map(|n| format!("caller {n}"));
+    let waiting: Vec<i64> = callers
+        .map(|name| w.claim(&name, &[("a", WRITER)]))
+        .collect();
+    let mut waiting = waiting.into_iter().peekable();
+    // Nothing is kept before it was passed often enough.
+    while let Some(next) = waiting.peek()
+        && w.look(*next).position == 1
+    {
+        w.give_back(held);
+        held = waiting.next().expect("it was seen");
+    }
+    assert_eq!(w.running(s), NONE);
+    let places: Vec<u64> = waiting.map(|no| w.look(no).position).collect();
+    assert!(places.len() > 300, "{} wait behind it", places.len());
+    assert!(
+        places
+            .into_iter()
+            .zip(2..)
+            .all(|(place, there)| place == there)
+    );
+}
+
+#[test]
 fn what_is_kept_for_a_task_is_free_when_it_may_not_start() {
     let (mut w, s) = world(4);
     let pool = w.claim("pool", &[("pool", PERMIT)]);

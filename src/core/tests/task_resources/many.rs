@@ -3,12 +3,13 @@
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
     Handle, Mode, Report,
+    scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
         world::{World, free, order, plain},
     },
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 const KEYS: [&str; 6] = ["key/a", "key/b", "key/c", "key/d", "key/e", "key/f"];
 const POOL: u64 = 5;
@@ -163,4 +164,24 @@ fn thousands_of_lines_at_one_resource_are_served_in_turn() {
     w.submit(s, names.iter().map(task));
     w.succeed(s, 1..=500);
     assert_eq!(w.running(s), [501, 502]);
+}
+
+#[test]
+fn tasks_with_resources_of_their_own_end_in_as_many_steps_as_there_are() {
+    let mut w = World::new(0);
+    w.define("key/*", settings(1));
+    let s = w.open(plain);
+    let second = Duration::from_secs(1);
+    let task = |n| needs(free(), &[(format!("key/{n}").as_str(), WRITER)]);
+    w.submit(
+        s,
+        (0..1_000).map(|n| task(n).with(|options| options.deadline = Some(second))),
+    );
+    w.now = w.now + second;
+    let steps = steps_of(|| {
+        while w.view(s).counts.queued > 0 {
+            w.commands([]);
+        }
+    });
+    assert!(steps <= 20 * 1_000, "{steps} steps");
 }
