@@ -16,7 +16,7 @@ const BUCKET: u64 = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub mode: Mode,
-    /// Never less than that of one before it in line.
+    /// Claims arrive in the order of their numbers.
     arrival: u64,
 }
 
@@ -90,13 +90,8 @@ impl InUse {
     }
 
     pub(crate) fn enqueue(&mut self, no: ClaimNo, mode: Mode) {
-        // Tasks for which it is kept come before some that are here already.
-        let behind = self.queue.range(no..).next();
-        let arrival = match behind {
-            Some((_, next)) => next.arrival,
-            None => self.arrivals,
-        };
-        self.arrivals += u64::from(behind.is_none());
+        let arrival = self.arrivals;
+        self.arrivals += 1;
         self.queue.insert(no, Waiter { mode, arrival });
         if matches!(mode, Mode::Shared(_)) {
             self.readers.insert(no);

@@ -4,7 +4,7 @@
 //! counts. A line has a place among the claims of callers, which it takes anew with each task that
 //! starts. It takes its resources together with a slot, so it is only told when it could have them:
 //! it is ready. Others may pass it while it waits, but only so often; then it is in line like a
-//! claim, and what it wants is kept for it.
+//! claim that was requested just now, and what it wants is kept for it.
 //!
 //! Nothing of this is on record: after a takeover the lines take new places. A line that is not
 //! ready is parked at one resource that it cannot have, so that a change of another one costs
@@ -25,7 +25,7 @@ pub(crate) struct TaskLines {
     pub(super) lines: BTreeMap<ClaimNo, TaskLine>,
     pub(super) ready: Ready,
     /// Lines that wait, by the resource they are parked at.
-    parked: BTreeMap<ResourceKey, BTreeMap<Bucket, BTreeSet<(Seq, ClaimNo)>>>,
+    parked: BTreeMap<ResourceKey, Parked>,
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
     /// Lines for which what they want is kept.
@@ -49,8 +49,41 @@ pub(crate) struct TaskLine {
     parked: Option<usize>,
 }
 
+/// Lines that are parked at one resource.
+#[derive(Debug, Default)]
+struct Parked {
+    buckets: BTreeMap<Bucket, BTreeSet<(Seq, ClaimNo)>>,
+    /// How many buckets there are of each mode.
+    modes: BTreeMap<Mode, usize>,
+}
+
 /// Lines of one scheduler that are parked for the same. One for which it is kept is by itself.
 type Bucket = (Handle, KindId, Mode, Option<ClaimNo>);
+
+impl Parked {
+    fn insert(&mut self, bucket: Bucket, line: (Seq, ClaimNo)) {
+        let lines = self.buckets.entry(bucket).or_insert_with(|| {
+            *self.modes.entry(bucket.2).or_default() += 1;
+            BTreeSet::new()
+        });
+        lines.insert(line);
+    }
+
+    fn remove(&mut self, bucket: Bucket, line: (Seq, ClaimNo)) {
+        let Some(lines) = self.buckets.get_mut(&bucket) else {
+            return;
+        };
+        lines.remove(&line);
+        if !lines.is_empty() {
+            return;
+        }
+        self.buckets.remove(&bucket);
+        match self.modes.get_mut(&bucket.2) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.modes.remove(&bucket.2)),
+        }
+    }
+}
 
 impl TaskLine {
     pub(crate) fn new(
@@ -90,8 +123,11 @@ impl TaskLine {
 impl TaskLines {
     /// What the lines wait for that are parked at a resource.
     pub(super) fn modes_parked_at(&self, key: &ResourceKey) -> impl Iterator<Item = Mode> {
-        let buckets = self.parked.get(key).into_iter().flatten();
-        buckets.map(|((_, _, mode, _), _)| *mode)
+        let parked = self.parked.get(key);
+        parked
+            .into_iter()
+            .flat_map(|parked| parked.modes.keys())
+            .copied()
     }
 }
 
@@ -197,10 +233,10 @@ impl Resources {
     /// Wakes the lines that are parked at a resource, as many of each scheduler as there is
     /// something left for.
     pub(super) fn wake_lines(&mut self, key: &ResourceKey) {
-        let Some(buckets) = self.tasks.parked.get(key) else {
+        let Some(parked) = self.tasks.parked.get(key) else {
             return;
         };
-        let buckets: Vec<Bucket> = buckets.keys().copied().collect();
+        let buckets: Vec<Bucket> = parked.buckets.keys().copied().collect();
         let capacity = self.definitions.of(key);
         let capacity = capacity.map_or(0, |one| u64::from(one.image.settings.capacity));
         let used = self
@@ -237,7 +273,7 @@ impl Resources {
     }
 
     fn first_parked(&self, key: &ResourceKey, bucket: &Bucket) -> Option<ClaimNo> {
-        let bucket = self.tasks.parked.get(key)?.get(bucket)?;
+        let bucket = self.tasks.parked.get(key)?.buckets.get(bucket)?;
         bucket.first().map(|(_, no)| *no)
     }
 
@@ -263,7 +299,7 @@ impl Resources {
         could
     }
 
-    pub(super) fn is_kept_for(&self, no: ClaimNo) -> bool {
+    pub(crate) fn is_kept_for(&self, no: ClaimNo) -> bool {
         self.tasks.reserved.contains(&no)
     }
 
@@ -280,7 +316,7 @@ impl Resources {
         };
         line.parked = Some(at);
         let parked = self.tasks.parked.entry(key.clone()).or_default();
-        parked.entry(bucket).or_default().insert((line.front, no));
+        parked.insert(bucket, (line.front, no));
         self.watch_refill_for(&key, bucket.2);
     }
 
@@ -295,13 +331,8 @@ impl Resources {
         let Some(parked) = self.tasks.parked.get_mut(&key) else {
             return;
         };
-        if let Some(lines) = parked.get_mut(&bucket) {
-            lines.remove(&(front, no));
-            if lines.is_empty() {
-                parked.remove(&bucket);
-            }
-        }
-        if parked.is_empty() {
+        parked.remove(bucket, (front, no));
+        if parked.buckets.is_empty() {
             self.tasks.parked.remove(&key);
         }
     }
@@ -320,11 +351,12 @@ impl Resources {
 
     /// What a line wants is kept for it, as for a claim in its place.
     pub(crate) fn reserve(&mut self, no: ClaimNo) {
-        let parked = self.tasks.lines.get(&no).and_then(|line| line.parked);
-        self.unpark(no);
-        if !self.tasks.lines.contains_key(&no) || !self.tasks.reserved.insert(no) {
+        if !self.tasks.lines.contains_key(&no) || self.is_kept_for(no) {
             return;
         }
+        let parked = self.tasks.lines.get(&no).and_then(|line| line.parked);
+        self.unpark(no);
+        self.tasks.reserved.insert(no);
         for (key, mode) in self.tasks.lines[&no].clone().keys() {
             self.watches.note(&key);
             self.in_use_of(&key).enqueue(no, mode);
@@ -336,11 +368,12 @@ impl Resources {
 
     /// It is kept no more: its tasks could not start if they had it.
     pub(crate) fn unreserve(&mut self, no: ClaimNo) {
-        let parked = self.tasks.lines.get(&no).and_then(|line| line.parked);
-        self.unpark(no);
-        if !self.tasks.reserved.remove(&no) {
+        if !self.is_kept_for(no) {
             return;
         }
+        let parked = self.tasks.lines.get(&no).and_then(|line| line.parked);
+        self.unpark(no);
+        self.tasks.reserved.remove(&no);
         for (key, _) in self.tasks.lines[&no].clone().keys() {
             if let Some(in_use) = self.in_use.get_mut(&key) {
                 in_use.leave_queue(no);

@@ -132,6 +132,25 @@ impl Scheduler {
         }
     }
 
+    /// Keeps what a line wants, at the end of every queue: before those who stand there it might
+    /// close a circle that nobody looks for.
+    pub(crate) fn keep_for_line(&mut self, resources: &mut Resources, no: ClaimNo) {
+        let Some(line) = self
+            .lines
+            .all
+            .get(&no)
+            .filter(|_| !resources.is_kept_for(no))
+        else {
+            return;
+        };
+        let (lane, front) = (line.lane.clone(), line.front);
+        self.follow_lane(resources, None, lane.clone());
+        self.follow_lane(resources, Some(front), lane.clone());
+        if let Some(last) = self.lines.of(&lane) {
+            resources.reserve(last);
+        }
+    }
+
     fn follow_lane(&mut self, resources: &mut Resources, front: Option<Seq>, lane: LanePlace) {
         match (self.lines.of(&lane), front) {
             (Some(no), Some(front)) => {

@@ -83,8 +83,10 @@ impl Shard {
     /// not start if they had it.
     pub(super) fn keep_for_passed(&mut self) {
         for (handle, no) in self.resources.take_passed() {
-            if self.lacks_only_a_slot(handle, no) {
-                self.resources.reserve(no);
+            if self.lacks_only_a_slot(handle, no)
+                && let Some(scheduler) = self.schedulers.get_mut(handle)
+            {
+                scheduler.keep_for_line(&mut self.resources, no);
             }
         }
         for no in self.resources.reserved() {

@@ -44,7 +44,7 @@ fn an_endless_row_of_callers_does_not_keep_a_task_waiting() {
 }
 
 #[test]
-fn a_place_is_counted_behind_a_task_for_which_it_is_kept() {
+fn a_task_for_which_it_is_kept_is_behind_those_who_stand_in_line_then() {
     let (mut w, s) = world(4);
     let mut held = w.claim("anna", &[("a", WRITER)]);
     w.submit(s, [a_writer()]);
@@ -52,23 +52,52 @@ fn a_place_is_counted_behind_a_task_for_which_it_is_kept() {
     let waiting: Vec<i64> = callers
         .map(|name| w.claim(&name, &[("a", WRITER)]))
         .collect();
-    let mut waiting = waiting.into_iter().peekable();
-    // Nothing is kept before it was passed often enough.
-    while let Some(next) = waiting.peek()
-        && w.look(*next).position == 1
-    {
+    let mut waiting = waiting.into_iter();
+    for next in waiting.by_ref().take(150) {
         w.give_back(held);
-        held = waiting.next().expect("it was seen");
+        held = next;
     }
-    assert_eq!(w.running(s), NONE);
-    let places: Vec<u64> = waiting.map(|no| w.look(no).position).collect();
-    assert!(places.len() > 300, "{} wait behind it", places.len());
-    assert!(
-        places
-            .into_iter()
-            .zip(2..)
-            .all(|(place, there)| place == there)
+    let places = waiting.clone().map(|no| w.look(no).position);
+    assert!(places.eq(1..=450));
+    let last = w.claim("zoe", &[("a", WRITER)]);
+    assert_eq!(w.look(last).position, 452);
+    for next in waiting {
+        assert_eq!(w.running(s), NONE);
+        w.give_back(held);
+        held = next;
+    }
+    w.give_back(held);
+    assert_eq!((w.running(s), w.token(last)), (vec![1], None));
+    w.succeed(s, [1]);
+    assert!(w.token(last).is_some());
+}
+
+#[test]
+fn what_is_kept_for_a_task_closes_no_circle() {
+    let (mut w, s) = world(4);
+    let anna = w.claim("anna", &[("pool", PERMIT)]);
+    let zed = w.claim("zed", &[("a", WRITER)]);
+    w.submit(
+        s,
+        [needs(free(), &[("a", WRITER), ("pool", Mode::Shared(2))])],
     );
+    let waits = w.claim("anna", &[("a", WRITER)]);
+    for n in 0..150 {
+        let passes = w.claim(&format!("caller {n}"), &[("pool", PERMIT)]);
+        if w.token(passes).is_none() {
+            w.give_back(zed);
+            assert!(
+                w.token(waits).is_some(),
+                "anna waits for the task, which waits for anna"
+            );
+            w.give_back(waits);
+            w.give_back(anna);
+            assert_eq!(w.running(s), [1]);
+            return;
+        }
+        w.give_back(passes);
+    }
+    panic!("nothing was ever kept for the task");
 }
 
 #[test]
