@@ -23,7 +23,10 @@ use page::Page;
 use page_store::PageStore;
 use rustc_hash::{FxHashMap, FxHashSet};
 use scheduler_pages::SchedulerPages;
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
 
 /// Schedulers next in line whose bodies are read ahead.
 const LOOKAHEAD_SCHEDULERS: usize = 64;
@@ -41,6 +44,8 @@ pub struct Bodies {
     /// Schedulers of which a row may be unreadable: each range of theirs is read alone, so that it
     /// costs nobody else anything.
     read_alone: FxHashSet<Handle>,
+    /// Schedulers of which the storage does not give a body, and since when.
+    withheld_since: FxHashMap<Handle, Instant>,
     /// Spilled schedulers that have been dispatched since the last look ahead.
     dispatched: FxHashSet<Handle>,
 }
@@ -63,6 +68,7 @@ impl Bodies {
             waiting: BTreeMap::new(),
             read_queue: VecDeque::new(),
             read_alone: FxHashSet::default(),
+            withheld_since: FxHashMap::default(),
             dispatched: FxHashSet::default(),
         }
     }
@@ -147,6 +153,7 @@ impl Bodies {
     pub fn forget(&mut self, handle: Handle) {
         self.spilled.remove(&handle);
         self.read_alone.remove(&handle);
+        self.withheld_since.remove(&handle);
         self.store.change(handle, SchedulerPages::clear);
     }
 
@@ -162,6 +169,7 @@ impl Bodies {
                 .map(|run| (one.image.handle, run.first.plus(run.count - 1)))
         };
         self.read_alone.clear();
+        self.withheld_since.clear();
         self.spilled = schedulers.iter().filter_map(last).collect();
         let next = self.spilled.keys().copied().take(LOOKAHEAD_SCHEDULERS);
         self.dispatched = next.collect();

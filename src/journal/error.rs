@@ -67,6 +67,13 @@ impl JournalError {
         }
     }
 
+    /// The storage does not give what is in it: a disk that fails, or what an index, a page or a
+    /// value that is damaged leads to.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        let code = self.sqlstate();
+        code.is_some_and(|code| code.starts_with("58") || code.starts_with("XX"))
+    }
+
     /// The SQLSTATE, when the database reported an error.
     pub(crate) fn sqlstate(&self) -> Option<Cow<'_, str>> {
         match self {

@@ -11,8 +11,8 @@ use rallypoint::postgres::{COORDINATION, SUPERUSER};
 use rallypoint_client::{
     Client,
     api::{
-        CreateResourceRequest, Outcome, ResourceSettings, ResourceUse, SchedulerSettings,
-        TryAcquireRequest, UpdateResourceRequest,
+        AsyncDone, CreateResourceRequest, Outcome, ResourceSettings, ResourceUse,
+        SchedulerSettings, TryAcquireRequest, UpdateResourceRequest,
     },
 };
 use std::time::Duration;
@@ -127,24 +127,76 @@ async fn a_task_whose_body_cannot_be_read_fails_and_the_others_run() {
     }
 }
 
+#[tokio::test]
+async fn a_row_that_the_storage_does_not_give_keeps_nobody_else_waiting() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let open = async |name| cluster.open_named(&client, name).await;
+    let (lost, whole) = (open("a").await, open("b").await);
+    for scheduler in [&lost, &whole] {
+        scheduler.scheduler.pause().await.expect("paused");
+        scheduler.submit((0..5).map(|_| sql("select 1"))).await;
+        scheduler.submit((0..5).map(|_| sql("select 2"))).await;
+    }
+    let bad_sector = format!(
+        "create function is_given(handle uuid, first_seq int8) returns bool language plpgsql as $$
+        begin
+            if handle = '{}' and first_seq = 1 then
+                raise 'a bad sector' using errcode = '58030';
+            end if;
+            return true;
+        end $$;
+        create policy given on submission using (is_given(handle, first_seq));
+        alter table submission enable row level security;
+        alter table submission force row level security",
+        lost.handle()
+    );
+    cluster.kill_9(0);
+    cluster.restart(0);
+    lost.until(|now| now.paused && now.submitted == 10).await;
+    cluster.meddle(COORDINATION, bad_sector).await;
+    for scheduler in [&lost, &whole] {
+        scheduler.scheduler.resume(false).await.expect("resumed");
+    }
+    whole.until(|now| now.done == 10).await;
+    lost.until(|now| now.done == 10).await;
+    for (seq, ending) in endings(&lost, 10).await {
+        assert_eq!(ending, if seq <= 5 { unreadable() } else { good() });
+    }
+}
+
+type Ending = (Outcome, Option<String>);
+
+fn good() -> Ending {
+    (Outcome::Succeeded, None)
+}
+
+fn unreadable() -> Ending {
+    (Outcome::Failed, Some("DATA_UNREADABLE".to_owned()))
+}
+
+/// How so many tasks have ended, and with which error.
+async fn endings(of: &Conversation, count: usize) -> Vec<(i64, Ending)> {
+    let events = of.scheduler.synchronize(0, None).await;
+    let mut events = events.expect("a stream");
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        let next = timeout(WAIT_TIMEOUT, events.next()).await.expect("in time");
+        seen.extend(next.expect("it goes on").expect("more events"));
+    }
+    let ending = |done: &AsyncDone| {
+        let code = done.error.as_ref().map(|error| error.code.clone());
+        (done.seq, (done.outcome(), code))
+    };
+    seen.iter().map(ending).collect()
+}
+
 /// The tasks before cannot be read; what is new goes on in the same scheduler.
 async fn go_on(lost: &Conversation) {
     lost.submit([sql("select 3")]).await;
     lost.until(|now| now.done == 3).await;
-    let events = lost.scheduler.synchronize(0, None).await;
-    let mut events = events.expect("a stream");
-    let mut seen = Vec::new();
-    while seen.len() < 3 {
-        let next = timeout(WAIT_TIMEOUT, events.next()).await.expect("in time");
-        seen.extend(next.expect("it goes on").expect("more events"));
-    }
-    for done in seen {
-        let code = done.error.as_ref().map(|error| &*error.code);
-        let expected = match done.seq {
-            3 => (Outcome::Succeeded, None),
-            _ => (Outcome::Failed, Some("DATA_UNREADABLE")),
-        };
-        assert_eq!((done.outcome(), code), expected);
+    for (seq, ending) in endings(lost, 3).await {
+        assert_eq!(ending, if seq == 3 { good() } else { unreadable() });
     }
 }
 

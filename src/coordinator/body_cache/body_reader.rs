@@ -11,6 +11,7 @@ use crate::{
     journal::BodyChunk,
 };
 use rustc_hash::FxHashMap;
+use std::time::{Duration, Instant};
 
 /// Tasks of a scheduler whose bodies should be in memory before their turn comes.
 const LOOKAHEAD_TASKS: u32 = 256;
@@ -104,22 +105,43 @@ impl Bodies {
         self.read_queue.extend(ranges);
     }
 
-    /// A range cannot be read because of a row. Returns the assignment whose body that was, if it
-    /// was one.
-    pub fn row_unreadable(&mut self, range: &SeqRange) -> Option<Assignment> {
+    /// A range cannot be read: of its tasks those are read again, one by one, whose body somebody
+    /// waits for.
+    pub fn read_singly(&mut self, range: &SeqRange) {
         self.read_alone.insert(range.handle);
         if let Some(pages) = self.store.get_mut(range.handle) {
             pages.answered(range);
-        }
-        if range.first == range.last {
-            self.store.drop_if_empty(range.handle);
-            return self.waiting.remove(&(range.handle, range.first));
         }
         for first in self.waiting_within(range.handle, range.first, range.last) {
             self.read_soon(range.handle, first);
         }
         self.store.drop_if_empty(range.handle);
-        None
+    }
+
+    /// Whether somebody waits for the body of a task.
+    pub fn is_awaited(&self, handle: Handle, first: Seq) -> bool {
+        self.waiting.contains_key(&(handle, first))
+    }
+
+    /// For how long the storage does not give a body of this scheduler, from the first time on.
+    pub fn withheld_for(&mut self, handle: Handle) -> Duration {
+        let since = self.withheld_since.entry(handle);
+        since.or_insert_with(Instant::now).elapsed()
+    }
+
+    /// It gives what it did not.
+    pub fn is_given_again(&mut self, handle: Handle) {
+        self.withheld_since.remove(&handle);
+    }
+
+    /// The body of a task is not read again. Returns the assignment that waits for it.
+    pub fn give_up(&mut self, task: &SeqRange) -> Option<Assignment> {
+        self.read_alone.insert(task.handle);
+        if let Some(pages) = self.store.get_mut(task.handle) {
+            pages.answered(task);
+        }
+        self.store.drop_if_empty(task.handle);
+        self.waiting.remove(&(task.handle, task.first))
     }
 
     /// What a read of `ranges` brought: all of them, or the first part.
@@ -233,7 +255,7 @@ mod tests {
         assert_eq!(next(&mut bodies), [two]);
         assert_eq!(next(&mut bodies), []);
         // What could be read is read with others again.
-        assert!(bodies.row_unreadable(&range(1)).is_none());
+        bodies.read_singly(&range(1));
         bodies.arrived(&[range(2)], Vec::new());
         bodies.read_failed(vec![range(2), range(3), range(1)]);
         assert_eq!(next(&mut bodies), [two, three]);

@@ -9,7 +9,7 @@ use crate::{
     backoff::Backoff,
     core::{Assignment, Report, SeqRange, Shard, TaskError},
     hub::Hub,
-    journal::{Journal, Reader},
+    journal::{BodyChunk, Journal, JournalError, Reader},
 };
 use std::{
     fmt::Display,
@@ -25,8 +25,10 @@ const READ_BYTES: usize = 4 << 20;
 /// Wait before a failed read is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// Wait before what the database refuses to read is tried again.
-const APART_INTERVAL: Duration = Duration::from_secs(5);
+/// Wait before a task's body that the database refuses to read is tried again.
+const ALONE_INTERVAL: Duration = Duration::from_secs(5);
+/// What the storage does not give for so long is taken for damaged.
+const DAMAGED_AFTER: Duration = Duration::from_secs(15);
 
 /// The bodies, and the tasks that read what is missing; the tasks end with this value.
 pub(crate) struct Prefetch {
@@ -99,57 +101,81 @@ async fn read_forever(shared: Arc<Shared>, reader: Reader, hub: Hub) {
     }
 }
 
-/// Returns whether it brought something.
+/// Returns whether the database has answered.
 async fn read(shared: &Arc<Shared>, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>) -> bool {
     match reader.body_chunks(&ranges, READ_BYTES).await {
-        Ok(chunks) => {
-            let mut bodies = shared.lock();
-            let arrival = bodies.arrived(&ranges, chunks);
-            // Under the lock, so that a stop finds the assignment here or in the hub.
-            hub.dispatch(arrival.ready);
-            for lost in arrival.lost {
-                give_up(hub, lost, &"the journal does not have it");
-            }
-            true
-        }
+        Ok(chunks) => arrived(shared, hub, &ranges, chunks),
         Err(error) if error.is_outage() => {
             tracing::warn!(%error, "cannot read bodies");
             shared.lock().read_failed(ranges);
-            false
+            return false;
         }
-        Err(error) => {
-            tracing::warn!(%error, "cannot read some bodies");
-            match &ranges[..] {
-                [range] if error.is_of_a_row() => {
-                    let mut bodies = shared.lock();
-                    if let Some(unreadable) = bodies.row_unreadable(range) {
-                        give_up(hub, unreadable, &error);
-                    }
-                }
-                [_] => read_later(shared, ranges),
-                _ => shared.lock().read_apart(ranges),
+        Err(error) => match &ranges[..] {
+            [task] if task.first == task.last => {
+                let (shared, reader, hub) = (Arc::clone(shared), reader.clone(), hub.clone());
+                tokio::spawn(read_task(shared, reader, hub, *task, error));
             }
-            // Others are read at once.
-            true
-        }
+            [range] => shared.lock().read_singly(range),
+            _ => shared.lock().read_apart(ranges),
+        },
+    }
+    true
+}
+
+fn arrived(shared: &Shared, hub: &Hub, ranges: &[SeqRange], chunks: Vec<BodyChunk>) {
+    let mut bodies = shared.lock();
+    let arrival = bodies.arrived(ranges, chunks);
+    // Under the lock, so that a stop finds the assignment here or in the hub.
+    hub.dispatch(arrival.ready);
+    for lost in arrival.lost {
+        let why = "the journal does not have it";
+        fail(hub, lost, why);
     }
 }
 
-/// Called under the lock of the bodies, so that a stop finds the assignment there or in the hub.
-fn give_up(hub: &Hub, assignment: Assignment, error: &dyn Display) {
+/// Reads the body of a task that the database refuses to read, beside the others: again and again
+/// while somebody waits for it, unless it is damaged.
+async fn read_task(
+    shared: Arc<Shared>,
+    reader: Reader,
+    hub: Hub,
+    task: SeqRange,
+    mut error: JournalError,
+) {
+    while is_worth_a_try(&shared, &hub, &task, &error) {
+        tracing::warn!(handle = %task.handle, task = task.first.0, %error, "cannot read a body");
+        tokio::time::sleep(ALONE_INTERVAL).await;
+        error = match reader.body_chunks(&[task], READ_BYTES).await {
+            Ok(chunks) => {
+                shared.lock().is_given_again(task.handle);
+                return arrived(&shared, &hub, &[task], chunks);
+            }
+            Err(error) => error,
+        };
+    }
+}
+
+/// Whether somebody still waits for a body that could not be read, which may be read later.
+fn is_worth_a_try(shared: &Shared, hub: &Hub, task: &SeqRange, error: &JournalError) -> bool {
+    let mut bodies = shared.lock();
+    let is_withheld = error.is_of_storage();
+    let is_lost =
+        error.is_of_a_row() || is_withheld && bodies.withheld_for(task.handle) >= DAMAGED_AFTER;
+    if !is_lost && bodies.is_awaited(task.handle, task.first) {
+        return true;
+    }
+    if let Some(assignment) = bodies.give_up(task) {
+        fail(hub, assignment, error);
+    }
+    false
+}
+
+/// Ends a task whose body cannot be read. Called under the lock of the bodies, so that a stop finds
+/// the assignment there or in the hub.
+fn fail(hub: &Hub, assignment: Assignment, error: impl Display) {
     let (handle, task) = (assignment.handle, assignment.first.0);
     tracing::error!(%handle, task, %error, "the body of a task cannot be read: it fails");
     hub.decline(assignment, unreadable());
-}
-
-/// Tries again what the database refuses to read, for whatever reason.
-fn read_later(shared: &Arc<Shared>, ranges: Vec<SeqRange>) {
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        tokio::time::sleep(APART_INTERVAL).await;
-        shared.lock().read_apart(ranges);
-        shared.read_wanted.notify_one();
-    });
 }
 
 /// How a task ends whose body cannot be read.

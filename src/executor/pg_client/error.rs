@@ -4,6 +4,10 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorFields;
 use std::{fmt, io};
 
+/// What a server says that has no place for one more session, of this login or of any.
+const TOO_MANY_CONNECTIONS: &str = "53300";
+/// Where it says so of one login.
+const LIMIT_OF_LOGIN: &str = "InitializeSessionUserId";
 /// What is kept of each part of a report.
 const PART_BYTES: usize = 8 << 10;
 
@@ -58,6 +62,17 @@ impl Error {
     pub(crate) fn is_about_the_login(&self) -> bool {
         let refused = |code: &str| code.starts_with("28") || matches!(code, "42501" | "3D000");
         matches!(self, Error::Login(_)) || self.sqlstate().is_some_and(refused)
+    }
+
+    /// The server has no place for one more session.
+    pub(crate) fn is_about_room(&self) -> bool {
+        self.sqlstate() == Some(TOO_MANY_CONNECTIONS)
+    }
+
+    /// It has none for this login, whatever others have.
+    pub(crate) fn is_about_room_of_login(&self) -> bool {
+        let is_of_login = |report: &Report| report.routine == LIMIT_OF_LOGIN;
+        self.is_about_room() && matches!(self, Error::Reported(report) if is_of_login(report))
     }
 
     /// The same may succeed later: the network or the server failed, or has no room.

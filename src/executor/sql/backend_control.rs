@@ -23,7 +23,10 @@ use crate::{
 };
 use std::{
     mem,
-    sync::{Mutex as SyncMutex, PoisonError},
+    sync::{
+        Mutex as SyncMutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -57,9 +60,31 @@ pub(crate) struct Admin {
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
+    /// How many ask about a backend, which goes before anything else.
+    stopping: AtomicU32,
+    /// The server has no place for one of those.
+    lacks_place: AtomicBool,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
+}
+
+/// Somebody asks about a backend, for as long as this lives.
+struct Stopping<'a>(&'a Admin);
+
+impl<'a> Stopping<'a> {
+    fn new(admin: &'a Admin) -> Self {
+        admin.stopping.fetch_add(1, Ordering::Relaxed);
+        Stopping(admin)
+    }
+}
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        if self.0.stopping.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.lacks_place.store(false, Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -78,6 +103,8 @@ impl Admin {
             }),
             register,
             connection: Mutex::new(None),
+            stopping: AtomicU32::new(0),
+            lacks_place: AtomicBool::new(false),
             asking: Mutex::new(()),
         }
     }
@@ -155,12 +182,18 @@ impl Admin {
     /// Asks until it is known whether the backend is still there. The register shows meanwhile what
     /// is in the way, and an operator may decide it there.
     async fn until_answered(&self, act: Act, session: &Session) -> bool {
+        let _stopping = Stopping::new(self);
         let mut failures = 0;
         let mut last = String::new();
         loop {
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
-                Err(obstacle) => obstacle.to_string(),
+                Err(obstacle) => {
+                    if obstacle.is_of_room() {
+                        self.lacks_place.store(true, Ordering::Relaxed);
+                    }
+                    obstacle.to_string()
+                }
             };
             if last != obstacle {
                 tracing::warn!(
@@ -245,6 +278,18 @@ impl Admin {
         shown
     }
 
+    /// Whether a session that runs nothing is to end, as a backend cannot be stopped otherwise.
+    pub(crate) fn lacks_place(&self) -> bool {
+        self.lacks_place.load(Ordering::Relaxed)
+    }
+
+    /// Whether a login could have a session if the connection were not there.
+    pub(crate) fn may_be_in_the_way(&self, refusal: &Error, login: &Login) -> bool {
+        let is_of_other =
+            || refusal.is_about_room_of_login() && self.logins().present.user() != login.user();
+        refusal.is_about_room() && !is_of_other()
+    }
+
     /// Opens the connection if there is none, before it is needed.
     pub(crate) async fn connect(&self) -> Result<(), Error> {
         let mut idle = self.connection.lock().await;
@@ -252,8 +297,12 @@ impl Admin {
         Ok(())
     }
 
-    /// Closes the connection if it is there and idle; returns whether its place is free now.
+    /// Closes the connection if it is there and nobody needs it; returns whether its place is free
+    /// now.
     pub(crate) async fn release(&self) -> bool {
+        if self.stopping.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
         let idle = self
             .connection
             .try_lock()
@@ -290,6 +339,7 @@ impl Admin {
             return Ok((login, connection));
         }
         let connection = Connection::open(&login).await?;
+        self.lacks_place.store(false, Ordering::Relaxed);
         Ok((login, connection))
     }
 }

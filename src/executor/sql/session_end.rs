@@ -30,6 +30,11 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
+    /// The server has no place for who asks.
+    pub(crate) fn is_of_room(&self) -> bool {
+        matches!(self, Obstacle::Unreachable(error) if error.is_about_room())
+    }
+
     /// Another login may see more.
     pub(crate) fn is_of_the_login(&self) -> bool {
         match self {

@@ -5,6 +5,7 @@
 //! target is then unavailable until a probe has opened a session. A login that is a namespace's own
 //! and is refused is an error of its tasks, and keeps nobody else from theirs.
 
+mod full;
 mod line;
 mod overview;
 mod presence;
@@ -37,7 +38,7 @@ use std::{
 };
 use tokio::{
     sync::Notify,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -46,8 +47,6 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a slot pauses when it can have a session later, and others can have theirs now: the
 /// next try is a hand-out away.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// What a server says that has no place for one more session, of this login or of any.
-const TOO_MANY_CONNECTIONS: &str = "53300";
 
 pub(crate) struct Target {
     name: Arc<str>,
@@ -68,8 +67,13 @@ pub(crate) struct Target {
     failures: AtomicU32,
     /// Its server has had no place for a session since one was opened last.
     is_full: AtomicBool,
+    /// Its server has had no place for the connection that stops texts.
+    cannot_stop: AtomicBool,
+    /// Sessions that have not ended yet, and belong to no slot any more.
+    ending: Arc<AtomicU32>,
     /// Whether sessions can be opened is to be found out.
     wake: Notify,
+    session_opened: Notify,
     /// Somebody stands in line.
     lined_up: Notify,
     /// There may be free slots for who stands in line.
@@ -100,7 +104,10 @@ impl Target {
             closing: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
+            cannot_stop: AtomicBool::new(false),
+            ending: Arc::default(),
             wake: Notify::new(),
+            session_opened: Notify::new(),
             lined_up: Notify::new(),
             slots_added: Notify::new(),
         })
@@ -129,9 +136,17 @@ impl Target {
         }));
         loop {
             let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
-            while timeout(interval(), self.wake.notified()).await.is_err() {
-                self.close_idle();
-                self.look_after_sessions().await;
+            let mut next_look = Instant::now() + interval();
+            loop {
+                tokio::select! {
+                    () = self.wake.notified() => break,
+                    () = self.session_opened.notified() => self.prepare_to_stop().await,
+                    () = sleep_until(next_look) => {
+                        self.close_idle();
+                        self.look_after_sessions().await;
+                        next_look = Instant::now() + interval();
+                    }
+                }
             }
             self.probe().await;
             self.set_available();
@@ -160,7 +175,10 @@ impl Target {
     /// Takes a slot back. Returns who begins now.
     pub(crate) fn put_slot(&self, mut slot: Slot) -> Vec<(Slot, Given)> {
         let settings = self.settings();
-        let outdated = slot.live.take_if(|live| !settings.has(live.login()));
+        let gives_place = self.admin.lacks_place();
+        let outdated = slot
+            .live
+            .take_if(|live| gives_place || !settings.has(live.login()));
         self.close(outdated.into_iter().chain(self.slots.put(slot)));
         // They may have been changed meanwhile.
         let now = self.settings();
@@ -218,7 +236,12 @@ impl Target {
                 live.close().await;
             }
         }
-        let live = match self.open_in_any_place(slot.number, login).await {
+        self.slots
+            .note(slot.number, |activity| activity.opens = true);
+        let opened = self.open_in_any_place(slot.number, login).await;
+        self.slots
+            .note(slot.number, |activity| activity.opens = false);
+        let live = match opened {
             Ok(live) => live,
             // It is the coordination database that fails, and nothing is known against the target.
             Err(error @ OpenError::Register(_)) => {
@@ -242,6 +265,7 @@ impl Target {
         self.slots
             .note(slot.number, |activity| activity.session = session);
         slot.live = Some(live);
+        self.session_opened.notify_one();
         Ok(())
     }
 
@@ -280,19 +304,12 @@ impl Target {
     fn close(&self, sessions: impl IntoIterator<Item = Live>) {
         for live in sessions {
             self.forget(live.session.clone());
-            tokio::spawn(live.close());
-        }
-    }
-
-    /// Opens a session, if need be in the place of the connection that stops texts.
-    async fn open_in_any_place(&self, slot: u32, login: &Arc<Login>) -> Result<Live, OpenError> {
-        match self.open(slot, login).await {
-            Err(OpenError::Target(cause))
-                if cause.sqlstate() == Some(TOO_MANY_CONNECTIONS) && self.admin.release().await =>
-            {
-                self.open(slot, login).await
-            }
-            opened => opened,
+            self.ending.fetch_add(1, Ordering::Relaxed);
+            let ending = Arc::clone(&self.ending);
+            tokio::spawn(async move {
+                live.close().await;
+                ending.fetch_sub(1, Ordering::Relaxed);
+            });
         }
     }
 
@@ -310,26 +327,6 @@ impl Target {
             }
         }
         Live::open(login, false, &self.name, slot, register).await
-    }
-
-    /// Whether that is no outage: its sessions have places, if not as many as there are slots, and
-    /// go on with what there is to do.
-    fn goes_on_while_full(&self, cause: &pg_client::Error) -> bool {
-        cause.sqlstate() == Some(TOO_MANY_CONNECTIONS) && self.slots.have_sessions()
-    }
-
-    /// Its server has no place for one more session.
-    async fn found_full(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
-        if !self.is_full.swap(true, Ordering::Relaxed) {
-            let what = "no place for one more session: lower `slots`, or raise the limit of \
-                        connections above it";
-            tracing::warn!(target = %self.name, error = %cause, "{what}");
-        }
-        // Those of another login that run nothing may have the places.
-        let of_others = |live: &Live| live.login() != login;
-        self.close(self.slots.take_sessions(false, of_others));
-        sleep(RETRY_PAUSE).await;
-        cause.into()
     }
 
     /// A namespace's own login has opened no session. What is not about that login is about the

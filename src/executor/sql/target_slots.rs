@@ -44,6 +44,8 @@ impl Slot {
 #[derive(Clone, Default)]
 pub(super) struct Activity {
     pub(super) session: Option<Session>,
+    /// Its session is being opened.
+    pub(super) opens: bool,
     pub(super) running: Option<(Assignment, Time)>,
 }
 
@@ -134,7 +136,7 @@ impl Slots {
         let session = slot.live.as_ref().map(|live| live.session.clone());
         let idle = Activity {
             session,
-            running: None,
+            ..Activity::default()
         };
         state.activity.insert(slot.number, idle);
         state.free.push(slot);
@@ -148,6 +150,23 @@ impl Slots {
             .activity
             .values()
             .any(|activity| activity.session.is_some())
+    }
+
+    /// Whether any of them has a session, or is opening one.
+    pub(super) fn are_used(&self) -> bool {
+        let state = self.state();
+        let mut all = state.activity.values();
+        all.any(|one| one.opens || one.session.is_some())
+    }
+
+    /// Takes the session of a free slot, unless it is the only one there is.
+    pub(super) fn take_one_of_many(&self) -> Option<Live> {
+        let state = &mut *self.state();
+        let sessions = state.activity.values();
+        if sessions.filter(|one| one.session.is_some()).count() < 2 {
+            return None;
+        }
+        (0..state.free.len()).find_map(|place| state.take_session(place, |_| true))
     }
 
     /// Takes from free slots the sessions that have died.

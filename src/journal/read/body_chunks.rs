@@ -135,6 +135,10 @@ impl Row {
         range: &SeqRange,
         chunks: &mut Vec<BodyChunk>,
     ) -> Result<(), JournalError> {
+        let all_ends = [Some(&self.body_ends), self.params_ends.as_ref()];
+        if !all_ends.into_iter().flatten().all(|ends| ends.is_sorted()) {
+            return Err(self.corrupt());
+        }
         let row_end = self.first_seq + i64::from(self.count);
         let (mut next, end) = (
             range.first.0.max(self.first_seq),

@@ -145,6 +145,52 @@ async fn a_text_on_a_full_server_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_text_is_stopped_though_others_have_taken_all_places() {
+    let limit = Duration::from_secs(5);
+    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
+    full.limit(2).await;
+    // Nothing of it stays for the connection that stops texts, whose place it takes.
+    let stopped = async {
+        loop {
+            full.fixture.run(sql("select 1")).await;
+            let ended = full.fixture.ended(full.running);
+            if let Ok(completion) = timeout(Duration::from_millis(20), ended).await {
+                return completion.report;
+            }
+        }
+    };
+    let report = timeout(WAIT_TIMEOUT, stopped).await.expect("it is stopped");
+    assert!(
+        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
+        "{report:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_login_at_its_limit_costs_a_watchdog_no_connection() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let watch = "create role watch login superuser password 'watch'";
+    let created = sqlx::raw_sql(watch).execute(&mut full.superuser);
+    created.await.expect("created");
+    let mut config = TargetConfig::new("app", login(&full.fixture.options), 2);
+    let options = full.fixture.options.clone();
+    config.watchdog = Some(login(&options.username("watch").password("watch")));
+    full.fixture.executor.reconfigure(&[config]);
+    let watching = "select min(backend_start)::text from pg_stat_activity where usename = 'watch'";
+    let mut since = String::new();
+    while since.is_empty() {
+        since = value(&mut full.superuser, watching).await;
+        sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..3 {
+        let refused = full.fixture.start(sql("select 1"));
+        assert_eq!(full.fixture.ended(refused).await.report, Report::NotStarted);
+        assert_eq!(value(&mut full.superuser, watching).await, since);
+    }
+    full.fixture.silent(full.running).await;
+}
+
+#[tokio::test]
 async fn a_reload_while_the_server_is_full_takes_no_slots_away() {
     let mut full = Full::new(sql("select pg_sleep(60)")).await;
     let config = TargetConfig::new("app", login(&full.fixture.options), 3);

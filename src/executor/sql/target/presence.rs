@@ -1,6 +1,6 @@
 //! Whether a target is there, found out before a task needs it.
 
-use super::{super::RECONNECT_BACKOFF, TOO_MANY_CONNECTIONS, Target, lock};
+use super::{super::RECONNECT_BACKOFF, Target, lock};
 use crate::executor::pg_client::{self, Connection};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
@@ -16,17 +16,6 @@ impl Target {
         self.prepare_to_stop().await;
     }
 
-    /// Opens the connection that stops texts, when there are sessions and a place for it: a server
-    /// that is full could not be asked to.
-    pub(super) async fn prepare_to_stop(&self) {
-        if !self.slots.have_sessions() {
-            return;
-        }
-        if let Err(error) = self.admin.connect().await {
-            tracing::debug!(target = %self.name, %error, "cannot open the control connection");
-        }
-    }
-
     /// Tries the login before a task needs it, so that an operator learns at the start that nothing
     /// can run there. A login that is refused is said and no more: slots may get in nevertheless,
     /// by those of namespaces or later.
@@ -37,7 +26,7 @@ impl Target {
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
             // Its own slots may have all the places that there are.
-            Err(error) if error.sqlstate() == Some(TOO_MANY_CONNECTIONS) => {}
+            Err(error) if error.is_about_room() => {}
             Err(error) if error.is_about_the_login() => tracing::warn!(
                 target = %self.name,
                 %error,
@@ -55,7 +44,12 @@ impl Target {
             let _ = timeout(delay, self.wake.notified()).await;
             // They may have all the places that there are.
             self.close_idle();
-            match self.try_login().await {
+            let mut tried = self.try_login().await;
+            let is_full = tried.as_ref().is_err_and(pg_client::Error::is_about_room);
+            if is_full && self.admin.release().await {
+                tried = self.try_login().await;
+            }
+            match tried {
                 Err(error) if !self.goes_on_while_full(&error) => {
                     self.set_unavailable(&error.into());
                 }
