@@ -256,7 +256,8 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 
 /// Shows help, or what is wrong with the command line: in the form that it asks for.
 fn refuse(error: clap::Error) -> ExitCode {
-    if !error.use_stderr() || !Output::is_json_wanted(std::env::args()) {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    if !error.use_stderr() || !Output::is_json_wanted(words) {
         error.exit();
     }
     Output::begin_json();
@@ -291,11 +292,12 @@ async fn carried_out(server: &Server, command: Subcommands) -> Result<ExitCode, 
 impl Subcommands {
     /// It hears signals by itself.
     fn ends_in_order(&self) -> bool {
-        use Subcommands::{Demo, Exec, Lock, Serve, Top, Wait};
-        matches!(
-            self,
-            Serve(_) | Demo(_) | Exec(_) | Lock(_) | Top(_) | Wait(_)
-        )
+        use Subcommands::{Demo, Exec, Jobs, Lock, Serve, Top, Wait};
+        match self {
+            Serve(_) | Demo(_) | Exec(_) | Lock(_) | Top(_) | Wait(_) => true,
+            Jobs(command) => command.ends_in_order(),
+            _ => false,
+        }
     }
 
     async fn run(self, server: &Server) -> Result<ExitCode, CliError> {

@@ -10,7 +10,12 @@ use nix::{
     },
     unistd::Pid,
 };
-use std::{fmt::Display, io, os::unix::process::ExitStatusExt};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt::Display,
+    io,
+    os::unix::process::ExitStatusExt,
+};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -39,12 +44,12 @@ pub(super) enum Change {
 const BY_SIGNAL: i32 = 128;
 
 /// Refuses a command whose program is not there, before something is claimed that it would fail.
-pub(super) fn check(command: &[String]) -> Result<(), CliError> {
-    let program = command.first().map_or("", String::as_str);
-    match which::which(program) {
+pub(super) fn check(command: &[OsString]) -> Result<(), CliError> {
+    let program = command.first().cloned().unwrap_or_default();
+    match which::which(&program) {
         Err(which::Error::CannotFindBinaryPath) => {
             let why = "there is no such program, or it may not be executed";
-            Err(cannot_run(program, why))
+            Err(cannot_run(&program, why))
         }
         // Without a PATH the system knows where to look.
         Ok(_) | Err(_) => Ok(()),
@@ -52,16 +57,16 @@ pub(super) fn check(command: &[String]) -> Result<(), CliError> {
 }
 
 /// The error for a program that does not start.
-pub(super) fn cannot_run(program: &str, why: impl Display) -> CliError {
+pub(super) fn cannot_run(program: &OsStr, why: impl Display) -> CliError {
     let next = "behind `--` comes a program, on the PATH or with its path, and executable";
-    CliError::new(format!("cannot run {program}"))
+    CliError::new(format!("cannot run {}", program.display()))
         .why(why)
         .next(next)
 }
 
 impl Child {
     /// Starts a command with these variables added to its environment.
-    pub(super) fn start(command: &[String], environment: &[(&str, String)]) -> io::Result<Child> {
+    pub(super) fn start(command: &[OsString], environment: &[(&str, String)]) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let changes = signal(SignalKind::child())?;
         let child = Command::new(program)

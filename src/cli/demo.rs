@@ -58,7 +58,7 @@ pub(super) struct Demo {
 impl Demo {
     /// Runs the tasks and judges the run.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::with_hangups()?;
         let host = tokio::select! {
             host = Host::start() => host?,
             exit = signals.next() => return Err(interrupted(exit)),

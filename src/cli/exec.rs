@@ -133,7 +133,7 @@ impl Exec {
         if self.explain {
             return Ok(self.explained(&tasks));
         }
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::with_hangups()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let console = bars.console();
         let mut opened = 0;

@@ -10,17 +10,21 @@ pub(super) enum Exit {
     Failure = 1,
     WrongUsage = 2,
     TaskFailed = 3,
+    HungUp = 129,
     Interrupted = 130,
+    Quit = 131,
     Terminated = 143,
 }
 
 impl Exit {
-    const ALL: [Exit; 6] = [
+    const ALL: [Exit; 8] = [
         Exit::Success,
         Exit::Failure,
         Exit::WrongUsage,
         Exit::TaskFailed,
+        Exit::HungUp,
         Exit::Interrupted,
+        Exit::Quit,
         Exit::Terminated,
     ];
 
@@ -34,7 +38,9 @@ impl Exit {
             Exit::Failure => "failure",
             Exit::WrongUsage => "wrong usage",
             Exit::TaskFailed => "a task did not succeed",
+            Exit::HungUp => "ended by SIGHUP",
             Exit::Interrupted => "ended by Ctrl-C",
+            Exit::Quit => "ended by SIGQUIT",
             Exit::Terminated => "ended by SIGTERM",
         }
     }

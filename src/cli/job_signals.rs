@@ -1,9 +1,13 @@
 //! What a terminal or a shell says to the whole of a job: hang up, quit, stop. This program passes
 //! it on to its command, and ends or stops when that does.
 
-use crate::cli::error::CliError;
-use nix::sys::signal::Signal;
-use std::{fs, future::pending, time::Duration};
+use super::{
+    error::CliError,
+    exit::Exit,
+    signals::{Signals, next_of, unless_ignored},
+};
+use nix::sys::signal::{Signal, raise};
+use std::time::Duration;
 use tokio::{
     signal::unix::{self, SignalKind},
     time::timeout,
@@ -22,16 +26,7 @@ pub(super) struct JobSignals {
 
 impl JobSignals {
     pub(super) fn new() -> Result<JobSignals, CliError> {
-        let ignored = ignored();
-        let listen = |signal: Signal| {
-            let number = signal as i32;
-            if ignored & 1 << (number - 1) != 0 {
-                return Ok(None);
-            }
-            let stream = unix::signal(SignalKind::from_raw(number));
-            let failed = |error| CliError::new("cannot handle signals").why(error);
-            stream.map(Some).map_err(failed)
-        };
+        let listen = |signal: Signal| unless_ignored(SignalKind::from_raw(signal as i32));
         Ok(JobSignals {
             hangup: listen(Signal::SIGHUP)?,
             quit: listen(Signal::SIGQUIT)?,
@@ -48,23 +43,24 @@ impl JobSignals {
         }
     }
 
+    /// Before there is a command: resolves when this program is to end, and stops it if it is to
+    /// stop.
+    pub(super) async fn end(&mut self, signals: &mut Signals) -> Exit {
+        loop {
+            let signal = tokio::select! {
+                exit = signals.next() => return exit,
+                signal = self.next() => signal,
+            };
+            match signal {
+                Signal::SIGHUP => return Exit::HungUp,
+                Signal::SIGQUIT => return Exit::Quit,
+                _ => drop(raise(Signal::SIGSTOP)),
+            }
+        }
+    }
+
     /// Forgets a stop that has come about.
     pub(super) async fn forget_stop(&mut self) {
         timeout(ARRIVED, next_of(&mut self.stop)).await.ok();
     }
-}
-
-async fn next_of(signal: &mut Option<unix::Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => pending().await,
-    }
-}
-
-/// The signals that this process ignores, a bit each from that of number 1 on.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.unwrap_or_default()
 }

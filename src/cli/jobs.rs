@@ -94,6 +94,11 @@ struct JobsFile {
 }
 
 impl Jobs {
+    /// It hears signals by itself.
+    pub(super) fn ends_in_order(&self) -> bool {
+        matches!(self.verb, Verb::Claim(_))
+    }
+
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         match self.verb {
             Verb::Preview(command) => return command.run(),

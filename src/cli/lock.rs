@@ -23,7 +23,7 @@ use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
 };
-use std::{future::pending, process::ExitCode, time::Duration};
+use std::{ffi::OsString, future::pending, process::ExitCode, time::Duration};
 
 /// Who the owner of the hold is, for commands below that claim something themselves.
 pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
@@ -66,7 +66,7 @@ struct Run {
     reason: Option<String>,
     /// The command, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl Lock {
@@ -80,20 +80,20 @@ impl Lock {
 
 impl Run {
     async fn run(self, client: Client) -> Result<ExitCode, CliError> {
-        let mut signals = Signals::new()?;
+        let (mut signals, mut job) = (Signals::new()?, JobSignals::new()?);
         let owner = self
             .owner
             .clone()
             .unwrap_or_else(|| owner(std::env::var(OWNER).ok()));
         let claim = tokio::select! {
             claim = client.claim(self.request(&owner)) => claim,
-            exit = signals.next() => return Ok(exit.into()),
+            exit = job.end(&mut signals) => return Ok(exit.into()),
         };
         let what = format!("cannot lock {}", self.names.join(", "));
         let mut claim = claim.map_err(|error| CliError::call(&what, &error))?;
         tokio::select! {
             granted = granted(&client, &mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
-            exit = signals.next() => {
+            exit = job.end(&mut signals) => {
                 // Granted or not by now: otherwise its lease ends it.
                 claim.withdraw().await.ok();
                 return Ok(exit.into());
@@ -108,7 +108,7 @@ impl Run {
         let (number, token) = (claim.claim().claim, claim.claim().token);
         let hold = tokio::select! {
             hold = confirmed(claim, what) => hold?,
-            exit = signals.next() => {
+            exit = job.end(&mut signals) => {
                 // Its lease ends it, too: whoever asks once more does not wait.
                 tokio::select! {
                     _ = client.release_claim(number, token) => {}
@@ -122,7 +122,6 @@ impl Run {
             ("RALLYPOINT_CLAIM", hold.claim().claim.to_string()),
             (OWNER, owner),
         ];
-        let mut job = JobSignals::new()?;
         let child = match Child::start(&self.command, &environment) {
             Ok(child) => child,
             Err(error) => {
@@ -146,7 +145,8 @@ impl Run {
             permits: self.permits.unwrap_or(i32::from(is_shared)),
         };
         // Its arguments may hold secrets.
-        let said = self.reason.as_ref().unwrap_or(&self.command[0]);
+        let program = self.command[0].to_string_lossy();
+        let said = self.reason.as_deref().unwrap_or(&program);
         AcquireRequest {
             resources: self.names.iter().map(used).collect(),
             owner: owner.to_owned(),

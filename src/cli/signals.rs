@@ -1,11 +1,37 @@
-//! SIGTERM and SIGINT: both ask a command to end in order.
+//! SIGTERM and SIGINT, and SIGHUP for some: they ask a command to end in order.
 
 use super::{error::CliError, exit::Exit};
+use std::{fs, future::pending};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGHUP, which no longer ends the process by itself.
 pub(super) fn hangups() -> Result<Signal, CliError> {
     listen(SignalKind::hangup())
+}
+
+/// The signal, if this process was not started to ignore it, as by `nohup`.
+pub(super) fn unless_ignored(kind: SignalKind) -> Result<Option<Signal>, CliError> {
+    let is_ignored = ignored() & 1 << (kind.as_raw_value() - 1) != 0;
+    match is_ignored {
+        true => Ok(None),
+        false => listen(kind).map(Some),
+    }
+}
+
+/// Resolves at the next one; never if it is ignored.
+pub(super) async fn next_of(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => pending().await,
+    }
+}
+
+/// The signals that this process ignores, a bit each from that of number 1 on.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or_default()
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, CliError> {
@@ -16,6 +42,7 @@ fn listen(kind: SignalKind) -> Result<Signal, CliError> {
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -23,6 +50,15 @@ impl Signals {
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            hangup: None,
+        })
+    }
+
+    /// Also when the terminal goes away, as `nohup` does not want.
+    pub(super) fn with_hangups() -> Result<Signals, CliError> {
+        Ok(Signals {
+            hangup: unless_ignored(SignalKind::hangup())?,
+            ..Signals::new()?
         })
     }
 
@@ -31,6 +67,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Terminated,
             _ = self.interrupt.recv() => Exit::Interrupted,
+            () = next_of(&mut self.hangup) => Exit::HungUp,
         }
     }
 }

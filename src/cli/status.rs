@@ -74,16 +74,26 @@ async fn watch_status(client: &Client) -> Result<(), CliError> {
 }
 
 async fn watch_executions(client: &Client) -> Result<(), CliError> {
-    let stream = client.watch_executions(WATCH_INTERVAL).await;
-    let mut stream = stream.map_err(refused)?;
-    let broken = |status: tonic::Status| refused(status.into());
-    while let Some(message) = stream.message().await.map_err(broken)? {
-        output::answer(&message, |message| {
-            begin_screen();
-            executions::print(&message.executions, message.left_out);
-        });
+    loop {
+        let stream = client.watch_executions(WATCH_INTERVAL).await;
+        let mut stream = stream.map_err(refused)?;
+        let broken = loop {
+            match stream.message().await {
+                Ok(Some(message)) => output::answer(&message, |message| {
+                    begin_screen();
+                    executions::print(&message.executions, message.left_out);
+                }),
+                Ok(None) => break None,
+                Err(status) => break Some(Error::from(status)),
+            }
+        };
+        if let Some(error) = broken.filter(|error| !error.transport && !error.is_retryable()) {
+            return Err(refused(error));
+        }
+        // The stream is not resumed by itself; a call is repeated until somebody answers.
+        client.status().await.map_err(refused)?;
+        tokio::time::sleep(WATCH_INTERVAL).await;
     }
-    Ok(())
 }
 
 /// Clears a terminal; elsewhere one update follows the other.

@@ -123,8 +123,12 @@ async fn schedules(connection: &mut PgConnection, job: i64) -> Result<Vec<AgentS
     let rows = sqlx::query(
         "-- pgagent_schedules
          select s.jscid::int8 as id, s.jscname, s.jscenabled,
-             floor(extract(epoch from s.jscstart))::int8 as starts,
-             floor(extract(epoch from s.jscend))::int8 as ends,
+             case when isfinite(s.jscstart)
+                 then floor(extract(epoch from s.jscstart))::int8
+                 else case when s.jscstart > now() then 253402300799 else 0 end::int8
+                 end as starts,
+             case when isfinite(s.jscend)
+                 then floor(extract(epoch from s.jscend))::int8 end as ends,
              s.jscminutes, s.jschours, s.jscweekdays, s.jscmonthdays, s.jscmonths
          from pgagent.pga_schedule s
          where s.jscjobid = $1

@@ -46,6 +46,10 @@ pub(crate) struct ChainTask {
     /// It has a connection string of its own, which is not read, since it may have a password.
     pub connects: bool,
     pub ignore_error: bool,
+    /// In milliseconds; 0: none.
+    pub timeout: i64,
+    /// It runs beside the transaction of its chain.
+    pub autonomous: bool,
     /// It runs once for each, or once if there are none.
     pub parameters: Vec<Value>,
 }
@@ -71,6 +75,8 @@ pub(crate) async fn read(url: &str) -> Result<Timetable> {
                      'id', t.task_id, 'kind', t.kind::text, 'command', t.command,
                      'run_as', t.run_as, 'connects', coalesce(t.database_connection, '') <> '',
                      'ignore_error', coalesce(t.ignore_error, false),
+                     'timeout', coalesce((to_jsonb(t) ->> 'timeout')::int8, 0),
+                     'autonomous', coalesce((to_jsonb(t) ->> 'autonomous')::bool, false),
                      'parameters', (
                          select coalesce(jsonb_agg(p.value order by p.order_id), '[]')
                          from timetable.parameter p
@@ -94,9 +100,9 @@ pub(crate) async fn read(url: &str) -> Result<Timetable> {
 }
 
 fn chain(row: &PgRow) -> Result<Chain> {
-    let tasks: String = row.try_get("tasks")?;
+    let (id, tasks): (i64, String) = (row.try_get("id")?, row.try_get("tasks")?);
     Ok(Chain {
-        id: row.try_get("id")?,
+        id,
         name: row.try_get("chain_name")?,
         run_at: row.try_get("run_at")?,
         every: row.try_get("every")?,
@@ -107,6 +113,7 @@ fn chain(row: &PgRow) -> Result<Chain> {
         exclusive: row.try_get("exclusive")?,
         client: row.try_get("client_name")?,
         on_error: row.try_get("on_error")?,
-        tasks: serde_json::from_str(&tasks).context("a task of a chain makes no sense")?,
+        tasks: serde_json::from_str(&tasks)
+            .with_context(|| format!("a task of chain {id} makes no sense"))?,
     })
 }

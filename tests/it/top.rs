@@ -142,11 +142,12 @@ fn every_view_is_shown_on_a_wide_terminal_without_colours() {
 #[test]
 fn the_terminal_is_given_back_however_it_ends() {
     let server = Standalone::start();
-    let endings: [(&dyn Fn(&mut Screen), i32); 5] = [
+    let endings: [(&dyn Fn(&mut Screen), i32); 6] = [
         (&|top| top.press("q"), 0),
         (&|top| top.press("\x03"), 0),
         (&|top| top.signal(Signal::SIGTERM), 143),
-        (&|top| top.signal(Signal::SIGHUP), 143),
+        (&|top| top.signal(Signal::SIGHUP), 129),
+        (&|top| top.signal(Signal::SIGQUIT), 131),
         (&|top| top.signal(Signal::SIGINT), 130),
     ];
     for (end, code) in endings {

@@ -39,6 +39,7 @@ NOWHERE = "127.0.0.1:1"
         (lambda: sql("x" * (1 << 20) + "x"), ValueError, "statement: it is longer than 1 MiB"),
         (lambda: sql("a", object()), TypeError, r"params: \$1: a object is no value of SQL here"),
         (lambda: sql("a", 1, "\0"), ValueError, r"params: \$2 holds a NUL character"),
+        (lambda: sql("a", "\ud800"), ValueError, r"params: \$1 is no text: surrogates"),
         (lambda: sql("a", *range(32_768)), ValueError, "params: 32768 values"),
         (lambda: sql("a", order=-1), ValueError, "order: -1 is not from 0 to 9007199254740991"),
         (lambda: sql("a", order="1"), TypeError, "order: give a whole number, not '1'"),

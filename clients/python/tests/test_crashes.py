@@ -30,6 +30,12 @@ def server(victim: RallypointServer) -> RallypointServer:
     return victim if victim.is_running else victim.start()
 
 
+def test_a_server_that_runs_is_not_started_again(server: RallypointServer) -> None:
+    with pytest.raises(RuntimeError, match=r"^it runs: stop\(\) or kill\(\) it before"):
+        server.start()
+    assert server.is_running
+
+
 async def test_a_kill_of_the_server_is_not_seen(face: Face, server: RallypointServer) -> None:
     """Tasks are submitted and their results read while it is killed twice (kill -9)."""
     text = "insert into once values ($1) returning id"

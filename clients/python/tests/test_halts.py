@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import pickle
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ async def test_who_waits_for_a_blocked_task_is_told(face: Face, rallypoint: Clie
         for _ in range(2):
             with pytest.raises(SchedulerHalted, match="^1 task cannot start") as halted:
                 await face.result(blocked)
+            assert str(pickle.loads(pickle.dumps(halted.value))) == str(halted.value)
         assert (halted.value.handle, halted.value.failed) == (s.handle, (failed.seq,))
         assert not blocked.done()
         await s.retry(failed, "select 1")

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import gc
+import subprocess
 import sys
 import threading
 from collections.abc import Coroutine
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 from conftest import Face
 
+from pytest_rallypoint import RallypointServer
 from rallypoint import (
     Client,
     Scheduler,
@@ -169,6 +171,27 @@ async def test_who_stops_waiting_for_tasks_of_others_leaves_them_alone(
                 await drained.__aexit__(None, None, None)
         database.execute("select pg_advisory_unlock(4711)")
     assert (await face.result(theirs)).seq == 1
+
+
+def test_the_interpreter_ends_though_a_block_is_open(
+    rallypoint_server: RallypointServer,
+) -> None:
+    """Of a generator that nobody has ended: it is closed when no other thread runs any more."""
+    code = """
+from rallypoint import Client, Scheduler, noop
+
+def results():
+    with Scheduler(Client({url!r})) as s:
+        for future in s.map(noop(), range(3)):
+            yield future.result()
+
+kept = results()
+next(kept)
+"""
+    program = [sys.executable, "-c", code.format(url=rallypoint_server.url)]
+    ended = subprocess.run(program, capture_output=True, check=False, text=True, timeout=30)
+    assert ended.returncode == 0
+    assert "the interpreter ends" in ended.stderr
 
 
 def test_one_lock_object_is_for_one_block_at_a_time(rallypoint: Client) -> None:

@@ -25,7 +25,7 @@ use rallypoint_client::{
     ClaimedRun, Client,
     api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest},
 };
-use std::{process::ExitCode, time::Duration};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Between two attempts of `--wait`.
@@ -50,17 +50,17 @@ pub(super) struct ClaimCommand {
     owner: Option<String>,
     /// The command, behind `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl ClaimCommand {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         child::check(&self.command)?;
         let client = server.client().await?;
-        let mut signals = Signals::new()?;
+        let (mut signals, mut job) = (Signals::new()?, JobSignals::new()?);
         let claimed = tokio::select! {
             claimed = self.confirmed(&client) => claimed?,
-            exit = signals.next() => return Ok(exit.into()),
+            exit = job.end(&mut signals) => return Ok(exit.into()),
         };
         let Some(run) = claimed else {
             return Ok(ExitCode::SUCCESS);
@@ -71,14 +71,13 @@ impl ClaimCommand {
             ("RALLYPOINT_TOKEN", run.token().to_string()),
             ("RALLYPOINT_NAMESPACE", run.namespace().to_owned()),
         ];
-        let mut job = JobSignals::new()?;
         match Child::start(&self.command, &environment) {
             Ok(child) => {
                 let signals = (&mut signals, &mut job);
                 self.under(run, child, signals).await
             }
             Err(error) => {
-                let failed = format!("cannot run {}: {error}", self.command[0]);
+                let failed = format!("cannot run {}: {error}", self.command[0].display());
                 run.finish(Some(&failed)).await.ok();
                 Err(cannot_run(&self.command[0], error))
             }
@@ -172,7 +171,8 @@ impl ClaimCommand {
         (signals, job): (&mut Signals, &mut JobSignals),
     ) -> Result<ExitCode, CliError> {
         let code = ended(&run, child, (signals, job)).await?;
-        let failed = (code != 0).then(|| format!("{} ended with {code}", self.command[0]));
+        let failed =
+            (code != 0).then(|| format!("{} ended with {code}", self.command[0].display()));
         let finished = tokio::select! {
             finished = run.finish(failed.as_deref()) => finished,
             exit = signals.next() => return Err(unsaid(exit)),

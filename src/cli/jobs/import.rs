@@ -227,6 +227,7 @@ impl FromCrontab {
         self.say_which_zone(&crontab);
         let of_machine = self.time_zone.as_deref().unwrap_or("UTC");
         let mut names = Names::default();
+        let mut zone_above = String::new();
         let job = |entry: crontab::Entry| {
             let name = names.of(&program(&entry.command));
             let time_zone = match &*entry.time_zone {
@@ -246,13 +247,14 @@ impl FromCrontab {
             // A minute of waiting bears a difference between the clocks.
             let line = format!(
                 "{}{}  rallypoint jobs claim {name} --wait 1m -- {}",
-                match &*entry.time_zone {
-                    "" => String::new(),
-                    zone => format!("CRON_TZ={zone}\n"),
+                match entry.time_zone == zone_above {
+                    true => String::new(),
+                    false => format!("CRON_TZ={}\n", entry.time_zone),
                 },
                 entry.fields,
-                crontab::in_one_word(&entry.command)
+                crontab::in_one_word(&entry.command, &entry.shell)
             );
+            zone_above.clone_from(&entry.time_zone);
             Imported {
                 keys: format!(
                     "# {}\nschedule = {{ cron = {}, time_zone = {} }}\nclaimed = true\noverlap = \"ALLOW\"\nmisfire = \"SKIP\"\n",
@@ -334,10 +336,11 @@ fn program(command: &str) -> String {
     let name = word.and_then(|word| word.rsplit('/').next());
     let name = name.and_then(|name| name.split('.').next());
     let is_of_a_name = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
-    name.unwrap_or_default()
-        .chars()
+    let name: String = (name.unwrap_or_default().chars())
         .filter(is_of_a_name)
-        .collect()
+        .collect();
+    // Else it would be taken for an option.
+    name.trim_start_matches('-').to_owned()
 }
 
 #[cfg(test)]

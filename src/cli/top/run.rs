@@ -6,12 +6,9 @@ use super::{
     read,
     screen::{Screen, input},
 };
-use crate::cli::{
-    error::CliError,
-    exit::Exit,
-    signals::{self, Signals},
-};
+use crate::cli::{error::CliError, exit::Exit, job_signals::JobSignals, signals::Signals};
 use jiff::Timestamp;
+use nix::{errno::Errno, sys::signal::Signal};
 use rallypoint_client::Client;
 use ratatui::crossterm::event::Event as Input;
 use std::{
@@ -57,18 +54,25 @@ pub(super) async fn run(
         reading: None,
         redraws: false,
     };
-    let mut signals = Signals::new()?;
-    let mut hangup = signals::hangups()?;
+    let (mut signals, mut job) = (Signals::new()?, JobSignals::new()?);
     let mut keys = input();
     let mut ticks = interval(TICK);
     let begun = Instant::now();
     loop {
         let event = select! {
             exit = signals.next() => return Ok(exit),
-            _ = hangup.recv() => return Ok(Exit::Terminated),
+            signal = job.next() => match signal {
+                Signal::SIGHUP => return Ok(Exit::HungUp),
+                Signal::SIGQUIT => return Ok(Exit::Quit),
+                _ => {
+                    screen.stop().map_err(not_drawn)?;
+                    continue;
+                }
+            },
             input = keys.recv() => match input {
                 Some(input) => typed(input),
-                None => return Err(CliError::new("the terminal is gone")),
+                // The terminal is gone.
+                None => return Ok(Exit::HungUp),
             },
             _ = ticks.tick() => Some(Event::Tick {
                 now: Timestamp::now().as_microsecond(),
@@ -85,9 +89,20 @@ pub(super) async fn run(
         if run.apply(event) {
             return Ok(Exit::Success);
         }
-        run.show(screen)
-            .map_err(|error| CliError::new("cannot draw").why(error))?;
+        match run.show(screen) {
+            Err(error) if is_gone(&error) => return Ok(Exit::HungUp),
+            shown => shown.map_err(not_drawn)?,
+        }
     }
+}
+
+/// Whether the terminal is gone, of which a signal may tell later.
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EIO as i32)
+}
+
+fn not_drawn(error: io::Error) -> CliError {
+    CliError::new("cannot draw").why(error)
 }
 
 /// What the terminal says, for the model.

@@ -5,6 +5,7 @@ use super::{
     draw::{self, Theme},
     model::Model,
 };
+use nix::sys::signal::{Signal, raise};
 use ratatui::{
     Terminal,
     backend::CrosstermBackend,
@@ -18,6 +19,7 @@ use ratatui::{
 };
 use std::{
     io::{self, BufWriter, Stdout, stdout},
+    mem::ManuallyDrop,
     panic,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -31,9 +33,12 @@ const FRAME: usize = 64 << 10;
 /// The screen is drawn on, and has to be given back.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
 /// The screen; dropped, it is given back.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    /// Never dropped: on a terminal that is gone it would complain that it cannot show the cursor.
+    terminal: ManuallyDrop<Drawn>,
     theme: Theme,
 }
 
@@ -49,7 +54,10 @@ impl Screen {
         IS_TAKEN.store(true, Ordering::Release);
         // Where a part of it fails, the rest is given back.
         taken()
-            .map(|terminal| Screen { terminal, theme })
+            .map(|terminal| Screen {
+                terminal: ManuallyDrop::new(terminal),
+                theme,
+            })
             .inspect_err(|_| restore())
     }
 
@@ -67,13 +75,22 @@ impl Screen {
         Ok(())
     }
 
+    /// Gives the screen back while the program is stopped, and takes it again.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        restore();
+        raise(Signal::SIGSTOP)?;
+        IS_TAKEN.store(true, Ordering::Release);
+        self.terminal = ManuallyDrop::new(taken()?);
+        self.clear()
+    }
+
     /// Forgets what is on the screen, so that the next drawing is whole.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.terminal.clear()
     }
 }
 
-fn taken() -> io::Result<Terminal<CrosstermBackend<BufWriter<Stdout>>>> {
+fn taken() -> io::Result<Drawn> {
     terminal::enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
     let output = BufWriter::with_capacity(FRAME, stdout());

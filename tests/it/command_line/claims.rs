@@ -1,4 +1,4 @@
-//! `resource release`: what is said of a claim that has ended, and of one whose token is missing.
+//! Claims of resources and of runs on the command line: what is said of them, and what signals do.
 
 use super::{code, text};
 use crate::harness::{process::PROGRAM, standalone::Standalone, terminal::wait_for};
@@ -6,7 +6,13 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{fs, process::Command};
+use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    process::{Child, Command, Stdio},
+};
 
 #[test]
 fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token() {
@@ -117,4 +123,96 @@ fn what_is_to_be_changed_of_a_name_of_a_pattern_is_the_pattern() {
     assert_eq!(code(&own), 0, "{}", text(&own.stderr));
     assert_eq!(code(&server.run(&capacity)), 0);
     assert_eq!(code(&server.run(&["resource", "delete", "tenant/a"])), 0);
+}
+
+fn begin(server: &Standalone, arguments: &[&str]) -> Child {
+    Command::new(PROGRAM)
+        .args(["--server", &server.url])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
+    kill(pid, signal).expect("our own child");
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_command_of_a_run_which_says_how_that_ends() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let job = "[jobs.nightly]\nschedule.cron = \"@yearly\"\nclaimed = true\noverlap = \"ALLOW\"\n";
+    fs::write(&file, job).expect("written");
+    let applied = server.run(&["jobs", "apply", "-f", &file.display().to_string()]);
+    assert_eq!(code(&applied), 0, "{}", text(&applied.stderr));
+    let begun = folder.path().join("begun");
+    let script = format!(
+        "for s in HUP INT QUIT TERM; do trap \"exit 7\" $s; done; \
+         touch {}; while :; do sleep 0.05; done",
+        begun.display()
+    );
+    let signals = [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGTERM,
+    ];
+    for (runs, stopped_by) in (1..).zip(signals) {
+        assert_eq!(code(&server.run(&["jobs", "run", "nightly"])), 0);
+        let claim = begin(
+            &server,
+            &["jobs", "claim", "nightly", "--", "sh", "-c", &script],
+        );
+        wait_for("the command", || begun.exists());
+        fs::remove_file(&begun).expect("it was there");
+        signal(&claim, stopped_by);
+        let output = claim.wait_with_output().expect("it ends");
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 7, "{stopped_by}: {said}");
+        let shown = text(&server.run(&["jobs", "runs", "nightly"]).stdout);
+        let failed = shown.matches("sh ended with 7").count();
+        assert_eq!(failed, runs, "{stopped_by}: {shown}");
+    }
+}
+
+#[test]
+fn whoever_is_gone_does_not_stand_in_line() {
+    let server = Standalone::start();
+    assert_eq!(code(&server.run(&["resource", "create", "dock"])), 0);
+    let holder = begin(&server, &["lock", "run", "dock", "--", "sleep", "600"]);
+    let counted = |what: &str| -> Value {
+        let output = server.run(&["--json", "resource", "queue", "dock"]);
+        let queue: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        queue["resource"][what].clone()
+    };
+    wait_for("the hold", || counted("holds") == 1);
+    for (gone_by, expected) in [(Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)] {
+        let waits = begin(&server, &["lock", "run", "dock", "--", "true"]);
+        wait_for("the claim", || counted("waiting") == 1);
+        signal(&waits, gone_by);
+        let output = waits.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), expected, "{}", text(&output.stderr));
+        assert_eq!(counted("waiting"), 0);
+    }
+    signal(&holder, Signal::SIGTERM);
+    holder.wait_with_output().expect("it ends");
+}
+
+#[test]
+fn the_command_under_a_lock_may_be_given_any_bytes() {
+    let server = Standalone::start();
+    assert_eq!(code(&server.run(&["resource", "create", "dock"])), 0);
+    let name = OsStr::from_bytes(b"caf\xe9");
+    let server_is = ["--server", &server.url];
+    let lock = ["lock", "run", "dock", "--", "echo", "-n"];
+    let program = || Command::new(PROGRAM);
+    let echoed = program().args(server_is).args(lock).arg(name).output();
+    assert_eq!(echoed.expect("it runs").stdout, name.as_bytes());
+    let wrong = program().args(server_is).arg("exec").arg(name).output();
+    let wrong = wrong.expect("it runs");
+    assert_eq!(code(&wrong), 2, "{}", text(&wrong.stderr));
 }

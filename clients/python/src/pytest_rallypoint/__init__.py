@@ -56,6 +56,8 @@ class RallypointServer:
 
     def start(self) -> RallypointServer:
         """Starts it, and waits until it serves. Raises RuntimeError with its log if it does not."""
+        if self.is_running:
+            raise RuntimeError("it runs: stop() or kill() it before")
         listen = self.url.partition("://")[2] or "127.0.0.1:0"
         data = self.folder / "data"
         command = [self.program, "serve", "--listen", listen, "--data-dir", str(data)]

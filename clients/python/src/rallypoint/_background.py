@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -151,6 +152,10 @@ class _Handover(Generic[T]):
                 "this call waits, and was made in a callback of a future, for which everything "
                 "else waits; make it in another thread"
             )
+        if sys.is_finalizing():
+            # The thread stands still by now, and this one would for ever.
+            work.close()
+            raise RallypointError("the interpreter ends: what is open ends with its lease, or idle")
         self._undo = undo
         self.future: Future[T] = Future()
         # These are of the background thread.

@@ -52,6 +52,10 @@ def _value(param: Param, name: str, place: int) -> task_pb2.SqlValue:
         raise TypeError(f"{name}: ${place}: {error}") from None
     if "\0" in text:
         raise ValueError(f"{name}: ${place} holds a NUL character, which Postgres cannot store")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}: ${place} is no text: {error.reason}") from None
     return task_pb2.SqlValue(text=text)
 
 

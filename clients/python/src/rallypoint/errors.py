@@ -207,13 +207,14 @@ class SchedulerHalted(RallypointError):
     """Failures keep everything that is left from starting (`on_failure="halt"`)."""
 
     def __init__(self, handle: str, blocked: int, failed: Sequence[int]) -> None:
+        failed = tuple(failed)
         super().__init__(handle, blocked, failed)
         #: The scheduler.
         self.handle = handle
         #: How many tasks cannot start.
         self.blocked = blocked
         #: The numbers of the tasks that failed: some of them.
-        self.failed = tuple(failed)
+        self.failed = failed
 
     def __str__(self) -> str:
         failed = ", ".join(str(seq) for seq in self.failed)

@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub user: Option<String>,
     /// For the shell.
     pub command: String,
+    /// The shell that `SHELL` names above it; empty: `/bin/sh`.
+    pub shell: String,
 }
 
 /// What a crontab holds.
@@ -30,7 +32,7 @@ pub(super) struct Crontab {
 /// Reads a crontab; with `has_users` as those below `/etc`, which name a user in each line.
 pub(super) fn read(text: &str, has_users: bool) -> Crontab {
     let mut crontab = Crontab::default();
-    let mut time_zone = String::new();
+    let (mut time_zone, mut shell) = (String::new(), String::new());
     for (line, text) in (1..).zip(text.lines().map(str::trim)) {
         if text.is_empty() || text.starts_with('#') {
             continue;
@@ -45,6 +47,7 @@ pub(super) fn read(text: &str, has_users: bool) -> Crontab {
                             .get_or_insert((line, time_zone.clone()));
                     }
                 }
+                "SHELL" => shell = value.to_owned(),
                 _ => crontab.left_out.push((
                     line,
                     format!("{name}: set it for `rallypoint jobs claim`, where the command runs"),
@@ -55,6 +58,7 @@ pub(super) fn read(text: &str, has_users: bool) -> Crontab {
         match entry(line, text, has_users) {
             Ok(entry) => crontab.entries.push(Entry {
                 time_zone: time_zone.clone(),
+                shell: shell.clone(),
                 ..entry
             }),
             Err(why) => crontab.left_out.push((line, why)),
@@ -110,6 +114,7 @@ fn entry(line: usize, text: &str, has_users: bool) -> Result<Entry, String> {
         time_zone: String::new(),
         user,
         command: command.to_owned(),
+        shell: String::new(),
     })
 }
 
@@ -140,15 +145,20 @@ fn split(text: &str) -> (&str, &str) {
 /// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
 /// program with plain words. Else cron's shell would run a part of it beside the claim, on every
 /// machine.
-pub(super) fn in_one_word(command: &str) -> String {
+pub(super) fn in_one_word(command: &str, shell: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " _./:@+,-".contains(c);
     let sets_variable = command
         .split(' ')
         .next()
         .is_some_and(|word| word.contains('='));
-    let starts_plainly = command.starts_with(['/', '.']) || !command.contains(' ');
+    // A lone dot is a word of the shell.
+    let has_path = ["/", "./", "../"]
+        .iter()
+        .any(|path| command.starts_with(path));
+    let starts_plainly = has_path || !command.contains(' ');
+    let shell = if shell.is_empty() { "/bin/sh" } else { shell };
     match command.chars().all(is_plain) && !sets_variable && starts_plainly {
         true => command.to_owned(),
-        false => format!("/bin/sh -c '{}'", command.replace('\'', r"'\''")),
+        false => format!("{shell} -c '{}'", command.replace('\'', r"'\''")),
     }
 }

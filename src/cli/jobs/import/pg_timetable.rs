@@ -154,7 +154,13 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
     if goes_on > 0 && goes_on < chain.tasks.len() {
         notes.push("a failed step ends the run here, also those that do not there".to_owned());
     }
-    if chain.tasks.len() > 1 {
+    for task in chain.tasks.iter().filter(|task| task.timeout > 0) {
+        notes.push(format!(
+            "task {}: its timeout of {} ms is left out: set `max_runtime`, which is of the whole run",
+            task.id, task.timeout
+        ));
+    }
+    if chain.tasks.iter().filter(|task| !task.autonomous).count() > 1 {
         notes.push("its tasks are one transaction there, here one each".to_owned());
     }
     Ok(keys)

@@ -66,6 +66,43 @@ fn lines_become_claimed_jobs_and_the_rest_is_said() {
 }
 
 #[test]
+fn lines_keep_their_shell_and_the_zone_that_stands_above_them() {
+    let text = "0 1 * * * . /etc/profile\n\
+                SHELL=/bin/bash\n\
+                CRON_TZ=America/New_York\n\
+                0 2 * * * [[ -f /x ]] && -v\n\
+                0 3 * * * /opt/-v --quiet\n\
+                CRON_TZ=\n\
+                0 4 * * * ./here\n";
+    let jobs = imported(text, false).0;
+    let lines: Vec<&str> = jobs
+        .iter()
+        .filter_map(|job| job.crontab_line.as_deref())
+        .collect();
+    let [sourced, tested, plain, here] = lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(
+        sourced.ends_with("-- /bin/sh -c '. /etc/profile'"),
+        "{sourced}"
+    );
+    assert!(
+        tested.starts_with("CRON_TZ=America/New_York\n0 2"),
+        "{tested}"
+    );
+    assert!(
+        tested.ends_with("-- /bin/bash -c '[[ -f /x ]] && -v'"),
+        "{tested}"
+    );
+    assert_eq!(
+        plain,
+        "0 3 * * *  rallypoint jobs claim v --wait 1m -- /opt/-v --quiet"
+    );
+    assert!(here.starts_with("CRON_TZ=\n0 4"), "{here}");
+    assert!(here.ends_with("-- ./here"), "{here}");
+}
+
+#[test]
 fn a_time_zone_that_nobody_knows_is_named_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("crontab");

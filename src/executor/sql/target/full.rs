@@ -1,0 +1,87 @@
+//! A target whose server has no place for one more session.
+//!
+//! Who runs a task comes before the connection that stops texts, as long as none is to be stopped,
+//! and that comes before who runs nothing: a text that cannot be stopped outlives its limit.
+
+use super::{RETRY_PAUSE, Target};
+use crate::executor::{
+    pg_client::{self, Login},
+    sql::target_session::{Live, OpenError},
+};
+use std::sync::{Arc, atomic::Ordering};
+use tokio::time::sleep;
+
+impl Target {
+    /// Opens a session, if need be in the place of the connection that stops texts.
+    pub(super) async fn open_in_any_place(
+        &self,
+        slot: u32,
+        login: &Arc<Login>,
+    ) -> Result<Live, OpenError> {
+        let opened = self.open(slot, login).await;
+        let Err(OpenError::Target(cause)) = &opened else {
+            return opened;
+        };
+        if !self.admin.may_be_in_the_way(cause, login) || !self.admin.release().await {
+            return opened;
+        }
+        let opened = self.open(slot, login).await;
+        if opened.is_err() {
+            // In vain.
+            self.prepare_to_stop().await;
+        }
+        opened
+    }
+
+    /// Whether that is no outage: its sessions have places, if not as many as there are slots, and
+    /// go on with what there is to do.
+    pub(super) fn goes_on_while_full(&self, cause: &pg_client::Error) -> bool {
+        let is_used = || self.slots.are_used() || self.ending.load(Ordering::Relaxed) > 0;
+        cause.is_about_room() && is_used()
+    }
+
+    /// Its server has no place for one more session.
+    pub(super) async fn found_full(
+        &self,
+        cause: pg_client::Error,
+        login: &Arc<Login>,
+    ) -> OpenError {
+        if !self.is_full.swap(true, Ordering::Relaxed) {
+            let what = "no place for one more session: lower `slots`, or raise the limit of \
+                        connections above it";
+            tracing::warn!(target = %self.name, error = %cause, "{what}");
+        }
+        // Those of another login that run nothing may have the places.
+        let of_others = |live: &Live| live.login() != login;
+        self.close(self.slots.take_sessions(false, of_others));
+        sleep(RETRY_PAUSE).await;
+        cause.into()
+    }
+
+    /// Opens the connection that stops texts, when there are sessions and a place for it: a server
+    /// that is full could not be asked to.
+    pub(super) async fn prepare_to_stop(&self) {
+        if !self.slots.have_sessions() {
+            return;
+        }
+        let mut connected = self.admin.connect().await;
+        if connected
+            .as_ref()
+            .is_err_and(pg_client::Error::is_about_room)
+            && let Some(idle) = self.slots.take_one_of_many()
+        {
+            self.forget(idle.session.clone());
+            idle.close().await;
+            connected = self.admin.connect().await;
+        }
+        let failed = connected.is_err();
+        if let Err(error) = connected
+            && !self.cannot_stop.load(Ordering::Relaxed)
+        {
+            let what = "no connection to stop texts with: raise the limit of connections above \
+                        `slots`";
+            tracing::warn!(target = %self.name, %error, "{what}");
+        }
+        self.cannot_stop.store(failed, Ordering::Relaxed);
+    }
+}
