@@ -164,10 +164,11 @@ fn explained(message: &str) -> String {
     ];
     match message.rsplit_once(", expected ") {
         Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
-            format!(
-                "expected {}, and found something else",
-                type_in_words(expected)
-            )
+            let found = match message.starts_with("invalid value: integer") {
+                true => "one that is too small or too large",
+                false => "something else",
+            };
+            format!("expected {}, and found {found}", type_in_words(expected))
         }
         _ => message.to_owned(),
     }

@@ -88,11 +88,12 @@ impl Row {
     }
 
     /// What is said where there is nothing to go to.
-    pub(super) fn remark(text: &str) -> Row {
-        Row {
+    pub(super) fn remark(text: &str, width: usize) -> impl Iterator<Item = Row> + use<> {
+        let lines = lines(text, width, Tone::Quiet).into_iter();
+        lines.map(|line| Row {
             kind: Kind::Head,
-            ..Row::of(text, Tone::Quiet)
-        }
+            ..line
+        })
     }
 
     pub(super) fn blank() -> Row {

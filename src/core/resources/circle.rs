@@ -8,7 +8,7 @@
 //! have room if only what the others hold and have reserved were taken.
 
 use super::{Resources, in_use::InUse};
-use crate::core::{ClaimNo, ClaimState, Mode, Namespace, ResourceKey, Waits};
+use crate::core::{ClaimNo, ClaimState, Mode, Namespace, ResourceKey, TaskId, Waits};
 use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
 /// Steps of one search, each a look at a claim: a larger circle is found by no one, and ends with a
@@ -63,7 +63,10 @@ impl Resources {
     /// Who that is, as a circle names it.
     fn owner_in_line(&self, no: ClaimNo) -> Arc<str> {
         match self.tasks.lines.get(&no) {
-            Some(line) => format!("task {}", line.front.0).into(),
+            Some(line) => {
+                let (handle, seq) = (line.handle, line.front);
+                format!("task {}", TaskId { handle, seq }).into()
+            }
             None => self.claims[&no].spec.owner.clone(),
         }
     }

@@ -82,7 +82,7 @@ pub(super) fn rows(seen: &Overview, names: &HashMap<&str, String>, look: &Look) 
         (true, []) => {
             let text = "Nothing: no errors lately in the schedulers below, nothing held up, every \
                         target is there.";
-            rows.push(Row::remark(text));
+            rows.extend(Row::remark(text, look.width));
         }
         (true, parts) => {
             let silent = parts.iter().map(|part| silent(part));

@@ -129,7 +129,7 @@ fn slots(seen: &Overview, names: &HashMap<&str, String>, look: &Look) -> Vec<Row
     }
     if rows.len() == 1 {
         let text = "No server has slots yet: rallypoint serve --target app=postgres://…";
-        rows.push(Row::remark(text));
+        rows.extend(Row::remark(text, look.width));
     }
     rows.push(Row::blank());
     rows

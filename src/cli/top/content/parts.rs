@@ -161,7 +161,7 @@ pub(super) fn section(
 ) -> Vec<Row> {
     let mut rows = vec![Row::head(title, note)];
     match grid.is_empty() {
-        true => rows.push(Row::remark(nothing)),
+        true => rows.extend(Row::remark(nothing, look.width)),
         false => rows.extend(grid.laid_out(look.width)),
     }
     rows.push(Row::blank());
@@ -180,7 +180,10 @@ pub(super) fn list(mut grid: Grid<'_>, words: &[String], nothing: &[&str], look:
     let (count, rows) = (
         Some(grid.len()),
         match grid.is_empty() {
-            true => nothing.iter().map(|line| Row::remark(line)).collect(),
+            true => {
+                let remark = |line: &&str| Row::remark(line, look.width);
+                nothing.iter().flat_map(remark).collect()
+            }
             false => grid.laid_out(look.width),
         },
     );

@@ -171,7 +171,7 @@ fn a_circle_through_a_line_of_tasks_is_refused_and_who_only_stands_behind_it_wai
     });
     let refused = format!("{:?}", closes_a_circle.err());
     assert!(refused.contains("CircularWait"), "{refused}");
-    assert!(refused.contains("task 1"), "{refused}");
+    assert!(refused.contains(&format!("task {s}/1")), "{refused}");
 }
 
 #[test]

@@ -36,7 +36,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     TOO_MANY_TASKS: _ErrorReason.ValueType  # 5
     """A call has more than 10 000 tasks."""
     CALL_TOO_LARGE: _ErrorReason.ValueType  # 6
-    """A call is larger than 4 MiB. Metadata: `limit_bytes`."""
+    """A call is larger than its limit: 4 MiB, larger for some (metadata `limit_bytes`), or
+    its lists would take more memory than 128 MiB once they are decoded
+    (`limit_decoded_bytes`). Divide it.
+    """
     KIND_MISSING: _ErrorReason.ValueType  # 7
     """A task does not say what to run, or names a kind this server does not know."""
     BODY_EMPTY: _ErrorReason.ValueType  # 8
@@ -325,7 +328,10 @@ TASKS_EMPTY: ErrorReason.ValueType  # 4
 TOO_MANY_TASKS: ErrorReason.ValueType  # 5
 """A call has more than 10 000 tasks."""
 CALL_TOO_LARGE: ErrorReason.ValueType  # 6
-"""A call is larger than 4 MiB. Metadata: `limit_bytes`."""
+"""A call is larger than its limit: 4 MiB, larger for some (metadata `limit_bytes`), or
+its lists would take more memory than 128 MiB once they are decoded
+(`limit_decoded_bytes`). Divide it.
+"""
 KIND_MISSING: ErrorReason.ValueType  # 7
 """A task does not say what to run, or names a kind this server does not know."""
 BODY_EMPTY: ErrorReason.ValueType  # 8

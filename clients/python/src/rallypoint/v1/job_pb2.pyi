@@ -1325,7 +1325,7 @@ class RunJobRequest(_message.Message):
     name: _builtins.str
     """Its name."""
     request_id: _builtins.str
-    """Makes the call repeatable for 15 minutes: a UUID."""
+    """Makes the call repeatable for 15 minutes: a UUID, of this job alone."""
     from_order: _builtins.int
     """Leave out steps of lower orders; those without an order run, too. Absent: all steps."""
     def __init__(
@@ -1773,7 +1773,7 @@ class ClaimRunRequest(_message.Message):
     name: _builtins.str
     """Of which job."""
     request_id: _builtins.str
-    """Makes the call repeatable: a UUID."""
+    """Makes the call repeatable: a UUID, of this job alone."""
     owner: _builtins.str
     """For whom, in the caller's words; up to 255 bytes."""
     @_builtins.property
