@@ -290,7 +290,7 @@ pub(super) fn journal(error: JournalError) -> Status {
 
 /// What is stored makes no sense to this version.
 fn unreadable() -> Status {
-    let message = "what is stored of this scheduler cannot be read by this version of the service: \
+    let message = "what is stored for this answer cannot be read by this version of the service: \
                    its rows are kept as they are; see the log of the owner, and run the version \
                    that wrote them or restore them from a backup";
     let details = info(Reason::DataUnreadable, &[]);

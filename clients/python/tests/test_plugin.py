@@ -1,6 +1,8 @@
 """The plugin for pytest."""
 
 import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,26 @@ def test_a_server_that_does_not_start_shows_its_log(
     ended = pytester.runpytest_subprocess()
     ended.assert_outcomes(errors=2)
     assert re.search(r"does not serve:\n.*unexpected argument", ended.stdout.str(), re.DOTALL)
+
+
+def test_a_session_that_is_killed_leaves_no_server_behind(
+    pytester: pytest.Pytester, rallypoint_program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALLYPOINT_BIN", rallypoint_program)
+    pytester.makepyfile("""
+import os, signal
+from pathlib import Path
+
+def test_killed(rallypoint_server) -> None:
+    Path("folder").write_text(str(rallypoint_server.folder))
+    os.kill(os.getpid(), signal.SIGKILL)
+""")
+    pytester.runpytest_subprocess()
+    folder = Path((pytester.path / "folder").read_text())
+    end = time.monotonic() + 30
+    while folder.exists():
+        assert time.monotonic() < end, f"{folder} is left"
+        time.sleep(0.05)
 
 
 def test_tests_without_it_do_not_import_the_client(pytester: pytest.Pytester) -> None:

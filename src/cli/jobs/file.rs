@@ -9,7 +9,7 @@ use super::{
 use crate::{
     cli::exec::{self, Described},
     core::{
-        model::limits::{MAX_RUNTIME, NAME_BYTES},
+        model::limits::{JOB_TASK_BYTES, JOB_TASKS, MAX_RUNTIME, NAME_BYTES},
         schedule::{Recurrence, TimeZones},
     },
     toml_file::{self, Faults, Length, Table},
@@ -89,6 +89,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     let claimed = read_claimed(&mut table);
     let (steps, steps_file) = read_steps(&mut table, folder);
     let on_failure = table.tables("on_failure", STEP, read_task);
+    check_size(&mut table, &steps, &on_failure);
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
     let rerun = Rerun::read(&mut table, has_window);
@@ -120,6 +121,22 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
         max_runtime,
         pause_after_failures,
     })
+}
+
+/// The service takes a job whose tasks are neither too many nor too large.
+fn check_size(table: &mut Table<'_, '_>, steps: &[Described], on_failure: &[Described]) {
+    let all = || steps.iter().chain(on_failure);
+    if all().count() > JOB_TASKS {
+        let what = format!("a job has at most {JOB_TASKS} steps, those of `on_failure` included");
+        table.fault("steps", what);
+    }
+    let params =
+        |task: &Described| -> usize { task.params.iter().flatten().map(String::len).sum() };
+    let bytes = |task: &Described| task.statement.len() + params(task);
+    if all().map(bytes).sum::<usize>() > JOB_TASK_BYTES {
+        let what = "the tasks of a job are 1 MiB together at most: call functions";
+        table.fault("steps", what);
+    }
 }
 
 /// Whether programs outside the service do the runs, and on which target (empty: none).

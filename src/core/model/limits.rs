@@ -9,6 +9,10 @@ use std::{ops::RangeInclusive, time::Duration};
 pub const TASKS_PER_CALL: usize = 10_000;
 /// Bytes of one task's body.
 pub const BODY_BYTES: usize = 1 << 20;
+/// Tasks of a job, those that follow a failure included.
+pub const JOB_TASKS: usize = 1_000;
+/// Bytes of the bodies and parameters of all tasks of a job.
+pub const JOB_TASK_BYTES: usize = 1 << 20;
 /// Bytes of one ExecAsync call.
 pub const CALL_BYTES: usize = 4 << 20;
 /// Bytes of a result that are stored.

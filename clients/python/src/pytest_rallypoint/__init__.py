@@ -34,6 +34,15 @@ _POLL_INTERVAL = 0.05
 _LISTENING = re.compile(r"listening on (https?://\S+)")
 _MEMORY = "/dev/shm"
 _ROOM_BYTES = 2 << 30
+# Its stdin is a pipe from this program, and is at its end when this program is gone, however it
+# went: then the server is stopped, and what it has stored is removed.
+_GUARD = """
+read -r _
+kill -TERM "$1" 2>/dev/null
+left=200
+while kill -0 "$1" 2>/dev/null && [ $left -gt 0 ]; do sleep 0.1; left=$((left - 1)); done
+rm -rf "$2"
+"""
 
 
 class RallypointServer:
@@ -53,6 +62,7 @@ class RallypointServer:
         self.url = ""
         self._options = list(options)
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def start(self) -> RallypointServer:
         """Starts it, and waits until it serves. Raises RuntimeError with its log if it does not."""
@@ -69,6 +79,14 @@ class RallypointServer:
                 stderr=log,
                 env=_environment(),
             )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Ctrl-C is for this program.
+            start_new_session=True,
+        )
         end = time.monotonic() + START_TIMEOUT
         while not self._is_ready():
             if time.monotonic() > end or self._process.poll() is not None:
@@ -156,6 +174,10 @@ class RallypointServer:
         if self._process is None:
             return
         process, self._process = self._process, None
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
         process.send_signal(by)
         try:
             process.wait(STOP_TIMEOUT)

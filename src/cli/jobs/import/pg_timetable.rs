@@ -138,6 +138,12 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
         keys += &step(task, order, target)?;
         let place = "what its connection string names";
         from.refuse_elsewhere(task.connects, place)?;
+        if let Some(role) = task.run_as.as_ref().filter(|role| !role.is_empty()) {
+            notes.push(format!(
+                "task {}: the server has to allow the role {role} on target `{target}`",
+                task.id
+            ));
+        }
         if task.connects {
             notes.push(format!(
                 "task {}: target `{target}` must be {place} (`serve --target`)",

@@ -65,3 +65,21 @@ fn who_writes_a_value_for_a_table_reads_how_to_write_it() {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
     }
 }
+
+#[test]
+fn tasks_that_the_service_would_not_take_together_are_a_fault() {
+    let steps = |statement: &str, count: usize| {
+        let step = format!("{{ statement = \"{statement}\" }}");
+        let steps = vec![step; count].join(", ");
+        said(&format!(
+            "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{steps}]\n"
+        ))
+    };
+    let large = steps(&"x".repeat(300 << 10), 4);
+    assert!(
+        large.contains("line 3: jobs.a.steps: the tasks of a job are 1 MiB"),
+        "{large}"
+    );
+    let many = steps("a", 1_001);
+    assert!(many.contains("a job has at most 1000 steps"), "{many}");
+}

@@ -2,7 +2,10 @@
 
 use super::super::{Targets, settings, submit};
 use crate::{
-    core::{OnFailure, Settings, Submit},
+    core::{
+        OnFailure, Settings, Submit,
+        model::limits::{JOB_TASK_BYTES, JOB_TASKS},
+    },
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -10,8 +13,6 @@ use crate::{
 };
 use rallypoint_client::api::{self, task::Kind};
 
-const TASKS: usize = 1_000;
-const TASK_BYTES: usize = 1 << 20;
 /// Asks a target what became of a run: the first one lets nobody finish it any more who has had a
 /// claim so far, the second one fails unless it is finished. Their parameters are those of the run.
 const QUESTION: [&str; 2] = [
@@ -27,8 +28,8 @@ pub(super) fn tasks(
     targets: &Targets,
 ) -> (Submit, Submit) {
     let field = path.field("steps");
-    let wrong_count = format!("a job has 1 to {TASKS} steps, those of `on_failure` included");
-    if given.steps.len() + given.on_failure.len() > TASKS {
+    let wrong_count = format!("a job has 1 to {JOB_TASKS} steps, those of `on_failure` included");
+    if given.steps.len() + given.on_failure.len() > JOB_TASKS {
         v.add(field, Reason::JobInvalid, wrong_count);
         let none = submit::steps(v, field, &[], targets);
         return (none.clone(), none);
@@ -64,7 +65,7 @@ pub(super) fn tasks(
     };
     let on_failure = submit::steps(v, path.field("on_failure"), &given.on_failure, targets);
     let bytes = |tasks: &Submit| tasks.bodies.bytes.len() + tasks.params.bytes.len();
-    if bytes(&steps) + bytes(&on_failure) > TASK_BYTES {
+    if bytes(&steps) + bytes(&on_failure) > JOB_TASK_BYTES {
         let what = "the tasks of a job are 1 MiB together at most: call functions";
         v.add(field, Reason::JobInvalid, what);
     }
