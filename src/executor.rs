@@ -308,7 +308,16 @@ impl Executor {
             .values()
             .for_each(|target| target.take_no_more());
         self.clear_lines();
+        let attempts = self.0.attempts.len();
+        if attempts > 0 {
+            tracing::info!(attempts, ?grace, "what runs may go on for the grace");
+        }
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
+            tracing::warn!(
+                attempts = self.0.attempts.len(),
+                "the grace is over: these are stopped, and run again unless they may not \
+                 (--shutdown-grace)"
+            );
             self.running().values().for_each(CancellationToken::cancel);
             if timeout(self.stop_limit(), self.0.attempts.wait())
                 .await

@@ -7,7 +7,7 @@ use super::{
     time_text,
 };
 use rallypoint_client::api::{AsyncDone, Outcome, TaskError, TaskResult};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Microseconds from start to outcome; 0: never started.
 pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
@@ -106,9 +106,9 @@ pub(super) fn why(error: &TaskError, is_retry: bool) -> String {
     format!("{} {}{tip}", error.code, plain(&error.message))
 }
 
-/// The rows of the result; null when none were requested.
-pub(super) fn rows(result: &TaskResult) -> Value {
-    serde_json::from_str(&result.rows_json).unwrap_or(Value::Null)
+/// The rows of the result as they came, with their columns in order; none when none were requested.
+pub(super) fn rows(result: &TaskResult) -> Vec<Box<RawValue>> {
+    serde_json::from_str(&result.rows_json).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{
     time_text,
 };
 use clap::Args;
-use rallypoint_client::api::{Attempt, ListAttemptsRequest, ListAttemptsResponse};
+use rallypoint_client::api::{Attempt, AttemptState, ListAttemptsRequest, ListAttemptsResponse};
 use std::process::ExitCode;
 
 /// Arguments of `attempts`.
@@ -69,12 +69,20 @@ fn print(attempts: &[Attempt]) {
         let started = time_text::micros(attempt.started_at.as_ref());
         let ended = time_text::micros(attempt.ended_at.as_ref());
         let next = time_text::micros(attempt.next_attempt_at.as_ref());
-        let remark = match &attempt.error {
-            Some(error) => format!("{} {}", error.code, plain(&error.message)),
-            None if next > 0 => format!("next at {}", time_text::time(next)),
-            None if attempt.cancel_requested => "being stopped".to_owned(),
-            None => String::new(),
+        let why = match (&attempt.error, attempt.state()) {
+            (Some(error), _) => format!("{} {}", error.code, plain(&error.message)),
+            (None, AttemptState::Lost) => "its server or its connection ended".to_owned(),
+            (None, AttemptState::HandedBack) => {
+                "stopped with its server, or by a pause of its target".to_owned()
+            }
+            (None, _) if attempt.cancel_requested => "being stopped".to_owned(),
+            (None, _) => String::new(),
         };
+        let next = (next > 0).then(|| format!("next at {}", time_text::time(next)));
+        let remark: Vec<String> = [Some(why).filter(|why| !why.is_empty()), next]
+            .into_iter()
+            .flatten()
+            .collect();
         let some = |number: i32| match number {
             0 => "-".to_owned(),
             number => number.to_string(),
@@ -87,10 +95,13 @@ fn print(attempts: &[Attempt]) {
                 true => time_text::duration(ended - started),
                 false => "-".to_owned(),
             },
-            attempt.replica.clone(),
+            match attempt.replica.is_empty() {
+                true => "-".to_owned(),
+                false => attempt.replica.clone(),
+            },
             some(attempt.slot),
             some(attempt.backend_pid),
-            remark,
+            remark.join("; "),
         ]);
     }
     table.print();

@@ -30,7 +30,8 @@ mod unique_json;
 pub(super) use file::{field, of_sql_file};
 pub(super) use file_name::refuse as refuse_file;
 pub(super) use task_option::{
-    Described, is_time, name_of, names as option_names, sql_value, titled,
+    Described, in_words as options_in_words, is_time, name_of, names as option_names, sql_value,
+    titled,
 };
 
 use super::{

@@ -30,6 +30,7 @@ pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
 
 /// Arguments of `lock`.
 #[derive(Args, Debug)]
+#[command(override_usage = "rallypoint lock run [OPTIONS] <NAME>... -- <COMMAND>...")]
 pub(super) struct Lock {
     #[command(subcommand)]
     verb: Verb,

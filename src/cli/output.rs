@@ -3,16 +3,24 @@
 
 use super::{error::CliError, exit::Exit, json};
 use clap::{Args, ColorChoice, ValueEnum};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use prost::{Message, Name};
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     process::ExitCode,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
+
+use tokio::time::sleep;
+
+/// Between two looks whether anybody reads what is printed.
+const CLOSED_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How to print.
 #[derive(Args, Clone, Copy, Debug)]
@@ -144,6 +152,27 @@ pub(super) fn is_written(text: impl AsRef<str>) -> bool {
         failed(&CliError::new("cannot write to stdout").why(error));
     }
     written.is_ok()
+}
+
+/// What is to be printed now and then, as long as somebody reads it: exits quietly when the reader
+/// has closed the pipe, which nothing that is written would tell for a long time.
+pub(super) async fn while_read<T>(printing: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = printing => done,
+        () = closed_pipe() => Exit::Success.now(),
+    }
+}
+
+async fn closed_pipe() {
+    let is_closed = || {
+        let stdout = io::stdout();
+        let mut looked_at = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        poll(&mut looked_at, PollTimeout::ZERO).is_ok()
+            && (looked_at[0].revents()).is_some_and(|seen| seen.contains(PollFlags::POLLERR))
+    };
+    while !is_closed() {
+        sleep(CLOSED_POLL_INTERVAL).await;
+    }
 }
 
 /// Whether something could not be written on stdout that somebody may miss.

@@ -160,7 +160,7 @@ impl Resource {
             Verb::Update { name, settings } => update(server, name, &settings).await?,
             Verb::Get { name } => get(server, name, 1, false).await?,
             Verb::Queue { name, limit } => get(server, name, limit, true).await?,
-            Verb::Watch { name, count } => watch(server, name, count).await?,
+            Verb::Watch { name, count } => output::while_read(watch(server, name, count)).await?,
             Verb::List => list(server).await?,
             Verb::Claim { claim } => {
                 let client = server.client().await?;

@@ -83,10 +83,34 @@ impl Retry {
     }
 
     async fn named(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
+        if tasks.len() > 1 {
+            self.check(scheduler, tasks).await?;
+        }
         for (before, seq) in tasks.iter().enumerate() {
             let retried = self.one(scheduler, *seq).await;
             let rest = &tasks[before + 1..];
             retried.map_err(|error| self.stopped(error, before, rest))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses several tasks before the first one is retried, if one of them is not there or has
+    /// succeeded: a number may also be that of a retry which is still to be made.
+    async fn check(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
+        for seq in tasks {
+            let what = format!("cannot retry task {}/{seq}", scheduler.handle());
+            let task = scheduler.task(*seq).await;
+            let task = task.map_err(|error| {
+                CliError::call(&what, &error)
+                    .naming("HANDLE", self.handle())
+                    .why("none was retried")
+            })?;
+            let outcome = task.done.as_ref().map(api::AsyncDone::outcome);
+            if outcome == Some(api::Outcome::Succeeded) {
+                return Err(CliError::new(what)
+                    .why("it has succeeded; none was retried")
+                    .next("leave it out"));
+            }
         }
         Ok(())
     }

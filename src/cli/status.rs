@@ -54,8 +54,8 @@ impl Status {
                     executions::print(&answer.executions, 0)
                 });
             }
-            (false, true) => watch_status(&client).await?,
-            (true, true) => watch_executions(&client).await?,
+            (false, true) => output::while_read(watch_status(&client)).await?,
+            (true, true) => output::while_read(watch_executions(&client)).await?,
         }
         Ok(ExitCode::SUCCESS)
     }

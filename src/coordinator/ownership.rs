@@ -290,10 +290,10 @@ impl OwnershipTask {
         let given = self.give_up(epoch, successor.as_ref()).await;
         self.state.set_role(Role::Standby);
         if given {
-            tracing::info!(
-                to = successor.as_ref().map_or("nobody", |member| &member.name),
-                "the shard is handed over"
-            );
+            match &successor {
+                Some(member) => tracing::info!(to = &*member.name, "the shard is handed over"),
+                None => tracing::info!("the shard is left: no other replica stands by"),
+            }
             self.membership
                 .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
         }

@@ -228,6 +228,9 @@ impl ConfigFile {
                 return None;
             }
         };
+        if let Some(what) = login.unreadable_file() {
+            at.fault(key, what);
+        }
         let Some(file) = password_file else {
             return Some(login);
         };

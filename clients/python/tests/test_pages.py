@@ -107,7 +107,7 @@ def _shell(folder: Path, program: str) -> dict[str, str]:
     programs = Path(program).absolute().parent
     path = os.pathsep.join([str(programs), *map(str, _POSTGRES), os.environ["PATH"]])
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RALLYPOINT_")}
-    return {**kept, "PATH": path, "HOME": str(folder)}
+    return {**kept, "PATH": path, "HOME": str(folder), "USER": "anna"}
 
 
 def _run_with_own_server(

@@ -244,8 +244,7 @@ impl Printer {
         let mut lines = vec![async_done::line(done, (place, self.total), widths, &title)];
         lines.extend(task.and_then(|task| variable(task, done)));
         let rows = done.result.as_ref().map(async_done::rows);
-        let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
-        lines.extend(rows.map(|row| format!("      {row}")));
+        lines.extend(rows.iter().flatten().map(|row| format!("      {row}")));
         let is_cut = |result: &TaskResult| result.truncated && !result.rows_json.is_empty();
         if done.result.as_ref().is_some_and(is_cut) {
             lines.push("      (more rows were returned than are kept: --result-rows)".to_owned());

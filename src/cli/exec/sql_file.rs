@@ -92,7 +92,7 @@ impl Reader<'_> {
     fn part(&mut self, part: Part<'_>, range: Range<usize>) -> Result<(), Fault> {
         let line = part.line;
         match part.kind {
-            Kind::Space => Ok(()),
+            Kind::Space => annotation::refuse_in_block(line, part.text),
             Kind::Comment { alone } => match annotation::read(line, part.text)? {
                 None => Ok(()),
                 Some(_) if !alone => Err(annotation::misplaced(line, part.text)),

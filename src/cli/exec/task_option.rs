@@ -281,6 +281,19 @@ pub(super) fn said(how: &How) -> impl Iterator<Item = (&'static str, String)> {
         .filter_map(|known| Some((known.name, (known.show)(how)?)))
 }
 
+/// The options that are said but the name, in one line.
+pub(in crate::cli) fn in_words(options: &TaskOptions) -> String {
+    let how = How {
+        target: String::new(),
+        options: options.clone(),
+    };
+    let but_name = said(&how).filter(|(name, _)| *name != NAME);
+    let words: Vec<String> = but_name
+        .map(|(name, value)| format!("{name} {value}").trim().to_owned())
+        .collect();
+    words.join(", ")
+}
+
 /// Adds a label.
 pub(super) fn label(how: &mut How, key: &str, value: &str) -> Result<(), String> {
     let (key, value) = (filled(key)?, filled(value)?);

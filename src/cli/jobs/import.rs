@@ -307,7 +307,7 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
             job.source.clone(),
             count(|compared| compared.ours),
             count(|compared| compared.theirs),
-            job.notes(compared.as_ref()).join("; "),
+            job.notes_beside(compared.as_ref()).join("; "),
         ]);
     }
     table.print();

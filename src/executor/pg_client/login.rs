@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use percent_encoding::percent_decode_str;
 use std::{
     borrow::Cow,
-    fmt,
+    fmt, fs,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -57,7 +57,26 @@ pub(super) enum SslMode {
     VerifyFull,
 }
 
+impl Ssl {
+    /// The files it names, each with its option.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let client = self.client.iter();
+        let client = client.flat_map(|(cert, key)| [("sslcert", cert), ("sslkey", key)]);
+        let root = self.root_cert.iter().map(|file| ("sslrootcert", file));
+        root.chain(client)
+    }
+}
+
 impl Login {
+    /// What is wrong with a file of TLS that the URL names, if one cannot be read.
+    pub(crate) fn unreadable_file(&self) -> Option<String> {
+        let unread = |(option, file): (&str, &PathBuf)| {
+            let error = fs::File::open(file).err()?;
+            Some(format!("{option}: cannot read {}: {error}", file.display()))
+        };
+        self.ssl.files().find_map(unread)
+    }
+
     /// Whether it brings a password.
     pub fn has_password(&self) -> bool {
         self.password.is_some()

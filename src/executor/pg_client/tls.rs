@@ -41,10 +41,7 @@ pub(super) async fn connect(
 /// Fails when a file that the URL names cannot be read, also where the server takes no TLS: what
 /// was given is not ignored.
 pub(super) async fn check_files(ssl: &Ssl) -> Result<(), Error> {
-    let client = ssl.client.iter();
-    let client = client.flat_map(|(cert, key)| [("sslcert", cert), ("sslkey", key)]);
-    let root = ssl.root_cert.iter().map(|file| ("sslrootcert", file));
-    for (option, file) in root.chain(client) {
+    for (option, file) in ssl.files() {
         read(option, file).await?;
     }
     Ok(())

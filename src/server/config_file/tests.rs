@@ -146,9 +146,16 @@ fn everything_that_is_wrong_is_said_at_once() {
         user = "a"
         [targets.alone]
         url = "postgres://u@h/d"
+        [targets.tls]
+        url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere"
+        [targets.few]
+        url = "postgres://u@h/d"
+        slots = -1
         "#,
     );
     for fault in [
+        "targets.tls.url: sslrootcert: cannot read /nowhere",
+        "targets.few.slots: expected a whole number, and found one that is too small or too large",
         "line 4: targets.app.password_file: the URL in `url` also holds a password",
         "line 5: targets.app.slots: must be 1 to 10000",
         "targets.app.session_idle",

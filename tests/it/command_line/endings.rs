@@ -311,6 +311,24 @@ fn a_closed_pipe_ends_a_verb_quietly() {
 }
 
 #[test]
+fn a_verb_with_nothing_to_say_ends_when_its_reader_does() {
+    let server = Standalone::start();
+    assert_eq!(code(&server.run(&["resource", "create", "dock"])), 0);
+    for verb in [
+        &["resource", "watch", "dock"][..],
+        &["status", "--executions", "--watch"],
+    ] {
+        let mut child = begin(&server, verb);
+        let stdout = child.stdout.take().expect("a pipe");
+        let mut first = String::new();
+        BufReader::new(stdout).read_line(&mut first).expect("read");
+        assert!(!first.is_empty());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_no_success() {
     let server = Standalone::start();
     let verbs: [&[&str]; 4] = [

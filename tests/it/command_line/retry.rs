@@ -92,30 +92,37 @@ async fn what_cannot_be_retried_exits_1_and_a_wrong_command_line_2() {
 async fn what_was_done_before_an_error_is_said() {
     let server = Standalone::start();
     let scheduler = three_failed(&server).await;
-    let refused = server.run(&["--json", "retry", scheduler.handle(), "2", "999"]);
-    assert_eq!((code(&refused), lines(&refused).len()), (1, 1));
+    let handle = scheduler.handle();
+    // Nothing is done where one of several cannot be retried, whatever number the others' retries
+    // would have.
+    let refused = server.run(&["--json", "retry", handle, "3", "5"]);
+    assert_eq!((code(&refused), lines(&refused).len()), (1, 0));
     let error = text(&refused.stderr);
     let error: serde_json::Value = serde_json::from_str(error.trim()).expect("an object");
     assert_eq!(error["reason"], "TASK_NOT_FOUND");
-    let handle = scheduler.handle();
     let next = error["next"].as_str().expect("advice");
     assert!(
         next.contains(&format!("`rallypoint tasks {handle}`")),
         "{next}"
     );
-    assert_eq!(error["effect"], "unknown", "{error}");
-    let why = error["why"].to_string();
-    assert!(why.contains("1 task was retried before"), "{error}");
-    // Repeated, the command would stop at the same task, which has succeeded.
-    let stopped = text(&server.run(&["retry", handle, "1", "4", "3"]).stderr);
-    let next = format!("next: retry the others: `rallypoint retry {handle} 3`");
+    assert_eq!(error["effect"], "none", "{error}");
+    let succeeded = text(&server.run(&["retry", handle, "3", "4"]).stderr);
+    assert!(
+        succeeded.contains("/4\n") && succeeded.contains("it has succeeded"),
+        "{succeeded}"
+    );
+    assert_eq!(code(&server.run(&["retry", handle, "3"])), 0);
+    all_ended(&scheduler).await;
+    // Repeated, the command would stop at the same task, whose retry has failed.
+    let stopped = text(&server.run(&["retry", handle, "1", "3", "2"]).stderr);
+    let next = format!("retry the others: `rallypoint retry {handle} 2`");
     assert!(
         stopped.contains("1 task was retried before") && stopped.contains(&next),
         "{stopped}"
     );
     // Where none can be retried, the others cannot.
     assert_eq!(code(&server.run(&["release", handle])), 0);
-    let released = text(&server.run(&["retry", handle, "3", "4"]).stderr);
+    let released = text(&server.run(&["retry", handle, "2", "1"]).stderr);
     assert!(
         released.contains("HANDLE_RELEASED") && !released.contains("retry the others"),
         "{released}"

@@ -43,9 +43,31 @@ fn is_alone(text: &str) -> bool {
     text.is_empty() || text.starts_with(char::is_whitespace)
 }
 
-pub(super) fn unknown(line: usize, name: &str) -> Fault {
+/// All names.
+fn known() -> Vec<&'static str> {
     let known = ["order", "task", "end", "label", "resource"].into_iter();
-    let known: Vec<&str> = known.chain(task_option::names()).collect();
+    known.chain(task_option::names()).collect()
+}
+
+/// What is written as an annotation in a block comment would be passed over.
+pub(super) fn refuse_in_block(line: usize, comment: &str) -> Result<(), Fault> {
+    let text = comment.strip_prefix("/*").and_then(signed);
+    let name = text.and_then(|text| {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .next()
+    });
+    match name.filter(|name| known().contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let why = format!("`@{name}` stands in a block comment");
+            let next = format!("write `-- @{name}` and what is behind it on a line of its own");
+            Err(Fault::new(line, why, next))
+        }
+    }
+}
+
+pub(super) fn unknown(line: usize, name: &str) -> Fault {
+    let known = known();
     let meant = closest(name, &known);
     let meant = meant.map_or_else(String::new, |meant| format!("did you mean `@{meant}`? "));
     let next = format!(
@@ -98,5 +120,20 @@ mod tests {
             assert!(!begins(other));
         }
         assert_eq!(read(1, "-- @order 5"), Ok(Some(("order", "5"))));
+    }
+
+    #[test]
+    fn an_annotation_in_a_block_comment_is_not_passed_over() {
+        let refused = |comment| refuse_in_block(7, comment).err().map(|fault| fault.next);
+        let said = refused("/* @order 400 */").unwrap_or_default();
+        assert!(said.contains("`-- @order`"), "{said}");
+        for other in [
+            "/* @author me */",
+            "/* order 400 */",
+            "/** @order */",
+            "\n  ",
+        ] {
+            assert_eq!(refused(other), None);
+        }
     }
 }

@@ -159,6 +159,10 @@ pub(super) fn in_one_word(command: &str, shell: &str) -> String {
     let shell = if shell.is_empty() { "/bin/sh" } else { shell };
     match command.chars().all(is_plain) && !sets_variable && starts_plainly {
         true => command.to_owned(),
-        false => format!("{shell} -c '{}'", command.replace('\'', r"'\''")),
+        false => {
+            // A bare one would end the line there, in the middle of the word.
+            let command = command.replace("\\%", "%").replace('%', "\\%");
+            format!("{shell} -c '{}'", command.replace('\'', r"'\''"))
+        }
     }
 }

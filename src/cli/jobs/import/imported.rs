@@ -37,7 +37,7 @@ impl Imported {
     pub(super) fn text(&self) -> String {
         let mut text = format!("[jobs.{}]\n", quoted(&self.name));
         let comments = [format!("from {}", self.source)];
-        for comment in comments.iter().chain(&self.notes) {
+        for comment in comments.iter().chain(&self.notes()) {
             let _ = writeln!(text, "# {}", printable(comment));
         }
         text + &self.keys + "\n"
@@ -64,15 +64,21 @@ impl Imported {
     }
 
     /// Notes, with what the comparison says.
-    pub(super) fn notes(&self, compared: Option<&Comparison>) -> Vec<String> {
+    pub(super) fn notes_beside(&self, compared: Option<&Comparison>) -> Vec<String> {
+        let mut notes = self.notes();
+        if let Some(at) = compared.and_then(|compared| compared.first_difference) {
+            notes.push(format!("they differ first at {at}"));
+        }
+        notes
+    }
+
+    /// Whatever it is compared with.
+    fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
         if self.theirs.as_ref().is_some_and(Theirs::joins_days_by_and) {
             notes.push(
                 "cron runs it when both fields of days meet, here either is enough".to_owned(),
             );
-        }
-        if let Some(at) = compared.and_then(|compared| compared.first_difference) {
-            notes.push(format!("they differ first at {at}"));
         }
         notes
     }
@@ -83,7 +89,7 @@ impl Imported {
             "source": self.source,
             "firings": compared.map(|compared| compared.ours),
             "firings_before": compared.map(|compared| compared.theirs),
-            "notes": self.notes(compared),
+            "notes": self.notes_beside(compared),
             "crontab": self.crontab_line,
         })
     }

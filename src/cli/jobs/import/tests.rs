@@ -73,7 +73,7 @@ fn lines_keep_their_shell_and_the_zone_that_stands_above_them() {
                 0 2 * * * [[ -f /x ]] && -v\n\
                 0 3 * * * /opt/-v --quiet\n\
                 CRON_TZ=\n\
-                0 4 * * * ./here\n";
+                0 4 * * * ./here +\\%F % x\n";
     let jobs = imported(text, false).0;
     let lines: Vec<&str> = jobs
         .iter()
@@ -99,7 +99,10 @@ fn lines_keep_their_shell_and_the_zone_that_stands_above_them() {
         "0 3 * * *  rallypoint jobs claim v --wait 1m -- /opt/-v --quiet"
     );
     assert!(here.starts_with("CRON_TZ=\n0 4"), "{here}");
-    assert!(here.ends_with("-- ./here"), "{here}");
+    assert!(
+        here.ends_with("-- /bin/bash -c './here +\\%F \\% x'"),
+        "{here}"
+    );
 }
 
 #[test]
@@ -148,8 +151,9 @@ fn firings_are_those_of_the_other_cron_and_differences_are_found() {
     };
     let all: Vec<bool> = jobs.iter().map(same).collect();
     assert_eq!(all, [true, true, false, true]);
-    let notes = jobs[2].notes(None);
+    let notes = jobs[2].notes_beside(None);
     assert!(notes[0].contains("both fields of days"), "{notes:?}");
+    assert!(jobs[2].text().contains("# cron runs it when both fields"));
     // 02:30 is left out on 28 March 2027: by the clock it does not run, here at 03:00.
     let spring: Timestamp = "2027-03-20T00:00:00Z".parse().expect("a time");
     let compared = jobs[0].compare(spring).expect("an oracle");
