@@ -10,6 +10,7 @@ mod account;
 mod api_words;
 mod async_done;
 mod attempts;
+mod bar_terminal;
 mod cancel;
 mod check_config;
 mod child;

@@ -3,9 +3,13 @@
 //! Progress is never data: nothing here writes to stdout, and lines that go there pass through
 //! `suspended`, so that they do not garble the bars.
 
-use super::{enum_text, output};
+use super::{bar_terminal::BarTerminal, enum_text, output};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 /// With more orders, all share one bar.
 const MAX_BARS: usize = 10;
@@ -62,10 +66,11 @@ impl Bars {
             orders.entry(order).or_default().total += 1;
         }
         // What is for a program is not drawn over, even on a terminal.
-        let multi = match output::is_json() {
-            true => MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
-            false => MultiProgress::new(),
-        };
+        let is_drawn = !output::is_json() && io::stderr().is_terminal();
+        let multi = MultiProgress::with_draw_target(match is_drawn {
+            true => ProgressDrawTarget::term_like(Box::new(BarTerminal::stderr())),
+            false => ProgressDrawTarget::hidden(),
+        });
         let mut bars = Bars {
             multi,
             orders,

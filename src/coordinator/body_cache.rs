@@ -44,8 +44,9 @@ pub struct Bodies {
     /// Schedulers of which a row may be unreadable: each range of theirs is read alone, so that it
     /// costs nobody else anything.
     read_alone: FxHashSet<Handle>,
-    /// Schedulers of which the storage does not give a body, and since when.
-    withheld_since: FxHashMap<Handle, Instant>,
+    /// Schedulers of which the storage does not give a body: the first and the last time that it
+    /// did not.
+    withheld: FxHashMap<Handle, (Instant, Instant)>,
     /// Spilled schedulers that have been dispatched since the last look ahead.
     dispatched: FxHashSet<Handle>,
 }
@@ -68,7 +69,7 @@ impl Bodies {
             waiting: BTreeMap::new(),
             read_queue: VecDeque::new(),
             read_alone: FxHashSet::default(),
-            withheld_since: FxHashMap::default(),
+            withheld: FxHashMap::default(),
             dispatched: FxHashSet::default(),
         }
     }
@@ -153,7 +154,7 @@ impl Bodies {
     pub fn forget(&mut self, handle: Handle) {
         self.spilled.remove(&handle);
         self.read_alone.remove(&handle);
-        self.withheld_since.remove(&handle);
+        self.withheld.remove(&handle);
         self.store.change(handle, SchedulerPages::clear);
     }
 
@@ -169,7 +170,7 @@ impl Bodies {
                 .map(|run| (one.image.handle, run.first.plus(run.count - 1)))
         };
         self.read_alone.clear();
-        self.withheld_since.clear();
+        self.withheld.clear();
         self.spilled = schedulers.iter().filter_map(last).collect();
         let next = self.spilled.keys().copied().take(LOOKAHEAD_SCHEDULERS);
         self.dispatched = next.collect();

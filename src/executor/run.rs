@@ -55,7 +55,8 @@ impl Executor {
             let mut next = Some((slot, given));
             while let Some((slot, given)) = next {
                 let token = given.token;
-                let (slot, completion) = this.run_one(&target, slot, given).await;
+                let (mut slot, completion) = this.run_one(&target, slot, given).await;
+                target.make_place(&mut slot).await;
                 let mut begins = target.put_slot(slot).into_iter();
                 next = begins.next();
                 this.begin(&target, begins);

@@ -16,6 +16,7 @@ pub(crate) mod rows;
 pub(crate) mod session_end;
 mod session_waits;
 pub(crate) mod statement;
+pub(crate) mod stops;
 pub(crate) mod target;
 pub(crate) mod target_session;
 pub(crate) mod target_settings;

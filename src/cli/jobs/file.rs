@@ -87,9 +87,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     // With a schedule that makes no sense, nothing is said of windows.
     let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
     let claimed = read_claimed(&mut table);
-    let (steps, steps_file) = read_steps(&mut table, folder);
-    let on_failure = table.tables("on_failure", STEP, read_task);
-    check_size(&mut table, &steps, &on_failure);
+    let (steps, steps_file, on_failure) = read_tasks(&mut table, folder);
     let overlap = Overlap::read(&mut table);
     let misfire = Misfire::read(&mut table);
     let rerun = Rerun::read(&mut table, has_window);
@@ -123,20 +121,26 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     })
 }
 
-/// The service takes a job whose tasks are neither too many nor too large.
-fn check_size(table: &mut Table<'_, '_>, steps: &[Described], on_failure: &[Described]) {
-    let all = || steps.iter().chain(on_failure);
+/// The steps, the file that they stand in, and the tasks that follow a failure: as many, and as
+/// large, as the service takes.
+fn read_tasks(
+    table: &mut Table<'_, '_>,
+    folder: &Path,
+) -> (Vec<Described>, Option<StepsFile>, Vec<Described>) {
+    let (steps, steps_file) = read_steps(table, folder);
+    let on_failure = table.tables("on_failure", STEP, read_task);
+    let all = || steps.iter().chain(&on_failure);
     if all().count() > JOB_TASKS {
         let what = format!("a job has at most {JOB_TASKS} steps, those of `on_failure` included");
         table.fault("steps", what);
     }
-    let params =
-        |task: &Described| -> usize { task.params.iter().flatten().map(String::len).sum() };
+    let params = |task: &Described| task.params.iter().flatten().map(String::len).sum::<usize>();
     let bytes = |task: &Described| task.statement.len() + params(task);
     if all().map(bytes).sum::<usize>() > JOB_TASK_BYTES {
         let what = "the tasks of a job are 1 MiB together at most: call functions";
         table.fault("steps", what);
     }
+    (steps, steps_file, on_failure)
 }
 
 /// Whether programs outside the service do the runs, and on which target (empty: none).

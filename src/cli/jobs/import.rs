@@ -227,7 +227,6 @@ impl FromCrontab {
         self.say_which_zone(&crontab);
         let of_machine = self.time_zone.as_deref().unwrap_or("UTC");
         let mut names = Names::default();
-        let mut zone_above = String::new();
         let job = |entry: crontab::Entry| {
             let name = names.of(&program(&entry.command));
             let time_zone = match &*entry.time_zone {
@@ -246,15 +245,10 @@ impl FromCrontab {
             }
             // A minute of waiting bears a difference between the clocks.
             let line = format!(
-                "{}{}  rallypoint jobs claim {name} --wait 1m -- {}",
-                match entry.time_zone == zone_above {
-                    true => String::new(),
-                    false => format!("CRON_TZ={}\n", entry.time_zone),
-                },
+                "{}  rallypoint jobs claim {name} --wait 1m -- {}",
                 entry.fields,
                 crontab::in_one_word(&entry.command, &entry.shell)
             );
-            zone_above.clone_from(&entry.time_zone);
             Imported {
                 keys: format!(
                     "# {}\nschedule = {{ cron = {}, time_zone = {} }}\nclaimed = true\noverlap = \"ALLOW\"\nmisfire = \"SKIP\"\n",
@@ -267,7 +261,7 @@ impl FromCrontab {
                 theirs: Theirs::parse(&entry.fields),
                 time_zone,
                 notes,
-                crontab_line: Some(line),
+                crontab_line: Some((entry.time_zone, line)),
             }
         };
         let jobs = crontab.entries.into_iter().map(job).collect();
@@ -314,19 +308,29 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
     for (source, why) in left_out {
         output::line(format!("{source}: left out: {why}"));
     }
-    let lines: Vec<&String> = compared
-        .iter()
-        .filter_map(|(job, _)| job.crontab_line.as_ref())
-        .collect();
+    let lines = crontab_lines(compared.iter().map(|(job, _)| *job));
     if !lines.is_empty() {
         output::line("\nIn the crontab of every machine that may run them:");
-        lines.into_iter().for_each(output::line);
+        lines.iter().for_each(output::line);
     }
     let file = to.written.display();
     output::note("HERE and THERE: due times of the next 30 days");
     output::note(format!(
         "{file} is written: `rallypoint jobs check -f {file}`"
     ));
+}
+
+/// The lines of a crontab for these jobs, below the time zones that they are in.
+fn crontab_lines<'a>(jobs: impl Iterator<Item = &'a Imported>) -> Vec<String> {
+    let (mut lines, mut zone_above) = (Vec::new(), "");
+    for (zone, line) in jobs.filter_map(|job| job.crontab_line.as_ref()) {
+        if zone != zone_above {
+            lines.push(format!("CRON_TZ={zone}"));
+            zone_above = zone;
+        }
+        lines.push(line.clone());
+    }
+    lines
 }
 
 /// The name of the program that a command runs.

@@ -23,6 +23,8 @@ const MAX_LOOKAHEAD_RANGES: usize = 256;
 const MAX_RANGES_PER_READ: usize = 64;
 /// Ranges that may wait to be read, besides those that an assignment waits for.
 const MAX_QUEUED_RANGES: usize = 1_024;
+/// Two errors of the storage so far apart are about different things.
+const WITHHELD_AT_MOST: Duration = Duration::from_secs(15);
 /// Bytes that a scheduler whose turn is near may hold, whatever others hold.
 const GUARANTEED_BYTES: usize = 128 << 10;
 
@@ -123,15 +125,21 @@ impl Bodies {
         self.waiting.contains_key(&(handle, first))
     }
 
-    /// For how long the storage does not give a body of this scheduler, from the first time on.
-    pub fn withheld_for(&mut self, handle: Handle) -> Duration {
-        let since = self.withheld_since.entry(handle);
-        since.or_insert_with(Instant::now).elapsed()
+    /// The storage does not give a body of this scheduler that somebody waits for. Returns for how
+    /// long that has been so: since it gave what it had not, or nothing was asked for a while.
+    pub fn withheld(&mut self, handle: Handle) -> Duration {
+        let now = Instant::now();
+        let (first, last) = self.withheld.entry(handle).or_insert((now, now));
+        if now.duration_since(*last) > WITHHELD_AT_MOST {
+            *first = now;
+        }
+        *last = now;
+        now.duration_since(*first)
     }
 
     /// It gives what it did not.
     pub fn is_given_again(&mut self, handle: Handle) {
-        self.withheld_since.remove(&handle);
+        self.withheld.remove(&handle);
     }
 
     /// The body of a task is not read again. Returns the assignment that waits for it.
@@ -165,7 +173,12 @@ impl Bodies {
         }
         for range in ranges {
             self.read_alone.remove(&range.handle);
-            self.read_rest(range, found, &mut arrival);
+            if !found && ranges.len() > 1 {
+                // The first rows may have left no room for the others.
+                self.read_alone.insert(range.handle);
+            }
+            let is_lost = !found && ranges.len() == 1;
+            self.read_rest(range, is_lost, &mut arrival);
             self.store.drop_if_empty(range.handle);
         }
         arrival
@@ -183,9 +196,9 @@ impl Bodies {
     }
 
     /// Requests again, one by one, the bodies in an answered range that assignments still wait for.
-    /// One that was read by itself, with nothing `found`, is not there.
-    fn read_rest(&mut self, range: &SeqRange, found: bool, arrival: &mut Arrival) {
-        if !found && range.first == range.last {
+    /// `is_lost`: nothing was found, and nothing else was looked for.
+    fn read_rest(&mut self, range: &SeqRange, is_lost: bool, arrival: &mut Arrival) {
+        if is_lost && range.first == range.last {
             let lost = self.waiting.remove(&(range.handle, range.first));
             arrival.lost.extend(lost);
             return;

@@ -30,7 +30,8 @@ const ALONE_INTERVAL: Duration = Duration::from_secs(5);
 /// What the storage does not give for so long is taken for damaged.
 const DAMAGED_AFTER: Duration = Duration::from_secs(15);
 
-/// The bodies, and the tasks that read what is missing; the tasks end with this value.
+/// The bodies, and the tasks that read what is missing; the tasks end with this value, but for
+/// those that read one body again, which end when nobody waits for it.
 pub(crate) struct Prefetch {
     shared: Arc<Shared>,
     _readers: JoinSet<()>,
@@ -158,10 +159,10 @@ async fn read_task(
 /// Whether somebody still waits for a body that could not be read, which may be read later.
 fn is_worth_a_try(shared: &Shared, hub: &Hub, task: &SeqRange, error: &JournalError) -> bool {
     let mut bodies = shared.lock();
-    let is_withheld = error.is_of_storage();
-    let is_lost =
-        error.is_of_a_row() || is_withheld && bodies.withheld_for(task.handle) >= DAMAGED_AFTER;
-    if !is_lost && bodies.is_awaited(task.handle, task.first) {
+    let is_awaited = bodies.is_awaited(task.handle, task.first);
+    let is_damaged =
+        is_awaited && error.is_of_storage() && bodies.withheld(task.handle) >= DAMAGED_AFTER;
+    if is_awaited && !is_damaged && !error.is_of_a_row() {
         return true;
     }
     if let Some(assignment) = bodies.give_up(task) {

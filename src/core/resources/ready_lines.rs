@@ -103,8 +103,8 @@ impl Resources {
         }
     }
 
-    /// Ready lines with an earlier place that could not have what they want any more if this one
-    /// got it: some of them, with their schedulers.
+    /// Ready lines that come before this one and could not have what they want any more if it got
+    /// it: some of them, with their schedulers.
     pub(crate) fn rivals(&self, no: ClaimNo) -> Vec<(Handle, ClaimNo)> {
         let Some(line) = self.tasks.lines.get(&no) else {
             return Vec::new();
@@ -114,14 +114,27 @@ impl Resources {
             let Some(watch) = self.tasks.watched.get(&key) else {
                 continue;
             };
-            for earlier in watch.ready.range(..no).take(RIVALS) {
+            let kept = self.tasks.reserved.intersection(&watch.ready);
+            let earlier = watch.ready.range(..no).filter(|_| !self.is_kept_for(no));
+            for earlier in kept.take(RIVALS).chain(earlier.take(RIVALS)) {
                 let other = &self.tasks.lines[earlier];
-                if other.kind == line.kind && !self.has_both(&key, mode, other.mode_of(&key)) {
+                if *earlier != no
+                    && self.comes_before(*earlier, no)
+                    && other.kind == line.kind
+                    && !self.has_both(&key, mode, other.mode_of(&key))
+                {
                     rivals.push((other.handle, *earlier));
                 }
             }
         }
         rivals
+    }
+
+    /// Whether a line comes before another one: those for which what they want is kept do, then
+    /// those with the earlier place.
+    pub(crate) fn comes_before(&self, one: ClaimNo, other: ClaimNo) -> bool {
+        let place = |no| (!self.is_kept_for(no), no);
+        place(one) < place(other)
     }
 
     /// Whether two that want a resource can have it now.

@@ -29,7 +29,7 @@ pub(crate) struct TaskLines {
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
     /// Lines for which what they want is kept.
-    reserved: BTreeSet<ClaimNo>,
+    pub(super) reserved: BTreeSet<ClaimNo>,
     /// Lines that have become ready since asked.
     woken: Vec<(Handle, ClaimNo)>,
     /// Lines that were passed too often since asked.

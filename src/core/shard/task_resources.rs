@@ -98,8 +98,8 @@ impl Shard {
     }
 
     /// Whose turn it is in place of a scheduler that has got a slot: of two schedulers that want
-    /// the same resource the one that has waited longer for it. The reserve is for who runs
-    /// nothing.
+    /// the same resource the one that has waited longer for it, or for which it is kept. The
+    /// reserve is for who runs nothing.
     pub(super) fn before_rivals(&self, kind: KindId, grant: Grant) -> Grant {
         let Some(no) = self.schedulers.expect(grant.handle).next_line(kind) else {
             return grant;
@@ -114,7 +114,7 @@ impl Shard {
         let rivals = self.resources.rivals(no).into_iter();
         let others = rivals.filter(|(handle, _)| *handle != grant.handle);
         let startable = others.filter(would_start);
-        let first = startable.min_by_key(|(_, no)| *no);
+        let first = startable.min_by_key(|(_, no)| (!self.resources.is_kept_for(*no), *no));
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 

@@ -12,7 +12,9 @@ use super::{
     markers::{self, Found},
     register::{Register, Session},
     session_end::{self, Obstacle, Sighting},
-    session_waits, target_session,
+    session_waits,
+    stops::{Place, Stops},
+    target_session,
 };
 use crate::{
     core::{TaskId, Time},
@@ -23,14 +25,11 @@ use crate::{
 };
 use std::{
     mem,
-    sync::{
-        Mutex as SyncMutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::{Mutex as SyncMutex, PoisonError},
     time::Duration,
 };
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, Notify},
     time::{sleep, timeout},
 };
 
@@ -60,31 +59,13 @@ pub(crate) struct Admin {
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
-    /// How many ask about a backend, which goes before anything else.
-    stopping: AtomicU32,
-    /// The server has no place for one of those.
-    lacks_place: AtomicBool,
+    /// Who asks about a backend, which goes before anything else.
+    stops: Stops,
+    /// The connection was opened.
+    opened: Notify,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
-}
-
-/// Somebody asks about a backend, for as long as this lives.
-struct Stopping<'a>(&'a Admin);
-
-impl<'a> Stopping<'a> {
-    fn new(admin: &'a Admin) -> Self {
-        admin.stopping.fetch_add(1, Ordering::Relaxed);
-        Stopping(admin)
-    }
-}
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        if self.0.stopping.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.lacks_place.store(false, Ordering::Relaxed);
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -103,8 +84,8 @@ impl Admin {
             }),
             register,
             connection: Mutex::new(None),
-            stopping: AtomicU32::new(0),
-            lacks_place: AtomicBool::new(false),
+            stops: Stops::default(),
+            opened: Notify::new(),
             asking: Mutex::new(()),
         }
     }
@@ -128,7 +109,10 @@ impl Admin {
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
     pub(crate) async fn interrupt(&self, session: &Session, grace: Duration) {
         if self.until_answered(Act::Cancel, session).await {
+            // In the middle of it the connection is not given up.
+            let stopping = self.stops.begin();
             sleep(grace).await;
+            drop(stopping);
             self.end(session).await;
         }
     }
@@ -136,6 +120,7 @@ impl Admin {
     /// Terminates the backend, and returns when it is gone, however long that takes to show.
     pub(crate) async fn end(&self, session: &Session) {
         while self.until_answered(Act::Terminate, session).await {
+            let _stopping = self.stops.begin();
             sleep(END_POLL_INTERVAL).await;
         }
     }
@@ -182,16 +167,17 @@ impl Admin {
     /// Asks until it is known whether the backend is still there. The register shows meanwhile what
     /// is in the way, and an operator may decide it there.
     async fn until_answered(&self, act: Act, session: &Session) -> bool {
-        let _stopping = Stopping::new(self);
+        let mut stopping = self.stops.begin();
         let mut failures = 0;
         let mut last = String::new();
         loop {
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
                 Err(obstacle) => {
-                    if obstacle.is_of_room() {
-                        self.lacks_place.store(true, Ordering::Relaxed);
-                    }
+                    // What a connection does not remove keeps no place from others.
+                    let error = obstacle.unreachable();
+                    stopping.set(error.is_some());
+                    error.into_iter().for_each(|error| self.stops.failed(error));
                     obstacle.to_string()
                 }
             };
@@ -212,19 +198,23 @@ impl Admin {
                 );
                 return false;
             }
-            sleep(RECONNECT_BACKOFF.delay(failures)).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), self.opened.notified()).await;
             failures += 1;
         }
     }
 
     /// Asks for the marker of a task of which nothing runs any more, until the target has said.
     pub(crate) async fn find_marker(&self, task: TaskId) -> Found {
+        let _stopping = self.stops.begin();
         let mut failures = 0;
         let mut last = String::new();
         loop {
             let error = match self.row(&markers::lookup(task)).await {
                 Ok(row) => return Found::of(&row),
-                Err(error) => error.to_string(),
+                Err(error) => {
+                    self.stops.failed(&error);
+                    error.to_string()
+                }
             };
             if last != error {
                 tracing::warn!(
@@ -235,7 +225,7 @@ impl Admin {
                 );
                 last = error;
             }
-            sleep(RECONNECT_BACKOFF.delay(failures)).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), self.opened.notified()).await;
             failures += 1;
         }
     }
@@ -278,9 +268,19 @@ impl Admin {
         shown
     }
 
-    /// Whether a session that runs nothing is to end, as a backend cannot be stopped otherwise.
-    pub(crate) fn lacks_place(&self) -> bool {
-        self.lacks_place.load(Ordering::Relaxed)
+    /// Whether a session of this login is to give its place, as a backend cannot be stopped
+    /// otherwise.
+    pub(crate) fn needs_place_of(&self, login: &Login) -> bool {
+        match self.stops.lack_place() {
+            None => false,
+            Some(Place::Any) => true,
+            Some(Place::OfLogin) => self.is_of(login),
+        }
+    }
+
+    /// Whether it logs in as the same user.
+    pub(crate) fn is_of(&self, login: &Login) -> bool {
+        self.logins().present.user() == login.user()
     }
 
     /// Whether a login could have a session if the connection were not there.
@@ -300,7 +300,7 @@ impl Admin {
     /// Closes the connection if it is there and nobody needs it; returns whether its place is free
     /// now.
     pub(crate) async fn release(&self) -> bool {
-        if self.stopping.load(Ordering::Relaxed) > 0 {
+        if self.stops.are_under_way() {
             return false;
         }
         let idle = self
@@ -339,7 +339,8 @@ impl Admin {
             return Ok((login, connection));
         }
         let connection = Connection::open(&login).await?;
-        self.lacks_place.store(false, Ordering::Relaxed);
+        self.stops.have_place();
+        self.opened.notify_waiters();
         Ok((login, connection))
     }
 }

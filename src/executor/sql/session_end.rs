@@ -30,9 +30,12 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// The server has no place for who asks.
-    pub(crate) fn is_of_room(&self) -> bool {
-        matches!(self, Obstacle::Unreachable(error) if error.is_about_room())
+    /// Why the server could not be asked, if that is what is in the way.
+    pub(crate) fn unreachable(&self) -> Option<&Error> {
+        match self {
+            Obstacle::Unreachable(error) => Some(error),
+            Obstacle::OtherServer { .. } | Obstacle::Unreadable { .. } => None,
+        }
     }
 
     /// Another login may see more.

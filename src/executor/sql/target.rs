@@ -69,6 +69,8 @@ pub(crate) struct Target {
     is_full: AtomicBool,
     /// Its server has had no place for the connection that stops texts.
     cannot_stop: AtomicBool,
+    /// Somebody gives the place of its session to the connection that stops texts.
+    gives_place: AtomicBool,
     /// Sessions that have not ended yet, and belong to no slot any more.
     ending: Arc<AtomicU32>,
     /// Whether sessions can be opened is to be found out.
@@ -105,6 +107,7 @@ impl Target {
             failures: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
             cannot_stop: AtomicBool::new(false),
+            gives_place: AtomicBool::new(false),
             ending: Arc::default(),
             wake: Notify::new(),
             session_opened: Notify::new(),
@@ -140,7 +143,7 @@ impl Target {
             loop {
                 tokio::select! {
                     () = self.wake.notified() => break,
-                    () = self.session_opened.notified() => self.prepare_to_stop().await,
+                    () = self.session_opened.notified() => self.prepare_to_stop(false).await,
                     () = sleep_until(next_look) => {
                         self.close_idle();
                         self.look_after_sessions().await;
@@ -175,10 +178,7 @@ impl Target {
     /// Takes a slot back. Returns who begins now.
     pub(crate) fn put_slot(&self, mut slot: Slot) -> Vec<(Slot, Given)> {
         let settings = self.settings();
-        let gives_place = self.admin.lacks_place();
-        let outdated = slot
-            .live
-            .take_if(|live| gives_place || !settings.has(live.login()));
+        let outdated = slot.live.take_if(|live| !settings.has(live.login()));
         self.close(outdated.into_iter().chain(self.slots.put(slot)));
         // They may have been changed meanwhile.
         let now = self.settings();
@@ -235,6 +235,10 @@ impl Target {
                 // A login may be allowed no more sessions than there are slots.
                 live.close().await;
             }
+        }
+        if self.admin.needs_place_of(login) && self.slots.are_used() {
+            sleep(RETRY_PAUSE).await;
+            return Err(OpenError::NoPlace);
         }
         self.slots
             .note(slot.number, |activity| activity.opens = true);

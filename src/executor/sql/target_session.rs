@@ -56,6 +56,9 @@ pub(crate) enum OpenError {
     Target(#[from] Error),
     #[error("{0}")]
     Register(#[from] Unregistered),
+    /// The next place is for the connection that stops a text.
+    #[error("the next place on the server is for the connection that stops a text")]
+    NoPlace,
     /// The login of the task's namespace cannot be used, which is nobody else's concern.
     #[error("the login of the namespace cannot be used")]
     OwnLogin(Failure),

@@ -159,14 +159,14 @@ impl Slots {
         all.any(|one| one.opens || one.session.is_some())
     }
 
-    /// Takes the session of a free slot, unless it is the only one there is.
-    pub(super) fn take_one_of_many(&self) -> Option<Live> {
+    /// Takes a session of a free slot of which this is true, unless it is the only one there is.
+    pub(super) fn take_one_of_many(&self, wanted: impl Fn(&Live) -> bool) -> Option<Live> {
         let state = &mut *self.state();
         let sessions = state.activity.values();
         if sessions.filter(|one| one.session.is_some()).count() < 2 {
             return None;
         }
-        (0..state.free.len()).find_map(|place| state.take_session(place, |_| true))
+        (0..state.free.len()).find_map(|place| state.take_session(place, |live| wanted(live)))
     }
 
     /// Takes from free slots the sessions that have died.

@@ -146,16 +146,9 @@ fn everything_that_is_wrong_is_said_at_once() {
         user = "a"
         [targets.alone]
         url = "postgres://u@h/d"
-        [targets.tls]
-        url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere"
-        [targets.few]
-        url = "postgres://u@h/d"
-        slots = -1
         "#,
     );
     for fault in [
-        "targets.tls.url: sslrootcert: cannot read /nowhere",
-        "targets.few.slots: expected a whole number, and found one that is too small or too large",
         "line 4: targets.app.password_file: the URL in `url` also holds a password",
         "line 5: targets.app.slots: must be 1 to 10000",
         "targets.app.session_idle",
@@ -270,4 +263,23 @@ fn the_file_in_the_readme_has_the_right_form() {
     let contents = contents::parse(file, &mut faults);
     let contents = faults.into_result(contents).expect("it is good");
     assert_eq!(contents.targets.len(), 1);
+}
+
+#[test]
+fn a_file_that_a_url_names_has_to_be_there_and_a_number_in_its_range() {
+    let said = said(
+        r#"
+        [targets.tls]
+        url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere"
+        [targets.few]
+        url = "postgres://u@h/d"
+        slots = -1
+        "#,
+    );
+    for fault in [
+        "targets.tls.url: sslrootcert: cannot read /nowhere",
+        "targets.few.slots: expected a whole number, and found one that is too small or too large",
+    ] {
+        assert!(said.contains(fault), "no `{fault}` in\n{said}");
+    }
 }

@@ -5,6 +5,7 @@ use super::{code, run, text};
 use crate::harness::{
     process::{PROGRAM, Process, free_address},
     standalone::{Standalone, folder},
+    terminal::{on_terminal, wait_for},
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -308,6 +309,21 @@ fn a_closed_pipe_ends_a_verb_quietly() {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
     }
+}
+
+#[test]
+fn a_terminal_that_goes_away_cancels_what_was_begun_on_it() {
+    let server = Standalone::start();
+    let script = format!(
+        "{PROGRAM} --server {} exec --name night 'select pg_sleep(600)' 'select pg_sleep(601)'",
+        server.url
+    );
+    let mut terminal = on_terminal(&script);
+    let tasks = || text(&server.run(&["tasks", "night"]).stdout);
+    wait_for("the tasks", || tasks().matches("running").count() == 2);
+    terminal.kill().expect("it runs");
+    terminal.wait().expect("it ends");
+    wait_for("their end", || tasks().matches("cancelled").count() >= 2);
 }
 
 #[test]

@@ -167,6 +167,25 @@ async fn a_text_is_stopped_though_others_have_taken_all_places() {
 }
 
 #[tokio::test]
+async fn a_text_is_stopped_beside_a_queue_on_a_full_server() {
+    let limit = Duration::from_secs(5);
+    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
+    full.limit(2).await;
+    for _ in 0..60 {
+        full.fixture.start(Task {
+            leaves_free: Some(0),
+            ..sql("select pg_sleep(1)")
+        });
+    }
+    let ended = timeout(WAIT_TIMEOUT / 2, full.fixture.ended(full.running)).await;
+    let report = ended.expect("it is stopped").report;
+    assert!(
+        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
+        "{report:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_login_at_its_limit_costs_a_watchdog_no_connection() {
     let mut full = Full::new(sql("select pg_sleep(60)")).await;
     let watch = "create role watch login superuser password 'watch'";

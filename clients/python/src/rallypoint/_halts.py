@@ -84,6 +84,7 @@ class Halts:
             pause = _PAUSE
             try:
                 halted = await self._look() if sent else None
+                refused = _REFUSED
                 if halted is not None and repairs == self._repairs:
                     self._tell(sent, halted)
                     continue

@@ -162,7 +162,12 @@ pub(super) fn in_one_word(command: &str, shell: &str) -> String {
         false => {
             // A bare one would end the line there, in the middle of the word.
             let command = command.replace("\\%", "%").replace('%', "\\%");
-            format!("{shell} -c '{}'", command.replace('\'', r"'\''"))
+            let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+            let shell = match shell.chars().all(|c| is_plain(c) && c != ' ') {
+                true => shell.to_owned(),
+                false => quoted(shell),
+            };
+            format!("{shell} -c {}", quoted(&command))
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Imported {
     /// What is to be said of it, also in the file.
     pub notes: Vec<String>,
     /// The line for a crontab that does its runs.
-    pub crontab_line: Option<String>,
+    pub crontab_line: Option<(String, String)>,
 }
 
 /// Due times of 30 days: ours and those of the other cron.
@@ -90,7 +90,10 @@ impl Imported {
             "firings": compared.map(|compared| compared.ours),
             "firings_before": compared.map(|compared| compared.theirs),
             "notes": self.notes_beside(compared),
-            "crontab": self.crontab_line,
+            "crontab": self.crontab_line.as_ref().map(|(zone, line)| match &**zone {
+                "" => line.clone(),
+                zone => format!("CRON_TZ={zone}\n{line}"),
+            }),
         })
     }
 }

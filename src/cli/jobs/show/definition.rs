@@ -77,13 +77,12 @@ pub(in crate::cli::jobs) fn steps(settings: &JobSettings) {
     if settings.steps.is_empty() {
         return;
     }
-    let mut table = Table::new(&[">step", ">order", "target", "?options", "~statement"]);
+    let mut table = Table::new(&[">step", ">order", "target", "~statement"]);
     for (number, step) in settings.steps.iter().enumerate() {
         table.row([
             (number + 1).to_string(),
             enum_text::order(step.order),
             target(step),
-            exec::options_in_words(&step.options.clone().unwrap_or_default()),
             statement(step),
         ]);
     }
@@ -123,7 +122,7 @@ fn sql(step: &Task) -> Option<&SqlTask> {
     }
 }
 
-/// Its name, if it has one, and the first line of its statement.
+/// Its name, if it has one, the first line of its statement, and its options.
 fn statement(step: &Task) -> String {
     let statement = sql(step)
         .map(|sql| sql.statement.trim())
@@ -135,13 +134,17 @@ fn statement(step: &Task) -> String {
         ""
     };
     let options = step.options.clone().unwrap_or_default();
-    exec::titled(&options, &format!("{first}{goes_on}"))
+    let title = exec::titled(&options, &format!("{first}{goes_on}"));
+    match exec::options_in_words(&options) {
+        options if options.is_empty() => title,
+        options => format!("{title}  ({options})"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rallypoint_client::api::{Schedule, SchedulerSettings};
+    use rallypoint_client::api::{Schedule, SchedulerSettings, TaskOptions};
 
     #[test]
     fn rules_are_said_as_in_the_file() {
@@ -196,6 +199,12 @@ mod tests {
         };
         assert_eq!(statement(&step("\nselect 1\n")), "select 1");
         assert_eq!(statement(&step("select\n1")), "select …");
+        let mut with_options = step("select 1");
+        with_options.options = Some(TaskOptions {
+            result_rows: Some(5),
+            ..TaskOptions::default()
+        });
+        assert_eq!(statement(&with_options), "select 1  (result_rows 5)");
         assert_eq!(target(&step("select 1")), "-");
     }
 }

@@ -97,9 +97,10 @@ impl Group {
     /// How many tasks of a kind wait here before `seq`, and whether all were counted: those of the
     /// first `most` spans.
     pub(crate) fn count_before(&self, kind: KindId, seq: Seq, most: usize) -> (i64, bool) {
-        let claimed = self.claimed.iter().flat_map(|lanes| lanes.spans_of(kind));
+        let claimed = self.claimed.iter().flat_map(|lanes| lanes.spans());
+        let claimed = claimed.take_while(|span| span.first < seq);
         let plain = self.spans_of(kind).take_while(|span| span.first < seq);
-        let mut before = plain.chain(claimed.filter(|span| span.first < seq));
+        let mut before = plain.chain(claimed.filter(|span| span.kind == kind));
         let counted = before.by_ref().take(most);
         let tasks = counted.map(|span| i64::from(span.parts(seq, span.last()).0));
         (tasks.sum(), before.next().is_none())

@@ -124,13 +124,9 @@ impl ResourceLanes {
         fronts.filter_map(|(seq, _)| self.spans.get(seq))
     }
 
-    /// The waiting tasks for a kind of slot.
-    pub(crate) fn spans_of(&self, kind: KindId) -> impl Iterator<Item = &Span> {
-        self.spans().filter(move |span| span.kind == kind)
-    }
-
-    /// Takes out the waiting tasks among `first..=last`.
+    /// Takes out the waiting tasks among `first..=last`, by ascending number.
     pub(crate) fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
+        let from = out.len();
         while let Some((key, start)) = self.place_among(first, last) {
             self.change(&key, |lane, spans| {
                 lane.remove(&start);
@@ -147,6 +143,7 @@ impl ResourceLanes {
                 }
             });
         }
+        out[from..].reverse();
     }
 
     /// A span that has a task among `first..=last`.

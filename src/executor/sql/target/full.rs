@@ -6,10 +6,19 @@
 use super::{RETRY_PAUSE, Target};
 use crate::executor::{
     pg_client::{self, Login},
-    sql::target_session::{Live, OpenError},
+    sql::{
+        target_session::{Live, OpenError},
+        target_slots::Slot,
+    },
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::sleep;
+
+/// A session that has run nothing for so long gives its place; others have a task soon.
+const IDLE_BEFORE: Duration = Duration::from_secs(2);
 
 impl Target {
     /// Opens a session, if need be in the place of the connection that stops texts.
@@ -28,7 +37,7 @@ impl Target {
         let opened = self.open(slot, login).await;
         if opened.is_err() {
             // In vain.
-            self.prepare_to_stop().await;
+            self.prepare_to_stop(false).await;
         }
         opened
     }
@@ -58,17 +67,38 @@ impl Target {
         cause.into()
     }
 
+    /// Gives the place of a session that has nothing to do to the connection that stops texts, if
+    /// one is to be stopped: one session alone, and before anybody else could take it.
+    pub(crate) async fn make_place(&self, slot: &mut Slot) {
+        let gives = |live: &mut Live| self.admin.needs_place_of(live.login());
+        if self.gives_place.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(live) = slot.live.take_if(gives) {
+            self.slots
+                .note(slot.number, |activity| activity.session = None);
+            self.forget(live.session.clone());
+            live.close().await;
+            self.prepare_to_stop(false).await;
+        }
+        self.gives_place.store(false, Ordering::Relaxed);
+    }
+
     /// Opens the connection that stops texts, when there are sessions and a place for it: a server
-    /// that is full could not be asked to.
-    pub(super) async fn prepare_to_stop(&self) {
+    /// that is full could not be asked to. `makes_place`: a session that has run nothing for a
+    /// while gives its own.
+    pub(super) async fn prepare_to_stop(&self, makes_place: bool) {
         if !self.slots.have_sessions() {
             return;
         }
         let mut connected = self.admin.connect().await;
-        if connected
-            .as_ref()
-            .is_err_and(pg_client::Error::is_about_room)
-            && let Some(idle) = self.slots.take_one_of_many()
+        if let Err(error) = &connected
+            && makes_place
+            && error.is_about_room()
+            && let Some(idle) = self.slots.take_one_of_many(|live| {
+                live.idle_for() >= IDLE_BEFORE
+                    && (!error.is_about_room_of_login() || self.admin.is_of(live.login()))
+            })
         {
             self.forget(idle.session.clone());
             idle.close().await;

@@ -13,7 +13,7 @@ impl Target {
             self.close(dead);
             self.try_early().await;
         }
-        self.prepare_to_stop().await;
+        self.prepare_to_stop(true).await;
     }
 
     /// Tries the login before a task needs it, so that an operator learns at the start that nothing
