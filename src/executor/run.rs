@@ -56,7 +56,7 @@ impl Executor {
             while let Some((slot, given)) = next {
                 let token = given.token;
                 let (mut slot, completion) = this.run_one(&target, slot, given).await;
-                target.make_place(&mut slot).await;
+                target.make_place(&mut slot);
                 let mut begins = target.put_slot(slot).into_iter();
                 next = begins.next();
                 this.begin(&target, begins);

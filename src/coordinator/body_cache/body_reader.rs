@@ -173,7 +173,12 @@ impl Bodies {
         }
         for range in ranges {
             self.read_alone.remove(&range.handle);
-            if !found && ranges.len() > 1 {
+            let is_awaited = || {
+                !self
+                    .waiting_within(range.handle, range.first, range.last)
+                    .is_empty()
+            };
+            if !found && ranges.len() > 1 && is_awaited() {
                 // The first rows may have left no room for the others.
                 self.read_alone.insert(range.handle);
             }

@@ -115,8 +115,9 @@ impl Resources {
                 continue;
             };
             let kept = self.tasks.reserved.intersection(&watch.ready);
-            let earlier = watch.ready.range(..no).filter(|_| !self.is_kept_for(no));
-            for earlier in kept.take(RIVALS).chain(earlier.take(RIVALS)) {
+            let most = if self.is_kept_for(no) { 0 } else { RIVALS };
+            let earlier = watch.ready.range(..no).take(most);
+            for earlier in kept.take(RIVALS).chain(earlier) {
                 let other = &self.tasks.lines[earlier];
                 if *earlier != no
                     && self.comes_before(*earlier, no)

@@ -25,6 +25,7 @@ use crate::{
 };
 use std::{
     mem,
+    pin::pin,
     sync::{Mutex as SyncMutex, PoisonError},
     time::Duration,
 };
@@ -61,8 +62,8 @@ pub(crate) struct Admin {
     connection: Mutex<Option<(Login, Connection)>>,
     /// Who asks about a backend, which goes before anything else.
     stops: Stops,
-    /// The connection was opened.
-    opened: Notify,
+    /// The server has a place for the connection again.
+    place_found: Notify,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
@@ -85,7 +86,7 @@ impl Admin {
             register,
             connection: Mutex::new(None),
             stops: Stops::default(),
-            opened: Notify::new(),
+            place_found: Notify::new(),
             asking: Mutex::new(()),
         }
     }
@@ -171,12 +172,15 @@ impl Admin {
         let mut failures = 0;
         let mut last = String::new();
         loop {
+            // From before the query on, so that nothing is missed.
+            let mut place_found = pin!(self.place_found.notified());
+            place_found.as_mut().enable();
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
                 Err(obstacle) => {
                     // What a connection does not remove keeps no place from others.
                     let error = obstacle.unreachable();
-                    stopping.set(error.is_some());
+                    stopping.set(error.is_some_and(Error::may_pass));
                     error.into_iter().for_each(|error| self.stops.failed(error));
                     obstacle.to_string()
                 }
@@ -198,20 +202,23 @@ impl Admin {
                 );
                 return false;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), self.opened.notified()).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
             failures += 1;
         }
     }
 
     /// Asks for the marker of a task of which nothing runs any more, until the target has said.
     pub(crate) async fn find_marker(&self, task: TaskId) -> Found {
-        let _stopping = self.stops.begin();
+        let mut stopping = self.stops.begin();
         let mut failures = 0;
         let mut last = String::new();
         loop {
+            let mut place_found = pin!(self.place_found.notified());
+            place_found.as_mut().enable();
             let error = match self.row(&markers::lookup(task)).await {
                 Ok(row) => return Found::of(&row),
                 Err(error) => {
+                    stopping.set(error.may_pass());
                     self.stops.failed(&error);
                     error.to_string()
                 }
@@ -225,7 +232,7 @@ impl Admin {
                 );
                 last = error;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), self.opened.notified()).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
             failures += 1;
         }
     }
@@ -326,6 +333,13 @@ impl Admin {
         Ok(row)
     }
 
+    /// Whoever waited for a place has a connection.
+    fn note_place(&self) {
+        if self.stops.have_place() {
+            self.place_found.notify_waiters();
+        }
+    }
+
     /// The idle one, if it is of the present login and has not ended, or a new one.
     async fn connection(
         &self,
@@ -336,11 +350,11 @@ impl Admin {
             && as_whom == login
             && connection.is_quiet()
         {
+            self.note_place();
             return Ok((login, connection));
         }
         let connection = Connection::open(&login).await?;
-        self.stops.have_place();
-        self.opened.notify_waiters();
+        self.note_place();
         Ok((login, connection))
     }
 }

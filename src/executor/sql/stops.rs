@@ -45,17 +45,16 @@ impl Stops {
 
     /// One of them could not ask.
     pub(crate) fn failed(&self, error: &Error) {
-        if error.is_about_room() {
-            self.state().lacking = Some(match error.is_about_room_of_login() {
-                true => Place::OfLogin,
-                false => Place::Any,
-            });
-        }
+        let place = match error.is_about_room_of_login() {
+            true => Place::OfLogin,
+            false => Place::Any,
+        };
+        self.state().lacking = error.is_about_room().then_some(place);
     }
 
-    /// They have a connection.
-    pub(crate) fn have_place(&self) {
-        self.state().lacking = None;
+    /// They have a connection. Returns whether they lacked one.
+    pub(crate) fn have_place(&self) -> bool {
+        self.state().lacking.take().is_some()
     }
 
     pub(crate) fn lack_place(&self) -> Option<Place> {

@@ -236,7 +236,7 @@ impl Target {
                 live.close().await;
             }
         }
-        if self.admin.needs_place_of(login) && self.slots.are_used() {
+        if self.keeps_place_from(login) {
             sleep(RETRY_PAUSE).await;
             return Err(OpenError::NoPlace);
         }

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
-    page::{alike, blocks, commands},
+    page::{ACCOUNT, alike, blocks, commands},
     postgres::{connect, start},
     process::PROGRAM,
     server::{Server, Setup},
@@ -76,6 +76,7 @@ fn run(server: &str, folder: &Path, command: &str) -> String {
     let output = Command::new("sh")
         .args(["-c", &format!("{command} 2>&1")])
         .env("RALLYPOINT_SERVER", server)
+        .env("USER", ACCOUNT)
         .current_dir(folder)
         .output()
         .expect("it runs");

@@ -171,18 +171,34 @@ async fn a_text_is_stopped_beside_a_queue_on_a_full_server() {
     let limit = Duration::from_secs(5);
     let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
     full.limit(2).await;
-    for _ in 0..60 {
-        full.fixture.start(Task {
-            leaves_free: Some(0),
-            ..sql("select pg_sleep(1)")
-        });
-    }
-    let ended = timeout(WAIT_TIMEOUT / 2, full.fixture.ended(full.running)).await;
-    let report = ended.expect("it is stopped").report;
+    let (mut queue, mut ran) = (Vec::new(), 0);
+    let stopped = async {
+        loop {
+            while queue.len() < 5 {
+                queue.push(full.fixture.start(Task {
+                    leaves_free: Some(0),
+                    ..sql("select pg_sleep(0.2)")
+                }));
+            }
+            let ended = full.fixture.ended(full.running);
+            if let Ok(completion) = timeout(Duration::from_millis(10), ended).await {
+                return completion.report;
+            }
+            for seq in std::mem::take(&mut queue) {
+                let ended = full.fixture.ended(seq);
+                match timeout(Duration::from_millis(1), ended).await {
+                    Ok(completion) => ran += u32::from(completion.report != Report::NotStarted),
+                    Err(_) => queue.push(seq),
+                }
+            }
+        }
+    };
+    let report = timeout(WAIT_TIMEOUT, stopped).await.expect("it is stopped");
     assert!(
         matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
         "{report:?}"
     );
+    assert!(ran > 5, "{ran} ran beside it");
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// Whose account runs the commands of a page.
+pub(crate) const ACCOUNT: &str = "anna";
+
 /// A page as it is now.
 pub(crate) fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -42,6 +45,7 @@ impl Shell {
         let socket = POSTGRES.socket_dir().display().to_string();
         let environment = vec![
             ("PATH", path),
+            ("USER", ACCOUNT.to_owned()),
             ("RALLYPOINT_SERVER", server.to_owned()),
             ("PGHOST", socket),
             ("PGUSER", TARGET.to_owned()),

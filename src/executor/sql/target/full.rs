@@ -69,19 +69,31 @@ impl Target {
 
     /// Gives the place of a session that has nothing to do to the connection that stops texts, if
     /// one is to be stopped: one session alone, and before anybody else could take it.
-    pub(crate) async fn make_place(&self, slot: &mut Slot) {
-        let gives = |live: &mut Live| self.admin.needs_place_of(live.login());
-        if self.gives_place.swap(true, Ordering::Relaxed) {
+    pub(crate) fn make_place(self: &Arc<Self>, slot: &mut Slot) {
+        let gives = |live: &mut Live| {
+            self.admin.needs_place_of(live.login())
+                && !self.gives_place.swap(true, Ordering::Relaxed)
+        };
+        let Some(live) = slot.live.take_if(gives) else {
             return;
-        }
-        if let Some(live) = slot.live.take_if(gives) {
-            self.slots
-                .note(slot.number, |activity| activity.session = None);
-            self.forget(live.session.clone());
+        };
+        self.slots
+            .note(slot.number, |activity| activity.session = None);
+        self.forget(live.session.clone());
+        let target = Arc::clone(self);
+        tokio::spawn(async move {
             live.close().await;
-            self.prepare_to_stop(false).await;
-        }
-        self.gives_place.store(false, Ordering::Relaxed);
+            if let Err(error) = target.admin.connect().await {
+                tracing::debug!(target = %target.name, %error, "a place was given in vain");
+            }
+            target.gives_place.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Whether the next place is for the connection that stops texts.
+    pub(super) fn keeps_place_from(&self, login: &Login) -> bool {
+        let is_given = self.gives_place.load(Ordering::Relaxed);
+        self.admin.needs_place_of(login) && (is_given || self.slots.are_used())
     }
 
     /// Opens the connection that stops texts, when there are sessions and a place for it: a server
