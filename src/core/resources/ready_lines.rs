@@ -119,8 +119,7 @@ impl Resources {
             let earlier = watch.ready.range(..no).take(most);
             for earlier in kept.take(RIVALS).chain(earlier) {
                 let other = &self.tasks.lines[earlier];
-                if *earlier != no
-                    && self.comes_before(*earlier, no)
+                if self.rank(*earlier) < self.rank(no)
                     && other.kind == line.kind
                     && !self.has_both(&key, mode, other.mode_of(&key))
                 {
@@ -131,11 +130,10 @@ impl Resources {
         rivals
     }
 
-    /// Whether a line comes before another one: those for which what they want is kept do, then
-    /// those with the earlier place.
-    pub(crate) fn comes_before(&self, one: ClaimNo, other: ClaimNo) -> bool {
-        let place = |no| (!self.is_kept_for(no), no);
-        place(one) < place(other)
+    /// Which of two lines comes first, the lower one: those for which what they want is kept do,
+    /// then those with the earlier place.
+    pub(crate) fn rank(&self, no: ClaimNo) -> (bool, ClaimNo) {
+        (!self.is_kept_for(no), no)
     }
 
     /// Whether two that want a resource can have it now.

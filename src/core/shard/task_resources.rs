@@ -114,7 +114,7 @@ impl Shard {
         let rivals = self.resources.rivals(no).into_iter();
         let others = rivals.filter(|(handle, _)| *handle != grant.handle);
         let startable = others.filter(would_start);
-        let first = startable.min_by_key(|(_, no)| (!self.resources.is_kept_for(*no), *no));
+        let first = startable.min_by_key(|(_, no)| self.resources.rank(*no));
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 

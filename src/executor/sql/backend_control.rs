@@ -292,9 +292,7 @@ impl Admin {
 
     /// Whether a login could have a session if the connection were not there.
     pub(crate) fn may_be_in_the_way(&self, refusal: &Error, login: &Login) -> bool {
-        let is_of_other =
-            || refusal.is_about_room_of_login() && self.logins().present.user() != login.user();
-        refusal.is_about_room() && !is_of_other()
+        refusal.is_about_room() && (!refusal.is_about_room_of_login() || self.is_of(login))
     }
 
     /// Opens the connection if there is none, before it is needed.
