@@ -68,7 +68,9 @@ impl StatusService for Statuses {
     ) -> Result<Response<api::GetStatusResponse>, Status> {
         let own = auth::visible(&request);
         // Only the owner has counts; without its answer, report what this replica knows.
-        if let Some(Destination::Remote(owner)) = self.route.as_ref().map(Route::destination) {
+        let destination = self.route.as_ref().map(Route::destination);
+        let is_here = matches!(destination, None | Some(Destination::Local));
+        if let Some(Destination::Remote(owner)) = destination {
             let mut client = StatusServiceClient::new(owner.channel);
             if let Ok(Ok(status)) =
                 timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
@@ -77,7 +79,10 @@ impl StatusService for Statuses {
                 return Ok(self.restricted(own.as_ref(), status));
             }
         }
-        let status = self.status().await;
+        let mut status = self.status().await;
+        if !is_here {
+            status.unreachable.push("owner".into());
+        }
         let status = self.with_targets(status).await;
         Ok(self.restricted(own.as_ref(), status))
     }

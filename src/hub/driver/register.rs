@@ -44,13 +44,12 @@ impl Register {
                 fenced.map(Answer::Fenced)
             }
             RegisterRequest::Fence(host, epoch) => {
-                tracing::warn!(
-                    replica = %host.replica,
-                    "an executor is gone; its sessions are ended"
-                );
                 let (replica, incarnation) = (host.replica, host.incarnation);
                 let fenced = self.sessions.fence(replica, incarnation, epoch).await;
-                fenced.map(Answer::Fenced)
+                if let Ok(Some(replica)) = &fenced {
+                    tracing::warn!(%replica, "an executor is gone; its sessions are ended");
+                }
+                fenced.map(|name| Answer::Fenced(name.is_some()))
             }
             RegisterRequest::SessionsOfFenced => {
                 self.sessions.of_fenced().await.map(Answer::Sessions)

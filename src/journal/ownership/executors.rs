@@ -129,16 +129,15 @@ impl Sessions {
         Ok(rows.into_iter().filter_map(kind).collect())
     }
 
-    /// Fences this incarnation of an executor: it can open no more sessions. False: the shard has
-    /// another epoch, and nothing is changed.
+    /// Fences this incarnation of an executor: it can open no more sessions. Returns what its
+    /// replica is called; `None`: the shard has another epoch, and nothing is changed.
     pub async fn fence(
         &self,
         replica: Uuid,
         incarnation: i32,
         epoch: Epoch,
-    ) -> Result<bool, JournalError> {
-        let ours: bool = self
-            .reader
+    ) -> Result<Option<String>, JournalError> {
+        self.reader
             .read(|| {
                 sqlx::query_scalar(
                     "-- fence_executor
@@ -154,16 +153,17 @@ impl Sessions {
                          from ours
                          where r.shard = ours.shard and r.replica = $2
                      )
-                     select exists (select from ours)",
+                     select coalesce(r.name, $2::text)
+                     from ours
+                     left join replica r on r.shard = ours.shard and r.replica = $2",
                 )
                 .bind(self.reader.shard.0)
                 .bind(replica)
                 .bind(incarnation)
                 .bind(epoch.0)
-                .fetch_one(&self.reader.pool)
+                .fetch_optional(&self.reader.pool)
             })
-            .await?;
-        Ok(ours)
+            .await
     }
 
     /// Whether this incarnation of an executor has been fenced. An unknown one counts as fenced.

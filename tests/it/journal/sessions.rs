@@ -77,9 +77,13 @@ async fn only_the_present_owner_fences_an_executor() {
             heartbeat_ended: false,
         }]
     );
-    assert!(!living.fence(me, 1, Epoch(present.0 - 1)).await.unwrap());
+    assert_eq!(
+        living.fence(me, 1, Epoch(present.0 - 1)).await.unwrap(),
+        None
+    );
     assert!(dead.of_fenced().await.unwrap().is_empty());
-    assert!(living.fence(me, 1, present).await.unwrap());
+    let fenced = living.fence(me, 1, present).await.unwrap();
+    assert_eq!(fenced.as_deref(), Some("one"));
     assert!(living.others(ALIVE_WITHIN).await.unwrap().is_empty());
     assert_eq!(dead.of_fenced().await.unwrap().len(), 2);
 }
@@ -91,7 +95,7 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     let now = scene.now;
     assert!(dead.of_fenced().await.unwrap().is_empty());
     let (me, present) = (scene.owned.replica.id, scene.owned.epoch);
-    assert!(living.fence(me, 1, present).await.unwrap());
+    assert!(living.fence(me, 1, present).await.unwrap().is_some());
     let sessions = living.of_fenced().await.unwrap();
     assert_eq!(
         sessions
@@ -121,7 +125,13 @@ async fn an_executor_whose_row_was_deleted_while_it_stood_still_begins_afresh() 
     let (journal, me) = (&scene.owned.journal, scene.owned.replica.clone());
     let still = journal.sessions(me.clone());
     let owner = journal.sessions(replica("two"));
-    assert!(owner.fence(me.id, 1, scene.owned.epoch).await.unwrap());
+    assert!(
+        owner
+            .fence(me.id, 1, scene.owned.epoch)
+            .await
+            .unwrap()
+            .is_some()
+    );
     let a_day_later = "delete from replica where name = 'one'";
     scene.owned.psql().await.execute(a_day_later).await.unwrap();
 
@@ -147,7 +157,7 @@ async fn who_leaves_lets_go_of_no_session_from_before_a_fence() {
     let scene = scene().await;
     let (dead, living) = dead_and_living(&scene).await;
     let (me, present) = (scene.owned.replica.id, scene.owned.epoch);
-    assert!(living.fence(me, 1, present).await.unwrap());
+    assert!(living.fence(me, 1, present).await.unwrap().is_some());
     let left = living.of_fenced().await.unwrap();
     assert_eq!(left.len(), 2);
     // Fenced and not back, and then back: its targets may not have answered since.

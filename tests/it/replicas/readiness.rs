@@ -83,6 +83,15 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
         sleep(POLL_INTERVAL).await;
     }
     assert_eq!(status(owner).await, Some(ServingStatus::Serving));
+    // It does not pass off what it does not know for nothing.
+    assert!(silent(standby).await.contains(&"owner".to_owned()));
+    assert!(!silent(owner).await.contains(&"owner".to_owned()));
+}
+
+/// What does not answer, as this replica sees it.
+async fn silent(address: SocketAddr) -> Vec<String> {
+    let client = Client::connect_lazy(&address.to_string()).expect("an address");
+    client.status().await.expect("a status").unreachable
 }
 
 #[tokio::test]

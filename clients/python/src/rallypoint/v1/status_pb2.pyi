@@ -101,7 +101,10 @@ class GetStatusResponse(_message.Message):
     def journal(self) -> Global___JournalStatus: ...
     @_builtins.property
     def unreachable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Parts that did not answer."""
+        """Parts that did not answer: `owner` (the replica that owns the shard, which
+        alone knows `slots`, `backlog`, `claims` and `jobs`), `coordinator` (the same
+        of the replica that answers), `journal`, or a replica by its name.
+        """
 
     @_builtins.property
     def pending_fences(self) -> _containers.RepeatedCompositeFieldContainer[_operator_pb2.PendingFence]:
