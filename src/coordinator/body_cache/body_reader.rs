@@ -23,8 +23,9 @@ const MAX_LOOKAHEAD_RANGES: usize = 256;
 const MAX_RANGES_PER_READ: usize = 64;
 /// Ranges that may wait to be read, besides those that an assignment waits for.
 const MAX_QUEUED_RANGES: usize = 1_024;
-/// Two errors of the storage so far apart are about different things.
-const WITHHELD_AT_MOST: Duration = Duration::from_secs(15);
+/// What the storage does not give for so long is taken for damaged; two errors that are further
+/// apart are about different things.
+const DAMAGED_AFTER: Duration = Duration::from_secs(15);
 /// Bytes that a scheduler whose turn is near may hold, whatever others hold.
 const GUARANTEED_BYTES: usize = 128 << 10;
 
@@ -125,16 +126,17 @@ impl Bodies {
         self.waiting.contains_key(&(handle, first))
     }
 
-    /// The storage does not give a body of this scheduler that somebody waits for. Returns for how
-    /// long that has been so: since it gave what it had not, or nothing was asked for a while.
-    pub fn withheld(&mut self, handle: Handle) -> Duration {
+    /// The storage does not give a body of this scheduler that somebody waits for. Returns whether
+    /// that has been so for so long, since it gave what it had not or nothing was asked for a
+    /// while, that it is damaged.
+    pub fn is_damaged(&mut self, handle: Handle) -> bool {
         let now = Instant::now();
         let (first, last) = self.withheld.entry(handle).or_insert((now, now));
-        if now.duration_since(*last) > WITHHELD_AT_MOST {
+        if now.duration_since(*last) > DAMAGED_AFTER {
             *first = now;
         }
         *last = now;
-        now.duration_since(*first)
+        now.duration_since(*first) >= DAMAGED_AFTER
     }
 
     /// It gives what it did not.
@@ -173,6 +175,8 @@ impl Bodies {
         }
         for range in ranges {
             self.read_alone.remove(&range.handle);
+        }
+        for range in ranges {
             let is_awaited = || {
                 !self
                     .waiting_within(range.handle, range.first, range.last)
@@ -247,7 +251,8 @@ fn rank(ranges: &[SeqRange], chunk: &BodyChunk) -> Rank {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ShardId;
+    use crate::core::{Attempt, Namespace, SessionReset, ShardId, Spec, TaskOptions, Work};
+    use std::sync::Arc;
 
     fn range(number: u8) -> SeqRange {
         SeqRange {
@@ -278,5 +283,48 @@ mod tests {
         bodies.read_failed(vec![range(2), range(3), range(1)]);
         assert_eq!(next(&mut bodies), [two, three]);
         assert_eq!(next(&mut bodies), [one]);
+    }
+
+    #[test]
+    fn a_body_that_did_not_come_is_read_alone_whatever_else_was_read() {
+        let mut bodies = Bodies::new(1 << 20);
+        let awaited = SeqRange {
+            last: Seq(1),
+            ..range(1)
+        };
+        assert!(bodies.take(assignment(awaited.handle)).is_none());
+        let read_ahead = SeqRange {
+            first: Seq(2),
+            ..range(1)
+        };
+        assert_eq!(bodies.next_read(), Some(vec![awaited]));
+        let arrival = bodies.arrived(&[awaited, read_ahead], Vec::new());
+        assert!(arrival.ready.is_empty() && arrival.lost.is_empty());
+        bodies.read_queue.push_back(range(2));
+        assert_eq!(bodies.next_read(), Some(vec![awaited]));
+        let lost = bodies.arrived(&[awaited], Vec::new()).lost;
+        assert_eq!(lost.len(), 1);
+    }
+
+    fn assignment(handle: Handle) -> Assignment {
+        let spec = Spec {
+            work: Work::Noop,
+            options: TaskOptions::default(),
+            trace: None,
+        };
+        Assignment {
+            leaves_free: None,
+            handle,
+            first: Seq(1),
+            count: 1,
+            attempt: Attempt(1),
+            order: None,
+            spec: Arc::new(spec),
+            namespace: Namespace("default".into()),
+            caller: "".into(),
+            time_limit: None,
+            resource_token: None,
+            session_reset: SessionReset::Task,
+        }
     }
 }

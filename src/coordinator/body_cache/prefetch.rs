@@ -27,8 +27,6 @@ const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration:
 
 /// Wait before a task's body that the database refuses to read is tried again.
 const ALONE_INTERVAL: Duration = Duration::from_secs(5);
-/// What the storage does not give for so long is taken for damaged.
-const DAMAGED_AFTER: Duration = Duration::from_secs(15);
 
 /// The bodies, and the tasks that read what is missing; the tasks end with this value, but for
 /// those that read one body again, which end when nobody waits for it.
@@ -160,8 +158,7 @@ async fn read_task(
 fn is_worth_a_try(shared: &Shared, hub: &Hub, task: &SeqRange, error: &JournalError) -> bool {
     let mut bodies = shared.lock();
     let is_awaited = bodies.is_awaited(task.handle, task.first);
-    let is_damaged =
-        is_awaited && error.is_of_storage() && bodies.withheld(task.handle) >= DAMAGED_AFTER;
+    let is_damaged = is_awaited && error.is_of_storage() && bodies.is_damaged(task.handle);
     if is_awaited && !is_damaged && !error.is_of_a_row() {
         return true;
     }
