@@ -73,7 +73,7 @@ struct Loop {
     /// The batch in flight: returns the writer with its outcome.
     in_flight: Option<InFlight>,
     /// `None` while a batch is in flight.
-    writer: Option<Writer>,
+    writer: Option<Box<Writer>>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
     /// Durable, and not published to streams yet.
     released: Vec<Release>,
@@ -91,7 +91,7 @@ struct Loop {
     last_step: Instant,
 }
 
-type InFlight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Commit)> + Send>>;
+type InFlight = Pin<Box<dyn Future<Output = (Box<Writer>, BatchNo, Commit)> + Send>>;
 
 /// Ends the process when the loop panics. Such a server would serve nobody, but look alive; a new
 /// one recovers from the journal.
@@ -118,7 +118,7 @@ impl Driver {
     }
 
     async fn run(self, first: Effect) {
-        let writer = Some(self.journal.writer(&self.replica));
+        let writer = Some(Box::new(self.journal.writer(&self.replica)));
         let mut this = Box::new(Loop {
             counting: Counting::new(self.metrics.clone()),
             driver: self,

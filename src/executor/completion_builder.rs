@@ -36,8 +36,8 @@ impl Completions {
     }
 
     /// The replica on which the executor runs.
-    pub(super) fn replica(&self) -> Arc<str> {
-        Arc::clone(&self.replica)
+    pub(super) fn replica(&self) -> &Arc<str> {
+        &self.replica
     }
 
     /// The completion of an assignment that ends now.

@@ -9,12 +9,17 @@ use super::{
         target_slots::{Given, Slot},
     },
 };
-use crate::core::{Completion, Report, Work};
+use crate::core::{Assignment, Completion, Report, Work};
 use futures_util::FutureExt;
 use std::{
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
 };
+
+/// What an attempt may take: each is moved a few times, with the room for what it rarely does
+/// (decision 0229).
+const MOST_BYTES: usize = 6 << 10;
 
 impl Executor {
     /// Runs it on a free slot, or has it stand in line for one.
@@ -64,6 +69,11 @@ impl Executor {
                 this.0.outbox.complete(token, completion);
             }
         };
+        debug_assert!(
+            size_of_val(&running) <= MOST_BYTES,
+            "box what is rare in an attempt: {} bytes",
+            size_of_val(&running)
+        );
         // Not on the thread of the caller, which has better things to do.
         self.0.attempts.spawn_on(running, &self.0.runtime);
     }
@@ -79,26 +89,18 @@ impl Executor {
         let (number, started) = (slot.number, self.0.clock.now());
         let mut abandoned = self.0.abandoned.subscribe();
         target.begin(number, &assignment, started);
-        let attempt = sql::attempt::run(
-            Arc::clone(target),
+        let attempt = pin!(sql::attempt::run(
+            target,
             slot,
-            assignment.clone(),
+            &assignment,
             body,
             stop,
             self.0.completions.replica(),
-        );
+        ));
         let ended = async {
             match AssertUnwindSafe(attempt).catch_unwind().await {
                 Ok(ended) => ended,
-                Err(_) => {
-                    let (slot, backend_pid) = target.replace_slot(number).await;
-                    let panicked = Attempted {
-                        backend_pid,
-                        ..Attempted::without_session(completion_builder::panicked())
-                    };
-                    let attempted = sql::attempt::resolve(target, &assignment, panicked).await;
-                    (slot, attempted)
-                }
+                Err(_) => Box::pin(panicked(target, number, &assignment)).await,
             }
         };
         let (slot, attempted) = tokio::select! {
@@ -142,4 +144,15 @@ impl Executor {
         let left = targets.flat_map(|target| target.clear_line());
         left.for_each(|given| self.give_back(given));
     }
+}
+
+/// What an attempt comes to whose executor has panicked.
+async fn panicked(target: &Target, slot: u32, assignment: &Assignment) -> (Slot, Attempted) {
+    let (slot, backend_pid) = target.replace_slot(slot).await;
+    let panicked = Attempted {
+        backend_pid,
+        ..Attempted::without_session(completion_builder::panicked())
+    };
+    let attempted = sql::attempt::resolve(target, assignment, panicked).await;
+    (slot, attempted)
 }

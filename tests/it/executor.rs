@@ -4,6 +4,7 @@ mod availability;
 mod exactly_once;
 mod fences;
 mod fixture;
+mod full_server;
 mod hostile;
 mod interruption;
 mod line;

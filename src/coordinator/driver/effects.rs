@@ -15,6 +15,9 @@ use futures_util::FutureExt;
 use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 
+/// What an append may take: there is one for each batch (decision 0229).
+const MOST_APPEND_BYTES: usize = 2 << 10;
+
 impl Loop {
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
@@ -39,7 +42,13 @@ impl Loop {
             .take()
             .expect("one batch is in flight at a time");
         self.counting.sent(pause);
-        let mut in_flight: InFlight = Box::pin(append(writer, batch, pause));
+        let append = append(writer, batch, pause);
+        debug_assert!(
+            size_of_val(&append) <= MOST_APPEND_BYTES,
+            "box what is rare in an append: {} bytes",
+            size_of_val(&append)
+        );
+        let mut in_flight: InFlight = Box::pin(append);
         // The first poll encodes and sends. An outcome that is there already is taken up by the
         // next poll.
         self.in_flight = match (&mut in_flight).now_or_never() {
@@ -93,7 +102,7 @@ impl Loop {
         let Driver {
             journal, replica, ..
         } = &self.driver;
-        self.writer = Some(journal.writer(replica));
+        self.writer = Some(Box::new(journal.writer(replica)));
         self.waiting.clear();
         self.driver.bodies.lock().recovered(&[]);
         self.driver.bodies.lock().drop_waiting();
@@ -183,10 +192,10 @@ impl Loop {
 
 /// Appends a batch and returns the writer. Never cancelled while the ownership lasts.
 async fn append(
-    mut writer: Writer,
+    mut writer: Box<Writer>,
     batch: Arc<Batch>,
     pause: Duration,
-) -> (Writer, BatchNo, Commit) {
+) -> (Box<Writer>, BatchNo, Commit) {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }

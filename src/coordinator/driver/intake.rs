@@ -131,7 +131,7 @@ impl Loop {
 }
 
 /// The outcome of the batch in flight; never resolves when there is none.
-async fn outcome(in_flight: &mut Option<InFlight>) -> (Writer, BatchNo, Commit) {
+async fn outcome(in_flight: &mut Option<InFlight>) -> (Box<Writer>, BatchNo, Commit) {
     match in_flight {
         Some(in_flight) => in_flight.await,
         None => std::future::pending().await,

@@ -4,6 +4,8 @@
 //! what has returned is cleaned before that is reported: whoever hears of it finds no lock of it.
 //! `statement_timeout` is not enough, because a text can trap it. After an interruption the session
 //! is never used again, since a cancel may still be under way.
+//!
+//! What is rare is boxed: an attempt is moved a few times, and would have room for it each time.
 
 use super::{
     answer::Answered,
@@ -23,7 +25,12 @@ use crate::{
     },
     executor_protocol::Body,
 };
-use std::{future, sync::Arc, time::Duration};
+use std::{
+    future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -60,20 +67,20 @@ impl Attempted {
 
 /// Runs an assignment.
 pub(crate) async fn run(
-    target: Arc<Target>,
+    target: &Target,
     mut slot: Slot,
-    assignment: Assignment,
+    assignment: &Assignment,
     body: Body,
     stop: CancellationToken,
-    replica: Arc<str>,
+    replica: &Arc<str>,
 ) -> (Slot, Attempted) {
-    let conditions = match target.conditions(&assignment) {
+    let conditions = match target.conditions(assignment) {
         Ok(conditions) => conditions,
         Err(refused) => {
             return (slot, Attempted::without_session(report(Err(refused), None)));
         }
     };
-    if let Some(report) = open(&target, &mut slot, &assignment, &conditions, &stop).await {
+    if let Some(report) = open(target, &mut slot, assignment, &conditions, &stop).await {
         return (slot, Attempted::without_session(report));
     }
     let Some(live) = slot.live.as_mut() else {
@@ -83,20 +90,20 @@ pub(crate) async fn run(
     let once = assignment.spec.options.delivery() == Delivery::ExactlyOnce;
     let (answered, interruption) = {
         let (number, started) = (slot.number, target.clock.now());
-        let text = async {
+        let text = pin!(async {
             if !once {
                 return live.run(&body, &conditions).await;
             }
             let task = conditions.task;
-            let marking = Marking::new(task, assignment.attempt, started, number, &replica);
-            live.run_once(marking, &body, &conditions, &target.clock)
-                .await
-        };
-        let limit = limit(&target, &assignment);
-        watch(&target, &session, text, limit, stop).await
+            let marking = Marking::new(task, assignment.attempt, started, number, replica);
+            let text = live.run_once(marking, &body, &conditions, &target.clock);
+            Box::pin(text).await
+        });
+        let limit = limit(target, assignment);
+        watch(target, &session, text, limit, stop).await
     };
     let interrupted = interruption.is_some();
-    let answered = settle(&target, &mut slot, answered, interrupted, once).await;
+    let answered = settle(target, &mut slot, answered, interrupted, once).await;
     let is_open = matches!(
         &answered.result,
         Err(failure) if failure.is_ambiguous() || matches!(failure, Failure::Marked(_))
@@ -109,7 +116,7 @@ pub(crate) async fn run(
     };
     match is_open {
         true => {
-            let attempted = resolve(&target, &assignment, attempted).await;
+            let attempted = Box::pin(resolve(target, assignment, attempted)).await;
             (slot, attempted)
         }
         false => (slot, attempted),
@@ -144,11 +151,10 @@ async fn open(
 async fn watch(
     target: &Target,
     session: &Session,
-    text: impl Future<Output = Answered>,
+    mut text: Pin<&mut impl Future<Output = Answered>>,
     limit: Option<(Instant, TaskError)>,
     stop: CancellationToken,
 ) -> (Option<Answered>, Option<Interruption>) {
-    tokio::pin!(text);
     let interruption = tokio::select! {
         biased;
         answered = &mut text => return (Some(answered), None),
@@ -156,6 +162,16 @@ async fn watch(
         error = passed(limit) => Interruption::Limit(error),
         () = target.admin.vanished(session) => return (None, None),
     };
+    Box::pin(interrupt(target, session, text, interruption)).await
+}
+
+/// Stops the text; `None`: it has not returned, but its backend is gone.
+async fn interrupt(
+    target: &Target,
+    session: &Session,
+    mut text: Pin<&mut impl Future<Output = Answered>>,
+    interruption: Interruption,
+) -> (Option<Answered>, Option<Interruption>) {
     let interruption = match interruption {
         Interruption::Limit(mut error) => tokio::select! {
             biased;
@@ -220,7 +236,7 @@ async fn settle(
         _ => false,
     };
     if !settled && !is_gone {
-        target.admin.end(&session).await;
+        Box::pin(target.admin.end(&session)).await;
     }
     target.forget(session);
     answered

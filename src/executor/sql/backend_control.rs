@@ -62,8 +62,8 @@ pub(crate) struct Admin {
     connection: Mutex<Option<(Login, Connection)>>,
     /// Who asks about a backend, which goes before anything else.
     stops: Stops,
-    /// The server has a place for the connection again.
-    place_found: Notify,
+    /// The target can be asked again.
+    can_ask: Notify,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
@@ -86,7 +86,7 @@ impl Admin {
             register,
             connection: Mutex::new(None),
             stops: Stops::default(),
-            place_found: Notify::new(),
+            can_ask: Notify::new(),
             asking: Mutex::new(()),
         }
     }
@@ -130,7 +130,7 @@ impl Admin {
     pub(crate) async fn vanished(&self, session: &Session) {
         loop {
             sleep(LIVENESS_POLL_INTERVAL).await;
-            let present = match self.query(Act::Check, session).await {
+            let present = match Box::pin(self.query(Act::Check, session)).await {
                 Ok(present) => present,
                 Err(obstacle @ Obstacle::OtherServer { .. }) => {
                     let why = obstacle.to_string();
@@ -173,8 +173,8 @@ impl Admin {
         let mut last = String::new();
         loop {
             // From before the query on, so that nothing is missed.
-            let mut place_found = pin!(self.place_found.notified());
-            place_found.as_mut().enable();
+            let mut can_ask = pin!(self.can_ask.notified());
+            can_ask.as_mut().enable();
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
                 Err(obstacle) => {
@@ -202,7 +202,7 @@ impl Admin {
                 );
                 return false;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), can_ask).await;
             failures += 1;
         }
     }
@@ -213,8 +213,8 @@ impl Admin {
         let mut failures = 0;
         let mut last = String::new();
         loop {
-            let mut place_found = pin!(self.place_found.notified());
-            place_found.as_mut().enable();
+            let mut can_ask = pin!(self.can_ask.notified());
+            can_ask.as_mut().enable();
             let error = match self.row(&markers::lookup(task)).await {
                 Ok(row) => return Found::of(&row),
                 Err(error) => {
@@ -232,7 +232,7 @@ impl Admin {
                 );
                 last = error;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), can_ask).await;
             failures += 1;
         }
     }
@@ -264,7 +264,7 @@ impl Admin {
         }
         for login in self.logins().former {
             let asked = async {
-                let mut connection = Connection::open(&login).await?;
+                let mut connection = Box::pin(Connection::open(&login)).await?;
                 let row = ask(&mut connection, &control(act, session)).await?;
                 Sighting::of(&row)?.shows(session)
             };
@@ -299,6 +299,7 @@ impl Admin {
     pub(crate) async fn connect(&self) -> Result<(), Error> {
         let mut idle = self.connection.lock().await;
         *idle = Some(self.connection(idle.take()).await?);
+        self.note_that_it_can_be_asked();
         Ok(())
     }
 
@@ -328,13 +329,14 @@ impl Admin {
         let (login, mut connection) = self.connection(idle.take()).await?;
         let row = ask(&mut connection, query).await?;
         *idle = Some((login, connection));
+        self.note_that_it_can_be_asked();
         Ok(row)
     }
 
-    /// Whoever waited for a place has a connection.
-    fn note_place(&self) {
-        if self.stops.have_place() {
-            self.place_found.notify_waiters();
+    /// Whoever has failed need not wait any longer.
+    fn note_that_it_can_be_asked(&self) {
+        if self.stops.can_ask() {
+            self.can_ask.notify_waiters();
         }
     }
 
@@ -348,11 +350,9 @@ impl Admin {
             && as_whom == login
             && connection.is_quiet()
         {
-            self.note_place();
             return Ok((login, connection));
         }
-        let connection = Connection::open(&login).await?;
-        self.note_place();
+        let connection = Box::pin(Connection::open(&login)).await?;
         Ok((login, connection))
     }
 }

@@ -68,8 +68,8 @@ pub(crate) fn put(
     cleaning: &[&str],
     out: &mut BytesMut,
 ) -> Result<Awaited, Failure> {
-    let text = checked(&body.payload)?;
-    let text = format!("{text}{}", label(conditions.task, conditions.span));
+    let label = label(conditions.task, conditions.span);
+    let text = [checked(&body.payload)?, &label].concat();
     let params = match &body.params {
         None => None,
         Some(params) => Some(parsed(checked(params)?)?),

@@ -10,8 +10,16 @@ pub(crate) struct Stops(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     under_way: u32,
-    /// What one of them lacks.
-    lacking: Option<Place>,
+    /// Why the last one of them could not ask.
+    failed: Option<Lack>,
+}
+
+/// What somebody lacks who could not ask.
+#[derive(Clone, Copy, Debug)]
+enum Lack {
+    Place(Place),
+    /// Whatever else the target has said, if it has said anything.
+    Answer,
 }
 
 /// A connection that the server has no place for.
@@ -45,20 +53,23 @@ impl Stops {
 
     /// One of them could not ask.
     pub(crate) fn failed(&self, error: &Error) {
-        let place = match error.is_about_room_of_login() {
-            true => Place::OfLogin,
-            false => Place::Any,
-        };
-        self.state().lacking = error.is_about_room().then_some(place);
+        self.state().failed = Some(match error.is_about_room() {
+            true if error.is_about_room_of_login() => Lack::Place(Place::OfLogin),
+            true => Lack::Place(Place::Any),
+            false => Lack::Answer,
+        });
     }
 
-    /// They have a connection. Returns whether they lacked one.
-    pub(crate) fn have_place(&self) -> bool {
-        self.state().lacking.take().is_some()
+    /// The target can be asked. Returns whether one of them could not before.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.state().failed.take().is_some()
     }
 
     pub(crate) fn lack_place(&self) -> Option<Place> {
-        self.state().lacking
+        match self.state().failed {
+            Some(Lack::Place(place)) => Some(place),
+            _ => None,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,7 +88,7 @@ impl Stopping<'_> {
         }
         self.counts = counts;
         if state.under_way == 0 {
-            state.lacking = None;
+            state.failed = None;
         }
     }
 }

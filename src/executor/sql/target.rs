@@ -7,12 +7,13 @@
 
 mod full;
 mod line;
+mod opening;
 mod overview;
 mod presence;
 
 use super::{
     backend_control::Admin,
-    error::{Failure, error},
+    error::Failure,
     register::{Register, Session},
     statement::Conditions,
     target_session::{Live, OpenError},
@@ -22,12 +23,7 @@ use super::{
 use crate::{
     clock::Clock,
     core::{Assignment, Time, Work},
-    executor::{
-        config::TargetConfig,
-        outbox::shared::SharedOutbox,
-        pg_client::{self, Login},
-        status::Outage,
-    },
+    executor::{config::TargetConfig, outbox::shared::SharedOutbox, status::Outage},
 };
 use std::{
     sync::{
@@ -38,7 +34,7 @@ use std::{
 };
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -179,7 +175,8 @@ impl Target {
     pub(crate) fn put_slot(&self, mut slot: Slot) -> Vec<(Slot, Given)> {
         let settings = self.settings();
         let outdated = slot.live.take_if(|live| !settings.has(live.login()));
-        self.close(outdated.into_iter().chain(self.slots.put(slot)));
+        let outdated = outdated.into_iter().map(|live| *live);
+        self.close(outdated.chain(self.slots.put(slot)));
         // They may have been changed meanwhile.
         let now = self.settings();
         if !Arc::ptr_eq(&settings, &now) {
@@ -210,67 +207,6 @@ impl Target {
             self.forget(session);
         }
         (Slot::new(slot), pid)
-    }
-
-    /// Sees to it that the slot has a session as the task must find it: its own, or a new one when
-    /// it has none, one of another login, or one that has died while idle.
-    pub(crate) async fn open_session(
-        &self,
-        slot: &mut Slot,
-        assignment: &Assignment,
-        conditions: &Conditions,
-    ) -> Result<(), OpenError> {
-        let settings = self.settings();
-        let login = settings.login_of(assignment);
-        if let Some(mut live) = slot.live.take() {
-            let same = live.login() == login;
-            if same && live.is_ready_for(conditions).await {
-                slot.live = Some(live);
-                return Ok(());
-            }
-            self.forget(live.session.clone());
-            self.slots
-                .note(slot.number, |activity| activity.session = None);
-            if !same {
-                // A login may be allowed no more sessions than there are slots.
-                live.close().await;
-            }
-        }
-        if self.keeps_place_from(login) {
-            sleep(RETRY_PAUSE).await;
-            return Err(OpenError::NoPlace);
-        }
-        self.slots
-            .note(slot.number, |activity| activity.opens = true);
-        let opened = self.open_in_any_place(slot.number, login).await;
-        self.slots
-            .note(slot.number, |activity| activity.opens = false);
-        let live = match opened {
-            Ok(live) => live,
-            // It is the coordination database that fails, and nothing is known against the target.
-            Err(error @ OpenError::Register(_)) => {
-                sleep(RETRY_PAUSE).await;
-                return Err(error);
-            }
-            Err(OpenError::Target(cause)) if *login != settings.login => {
-                return Err(self.own_login_failed(cause, login).await);
-            }
-            Err(OpenError::Target(cause)) if self.goes_on_while_full(&cause) => {
-                return Err(self.found_full(cause, login).await);
-            }
-            Err(error) => {
-                self.set_unavailable(&error);
-                return Err(error);
-            }
-        };
-        self.failures.store(0, Ordering::Relaxed);
-        self.is_full.store(false, Ordering::Relaxed);
-        let session = Some(live.session.clone());
-        self.slots
-            .note(slot.number, |activity| activity.session = session);
-        slot.live = Some(live);
-        self.session_opened.notify_one();
-        Ok(())
     }
 
     /// The register need not keep it.
@@ -315,49 +251,6 @@ impl Target {
                 ending.fetch_sub(1, Ordering::Relaxed);
             });
         }
-    }
-
-    async fn open(&self, slot: u32, login: &Arc<Login>) -> Result<Live, OpenError> {
-        let register = &self.register;
-        if !self.no_connection_check.load(Ordering::Relaxed) {
-            match Live::open(login, true, &self.name, slot, register).await {
-                // Unknown to the server (42704), or not supported by its system (22023).
-                Err(OpenError::Target(error))
-                    if matches!(error.sqlstate(), Some("42704" | "22023")) =>
-                {
-                    self.no_connection_check.store(true, Ordering::Relaxed)
-                }
-                other => return other,
-            }
-        }
-        Live::open(login, false, &self.name, slot, register).await
-    }
-
-    /// A namespace's own login has opened no session. What is not about that login is about the
-    /// target only if its first login cannot be used either: a namespace can harm its own alone.
-    async fn own_login_failed(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
-        if !cause.is_about_the_login() {
-            if let Err(error) = self.try_login().await {
-                if self.goes_on_while_full(&error) {
-                    return self.found_full(error, login).await;
-                }
-                let error = error.into();
-                self.set_unavailable(&error);
-                return error;
-            }
-            if cause.may_pass() {
-                sleep(RETRY_PAUSE).await;
-                return cause.into();
-            }
-        }
-        let what = "the login of the namespace cannot be used on this target";
-        tracing::warn!(target = %self.name, error = %cause, "{what}");
-        OpenError::OwnLogin(match cause {
-            pg_client::Error::Reported(report) => {
-                Failure::Reported(error(&report.code, format!("{what}: {}", report.message)))
-            }
-            cause => Failure::refused("LOGIN_REFUSED", format!("{what}: {cause}")),
-        })
     }
 
     fn close_idle(&self) {

@@ -72,7 +72,7 @@ impl Live {
         target: &Arc<str>,
         slot: u32,
         register: &Register,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Box<Self>, OpenError> {
         let mut connection = match checks {
             true => Connection::open(&with_connection_check(login)).await?,
             false => Connection::open(login).await?,
@@ -89,7 +89,7 @@ impl Live {
             postmaster: Some(session_end::postmaster(row)?),
         };
         register.register(&session).await?;
-        Ok(Live {
+        Ok(Box::new(Live {
             connection,
             session,
             login: Arc::clone(login),
@@ -98,7 +98,7 @@ impl Live {
             cleaned_by: statement::cleaning(session_end::known::<String>(has_role, 0)? == "t"),
             cleaning: false,
             idle_since: Instant::now(),
-        })
+        }))
     }
 
     /// Whether it lives, as far as can be seen, and is as such a task must find it; cleans it when
@@ -112,10 +112,13 @@ impl Live {
                 && (*handle, session) == (conditions.task.handle, &conditions.session)
         };
         if !self.used_by.as_ref().is_none_or(may_meet) {
-            return self.clean().await;
+            return Box::pin(self.clean()).await;
         }
-        self.idle_since.elapsed() < PING_AFTER
-            || within(ANSWER_TIMEOUT, self.connection.ping()).await.is_ok()
+        if self.idle_since.elapsed() < PING_AFTER {
+            return true;
+        }
+        let answered = within(ANSWER_TIMEOUT, self.connection.ping());
+        Box::pin(answered).await.is_ok()
     }
 
     /// Runs the text of a task, and behind it in the same write the cleaning, if that is due after

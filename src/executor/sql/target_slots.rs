@@ -30,7 +30,7 @@ pub(crate) struct Given {
 pub(crate) struct Slot {
     /// From 1.
     pub(crate) number: u32,
-    pub(crate) live: Option<Live>,
+    pub(crate) live: Option<Box<Live>>,
 }
 
 impl Slot {
@@ -86,7 +86,7 @@ impl Slots {
         state.free = kept;
         let end = |slot: Slot| {
             state.activity.remove(&slot.number);
-            slot.live
+            slot.live.map(|live| *live)
         };
         surplus.into_iter().filter_map(end).collect()
     }
@@ -131,7 +131,7 @@ impl Slots {
         let mut state = self.state();
         if slot.number > state.total {
             state.activity.remove(&slot.number);
-            return slot.live;
+            return slot.live.map(|live| *live);
         }
         let session = slot.live.as_ref().map(|live| live.session.clone());
         let idle = Activity {
@@ -159,14 +159,13 @@ impl Slots {
         all.any(|one| one.opens || one.session.is_some())
     }
 
-    /// Takes a session of a free slot of which this is true, unless it is the only one there is.
-    pub(super) fn take_one_of_many(&self, wanted: impl Fn(&Live) -> bool) -> Option<Live> {
+    /// Takes a session of a free slot of which this is true, when there are so many of any slots.
+    pub(super) fn take_one(&self, wanted: impl Fn(&Live, usize) -> bool) -> Option<Live> {
         let state = &mut *self.state();
         let sessions = state.activity.values();
-        if sessions.filter(|one| one.session.is_some()).count() < 2 {
-            return None;
-        }
-        (0..state.free.len()).find_map(|place| state.take_session(place, |live| wanted(live)))
+        let count = sessions.filter(|one| one.session.is_some()).count();
+        let mut places = 0..state.free.len();
+        places.find_map(|place| state.take_session(place, |live| wanted(live, count)))
     }
 
     /// Takes from free slots the sessions that have died.
@@ -174,7 +173,7 @@ impl Slots {
         let mut state = self.state();
         let places = 0..state.free.len();
         places
-            .filter_map(|place| state.take_session(place, Live::has_died))
+            .filter_map(|place| state.take_session(place, |live| live.has_died()))
             .collect()
     }
 
@@ -234,11 +233,11 @@ impl State {
         wanted: impl FnOnce(&mut Live) -> bool,
     ) -> Option<Live> {
         let slot = &mut self.free[place];
-        let live = slot.live.take_if(wanted)?;
+        let live = slot.live.take_if(|live| wanted(live))?;
         if let Some(activity) = self.activity.get_mut(&slot.number) {
             activity.session = None;
         }
-        Some(live)
+        Some(*live)
     }
 
     /// A free slot: one whose session this scheduler has used, if it need not be clean; else one
@@ -247,7 +246,7 @@ impl State {
         let free = &mut self.free;
         let find = |wanted: &dyn Fn(&Live) -> bool| {
             free.iter()
-                .rposition(|slot| slot.live.as_ref().is_some_and(wanted))
+                .rposition(|slot| slot.live.as_deref().is_some_and(wanted))
         };
         let its_own = |live: &Live| used_by.is_some() && live.used_by() == used_by;
         let at = find(&|live| its_own(live) && live.login() == login)

@@ -45,8 +45,10 @@ impl Connection {
         let mut link = match self.link.take() {
             Some(link) => link,
             None => {
-                let mut link = BoundedConnection::open(&self.options, Duty::Writer).await?;
-                verify(&mut link).await?;
+                // Rare, and large.
+                let open = BoundedConnection::open(&self.options, Duty::Writer);
+                let mut link = Box::pin(open).await?;
+                Box::pin(verify(&mut link)).await?;
                 link
             }
         };

@@ -176,7 +176,8 @@ impl<S: Sync> Endpoint<'_, S> {
                 return answered;
             }
         }
-        self.forward(route, caller, call, unknown).await
+        // Rare, and large.
+        Box::pin(self.forward(route, caller, call, unknown)).await
     }
 
     /// Sends the call to the owner, again after a wait while that turns out to be another replica.

@@ -1,13 +1,12 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, Task, failed, limited, login, sql, token};
-use crate::harness::postgres::{POSTGRES, connect, database, start, value};
+use super::fixture::{Fixture, Task, failed, sql, token};
+use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
-    core::{Report, Seq, Time, TimeLimit},
-    executor::{Session, TargetConfig},
-    postgres::{PrivatePostgres, SUPERUSER, TARGET},
+    core::{Report, Time, TimeLimit},
+    executor::Session,
+    postgres::TARGET,
 };
-use sqlx::{AssertSqlSafe, PgConnection};
 use std::{
     future,
     path::{Path, PathBuf},
@@ -22,7 +21,7 @@ use tokio::{
     io::copy_bidirectional,
     net::{UnixListener, UnixStream},
     sync::Notify,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -61,180 +60,6 @@ async fn what_cannot_be_stopped_keeps_a_fenced_executor_from_nothing() {
     postgres.immediate_stop();
     let given_up = timeout(WAIT_TIMEOUT, fixture.executor.give_up()).await;
     given_up.expect("its target does not answer, and need not");
-}
-
-/// A target of two slots with a task that sleeps, on a server that has no place for one session
-/// more of its login.
-struct Full {
-    fixture: Fixture,
-    running: Seq,
-    superuser: PgConnection,
-    /// Stops when it is dropped.
-    _postgres: PrivatePostgres,
-}
-
-impl Full {
-    async fn new(task: Task) -> Self {
-        let postgres = start(Vec::new());
-        let options = postgres.options_for(TARGET, TARGET);
-        let idle = Duration::from_secs(2);
-        let mut fixture = Fixture::with(login(&options), options, 2, idle);
-        assert_eq!(fixture.slots().await, 2);
-        let running = fixture.start(task);
-        fixture.asleep().await;
-        let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
-        // One runs the task, one stops it, which is opened later.
-        let sessions = "select count(*)::text
-            from pg_stat_activity s
-            join pg_stat_activity r on r.backend_start < s.backend_start
-            where s.usename = 'app' and s.state = 'idle' and r.wait_event = 'PgSleep'";
-        while value(&mut superuser, sessions).await != "1" {
-            sleep(Duration::from_millis(5)).await;
-        }
-        let mut full = Full {
-            fixture,
-            running,
-            superuser,
-            _postgres: postgres,
-        };
-        full.limit(1).await;
-        full
-    }
-
-    async fn limit(&mut self, sessions: i32) {
-        let limit = format!("alter role app connection limit {sessions}");
-        let done = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut self.superuser);
-        done.await.expect("done");
-    }
-
-    fn is_available(&self) -> bool {
-        let target = self.fixture.executor.targets().remove(0);
-        target.unavailable.is_none()
-    }
-}
-
-#[tokio::test]
-async fn a_full_server_takes_no_slots_from_a_target_that_has_sessions_there() {
-    let mut full = Full::new(sql("select pg_sleep(60)")).await;
-    let refused = full.fixture.start(sql("select 1"));
-    assert_eq!(full.fixture.ended(refused).await.report, Report::NotStarted);
-    assert!(full.is_available());
-    full.limit(-1).await;
-    assert_eq!(full.fixture.value("select 1").await, "1");
-    full.fixture.silent(full.running).await;
-}
-
-#[tokio::test]
-async fn the_connection_that_stops_texts_takes_no_place_from_a_task() {
-    let mut full = Full::new(sql("select pg_sleep(60)")).await;
-    full.limit(2).await;
-    assert_eq!(full.fixture.value("select 1").await, "1");
-    full.fixture.silent(full.running).await;
-}
-
-#[tokio::test]
-async fn a_text_on_a_full_server_is_stopped() {
-    let limit = Duration::from_secs(5);
-    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
-    let ended = timeout(WAIT_TIMEOUT, full.fixture.ended(full.running)).await;
-    let report = ended.expect("it is stopped").report;
-    assert!(
-        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
-        "{report:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_text_is_stopped_though_others_have_taken_all_places() {
-    let limit = Duration::from_secs(5);
-    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
-    full.limit(2).await;
-    // Nothing of it stays for the connection that stops texts, whose place it takes.
-    let stopped = async {
-        loop {
-            full.fixture.run(sql("select 1")).await;
-            let ended = full.fixture.ended(full.running);
-            if let Ok(completion) = timeout(Duration::from_millis(20), ended).await {
-                return completion.report;
-            }
-        }
-    };
-    let report = timeout(WAIT_TIMEOUT, stopped).await.expect("it is stopped");
-    assert!(
-        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
-        "{report:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_text_is_stopped_beside_a_queue_on_a_full_server() {
-    let limit = Duration::from_secs(5);
-    let mut full = Full::new(limited("select pg_sleep(60)", limit)).await;
-    full.limit(2).await;
-    let (mut queue, mut ran) = (Vec::new(), 0);
-    let stopped = async {
-        loop {
-            while queue.len() < 5 {
-                queue.push(full.fixture.start(Task {
-                    leaves_free: Some(0),
-                    ..sql("select pg_sleep(0.2)")
-                }));
-            }
-            let ended = full.fixture.ended(full.running);
-            if let Ok(completion) = timeout(Duration::from_millis(10), ended).await {
-                return completion.report;
-            }
-            for seq in std::mem::take(&mut queue) {
-                let ended = full.fixture.ended(seq);
-                match timeout(Duration::from_millis(1), ended).await {
-                    Ok(completion) => ran += u32::from(completion.report != Report::NotStarted),
-                    Err(_) => queue.push(seq),
-                }
-            }
-        }
-    };
-    let report = timeout(WAIT_TIMEOUT, stopped).await.expect("it is stopped");
-    assert!(
-        matches!(&report, Report::TimedOut(why) if why.code == "TIMEOUT"),
-        "{report:?}"
-    );
-    assert!(ran > 5, "{ran} ran beside it");
-}
-
-#[tokio::test]
-async fn a_login_at_its_limit_costs_a_watchdog_no_connection() {
-    let mut full = Full::new(sql("select pg_sleep(60)")).await;
-    let watch = "create role watch login superuser password 'watch'";
-    let created = sqlx::raw_sql(watch).execute(&mut full.superuser);
-    created.await.expect("created");
-    let mut config = TargetConfig::new("app", login(&full.fixture.options), 2);
-    let options = full.fixture.options.clone();
-    config.watchdog = Some(login(&options.username("watch").password("watch")));
-    full.fixture.executor.reconfigure(&[config]);
-    let watching = "select min(backend_start)::text from pg_stat_activity where usename = 'watch'";
-    let mut since = String::new();
-    while since.is_empty() {
-        since = value(&mut full.superuser, watching).await;
-        sleep(Duration::from_millis(5)).await;
-    }
-    for _ in 0..3 {
-        let refused = full.fixture.start(sql("select 1"));
-        assert_eq!(full.fixture.ended(refused).await.report, Report::NotStarted);
-        assert_eq!(value(&mut full.superuser, watching).await, since);
-    }
-    full.fixture.silent(full.running).await;
-}
-
-#[tokio::test]
-async fn a_reload_while_the_server_is_full_takes_no_slots_away() {
-    let mut full = Full::new(sql("select pg_sleep(60)")).await;
-    let config = TargetConfig::new("app", login(&full.fixture.options), 3);
-    full.fixture.executor.reconfigure(&[config]);
-    assert_eq!(full.fixture.slots().await, 3);
-    // As long as it takes to find out.
-    sleep(Duration::from_secs(2)).await;
-    assert!(full.is_available());
-    full.fixture.silent(full.running).await;
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ impl Target {
         &self,
         slot: u32,
         login: &Arc<Login>,
-    ) -> Result<Live, OpenError> {
+    ) -> Result<Box<Live>, OpenError> {
         let opened = self.open(slot, login).await;
         let Err(OpenError::Target(cause)) = &opened else {
             return opened;
@@ -68,9 +68,9 @@ impl Target {
     }
 
     /// Gives the place of a session that has nothing to do to the connection that stops texts, if
-    /// one is to be stopped: one session alone, and before anybody else could take it.
+    /// one is to be stopped: one session alone, and before another task of ours opens one.
     pub(crate) fn make_place(self: &Arc<Self>, slot: &mut Slot) {
-        let gives = |live: &mut Live| {
+        let gives = |live: &mut Box<Live>| {
             self.admin.needs_place_of(live.login())
                 && !self.gives_place.swap(true, Ordering::Relaxed)
         };
@@ -80,12 +80,14 @@ impl Target {
         self.slots
             .note(slot.number, |activity| activity.session = None);
         self.forget(live.session.clone());
+        self.ending.fetch_add(1, Ordering::Relaxed);
         let target = Arc::clone(self);
         tokio::spawn(async move {
             live.close().await;
             if let Err(error) = target.admin.connect().await {
                 tracing::debug!(target = %target.name, %error, "a place was given in vain");
             }
+            target.ending.fetch_sub(1, Ordering::Relaxed);
             target.gives_place.store(false, Ordering::Relaxed);
         });
     }
@@ -107,8 +109,10 @@ impl Target {
         if let Err(error) = &connected
             && makes_place
             && error.is_about_room()
-            && let Some(idle) = self.slots.take_one_of_many(|live| {
-                live.idle_for() >= IDLE_BEFORE
+            && let Some(idle) = self.slots.take_one(|live, count| {
+                // The last one is kept for the next task, unless one is to be stopped now.
+                (count > 1 || self.admin.needs_place_of(live.login()))
+                    && live.idle_for() >= IDLE_BEFORE
                     && (!error.is_about_room_of_login() || self.admin.is_of(live.login()))
             })
         {
