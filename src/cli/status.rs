@@ -140,7 +140,7 @@ pub(super) fn silent(part: &str) -> String {
     match part {
         "journal" => "no answer from the journal, the coordination database".to_owned(),
         "coordinator" => "no answer from the coordinator of this server".to_owned(),
-        "owner" => "no answer from the replica that owns the shard".to_owned(),
+        "owner" => "no replica answers that owns the shard".to_owned(),
         replica => format!("no answer from replica {replica}"),
     }
 }
@@ -261,11 +261,10 @@ fn section(table: Table) {
 }
 
 fn backlog(status: &GetStatusResponse) -> String {
-    let knows = |part: &String| part == "owner" || part == "coordinator";
-    if status.unreachable.iter().any(knows) {
+    // The owner alone knows it.
+    let Some(backlog) = &status.backlog else {
         return "backlog  unknown".to_owned();
-    }
-    let backlog = status.backlog.unwrap_or_default();
+    };
     let oldest = time_text::micros(backlog.oldest_queued_at.as_ref());
     let oldest = if oldest == 0 {
         String::new()
@@ -329,9 +328,9 @@ mod tests {
     #[test]
     fn what_only_the_owner_counts_is_unknown_without_it() {
         let mut status = GetStatusResponse::default();
-        assert!(backlog(&status).contains("0 queued"));
-        status.unreachable.push("owner".to_owned());
         assert_eq!(backlog(&status), "backlog  unknown");
+        status.backlog = Some(rallypoint_client::api::Backlog::default());
+        assert!(backlog(&status).contains("0 queued"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ export function figure(name, value, note, more = null, wide = false) {
 
 export const figures = (...all) => h("dl.figures", {}, ...all);
 
-const PARTS = { journal: "the coordination database", coordinator: "the coordinator of this server", owner: "the replica that owns the shard" };
+const PARTS = { journal: "the coordination database", coordinator: "the coordinator of this server", owner: "a replica that owns the shard" };
 
 /** Which parts of the service have not answered. */
 export const silent = (parts) => `No answer from ${parts.map((part) => PARTS[part] ?? `replica ${part}`).join(", ")}.`;

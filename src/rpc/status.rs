@@ -80,7 +80,9 @@ impl StatusService for Statuses {
             }
         }
         let mut status = self.status().await;
-        if !is_here {
+        if !is_here && status.backlog.is_none() {
+            // That of this replica has nothing to say.
+            status.unreachable.retain(|part| part != "coordinator");
             status.unreachable.push("owner".into());
         }
         let status = self.with_targets(status).await;

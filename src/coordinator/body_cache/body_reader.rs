@@ -126,10 +126,10 @@ impl Bodies {
         self.waiting.contains_key(&(handle, first))
     }
 
-    /// The storage does not give a body of this scheduler that somebody waits for. Returns whether
-    /// that has been so for so long, since it gave what it had not or nothing was asked for a
-    /// while, that it is damaged.
-    pub fn is_damaged(&mut self, handle: Handle) -> bool {
+    /// Notes that the storage does not give a body of this scheduler that somebody waits for.
+    /// Returns whether it is damaged: that has been so for [`DAMAGED_AFTER`], since it gave what it
+    /// had not, or nothing was asked for a while.
+    pub fn note_withheld(&mut self, handle: Handle) -> bool {
         let now = Instant::now();
         let (first, last) = self.withheld.entry(handle).or_insert((now, now));
         if now.duration_since(*last) > DAMAGED_AFTER {

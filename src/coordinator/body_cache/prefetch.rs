@@ -158,7 +158,7 @@ async fn read_task(
 fn is_worth_a_try(shared: &Shared, hub: &Hub, task: &SeqRange, error: &JournalError) -> bool {
     let mut bodies = shared.lock();
     let is_awaited = bodies.is_awaited(task.handle, task.first);
-    let is_damaged = is_awaited && error.is_of_storage() && bodies.is_damaged(task.handle);
+    let is_damaged = is_awaited && error.is_of_storage() && bodies.note_withheld(task.handle);
     if is_awaited && !is_damaged && !error.is_of_a_row() {
         return true;
     }

@@ -62,8 +62,8 @@ pub(crate) struct Admin {
     connection: Mutex<Option<(Login, Connection)>>,
     /// Who asks about a backend, which goes before anything else.
     stops: Stops,
-    /// The target can be asked again.
-    can_ask: Notify,
+    /// The server has a place for the connection again.
+    place_found: Notify,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
@@ -86,7 +86,7 @@ impl Admin {
             register,
             connection: Mutex::new(None),
             stops: Stops::default(),
-            can_ask: Notify::new(),
+            place_found: Notify::new(),
             asking: Mutex::new(()),
         }
     }
@@ -173,8 +173,8 @@ impl Admin {
         let mut last = String::new();
         loop {
             // From before the query on, so that nothing is missed.
-            let mut can_ask = pin!(self.can_ask.notified());
-            can_ask.as_mut().enable();
+            let mut place_found = pin!(self.place_found.notified());
+            place_found.as_mut().enable();
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
                 Err(obstacle) => {
@@ -202,7 +202,7 @@ impl Admin {
                 );
                 return false;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), can_ask).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
             failures += 1;
         }
     }
@@ -213,8 +213,8 @@ impl Admin {
         let mut failures = 0;
         let mut last = String::new();
         loop {
-            let mut can_ask = pin!(self.can_ask.notified());
-            can_ask.as_mut().enable();
+            let mut place_found = pin!(self.place_found.notified());
+            place_found.as_mut().enable();
             let error = match self.row(&markers::lookup(task)).await {
                 Ok(row) => return Found::of(&row),
                 Err(error) => {
@@ -232,7 +232,7 @@ impl Admin {
                 );
                 last = error;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), can_ask).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
             failures += 1;
         }
     }
@@ -295,11 +295,17 @@ impl Admin {
         refusal.is_about_room() && (!refusal.is_about_room_of_login() || self.is_of(login))
     }
 
+    /// Whether a backend is being stopped, over a connection that is there.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let idle = self.connection.try_lock();
+        self.stops.are_under_way() && idle.map_or(true, |idle| idle.is_some())
+    }
+
     /// Opens the connection if there is none, before it is needed.
     pub(crate) async fn connect(&self) -> Result<(), Error> {
         let mut idle = self.connection.lock().await;
         *idle = Some(self.connection(idle.take()).await?);
-        self.note_that_it_can_be_asked();
+        self.note_place();
         Ok(())
     }
 
@@ -329,14 +335,15 @@ impl Admin {
         let (login, mut connection) = self.connection(idle.take()).await?;
         let row = ask(&mut connection, query).await?;
         *idle = Some((login, connection));
-        self.note_that_it_can_be_asked();
+        self.note_place();
         Ok(row)
     }
 
-    /// Whoever has failed need not wait any longer.
-    fn note_that_it_can_be_asked(&self) {
-        if self.stops.can_ask() {
-            self.can_ask.notify_waiters();
+    /// Whoever waited for a place has a connection. Not before that has answered: one that is
+    /// opened and refuses every query would have all others ask at once, again and again.
+    fn note_place(&self) {
+        if self.stops.have_place() {
+            self.place_found.notify_waiters();
         }
     }
 

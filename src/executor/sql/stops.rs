@@ -10,16 +10,8 @@ pub(crate) struct Stops(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     under_way: u32,
-    /// Why the last one of them could not ask.
-    failed: Option<Lack>,
-}
-
-/// What somebody lacks who could not ask.
-#[derive(Clone, Copy, Debug)]
-enum Lack {
-    Place(Place),
-    /// Whatever else the target has said, if it has said anything.
-    Answer,
+    /// What one of them lacks.
+    lacking: Option<Place>,
 }
 
 /// A connection that the server has no place for.
@@ -53,23 +45,20 @@ impl Stops {
 
     /// One of them could not ask.
     pub(crate) fn failed(&self, error: &Error) {
-        self.state().failed = Some(match error.is_about_room() {
-            true if error.is_about_room_of_login() => Lack::Place(Place::OfLogin),
-            true => Lack::Place(Place::Any),
-            false => Lack::Answer,
-        });
+        let place = match error.is_about_room_of_login() {
+            true => Place::OfLogin,
+            false => Place::Any,
+        };
+        self.state().lacking = error.is_about_room().then_some(place);
     }
 
-    /// The target can be asked. Returns whether one of them could not before.
-    pub(crate) fn can_ask(&self) -> bool {
-        self.state().failed.take().is_some()
+    /// They have a connection. Returns whether they lacked one.
+    pub(crate) fn have_place(&self) -> bool {
+        self.state().lacking.take().is_some()
     }
 
     pub(crate) fn lack_place(&self) -> Option<Place> {
-        match self.state().failed {
-            Some(Lack::Place(place)) => Some(place),
-            _ => None,
-        }
+        self.state().lacking
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,7 +77,7 @@ impl Stopping<'_> {
         }
         self.counts = counts;
         if state.under_way == 0 {
-            state.failed = None;
+            state.lacking = None;
         }
     }
 }

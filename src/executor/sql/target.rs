@@ -67,7 +67,7 @@ pub(crate) struct Target {
     cannot_stop: AtomicBool,
     /// Somebody gives the place of its session to the connection that stops texts.
     gives_place: AtomicBool,
-    /// Sessions that have not ended yet, and belong to no slot any more.
+    /// Sessions that belong to no slot any more, and have not ended yet or give their place away.
     ending: Arc<AtomicU32>,
     /// Whether sessions can be opened is to be found out.
     wake: Notify,

@@ -159,7 +159,8 @@ impl Slots {
         all.any(|one| one.opens || one.session.is_some())
     }
 
-    /// Takes a session of a free slot of which this is true, when there are so many of any slots.
+    /// Takes a session of a free slot of which this is true; it is told as well how many sessions
+    /// there are, with those of busy slots.
     pub(super) fn take_one(&self, wanted: impl Fn(&Live, usize) -> bool) -> Option<Live> {
         let state = &mut *self.state();
         let sessions = state.activity.values();

@@ -59,7 +59,12 @@ async function read(view, seen, far) {
 
 /** A rate is what has ended between two answers. */
 function sample(seen) {
-  const { ended = 0 } = seen.status.backlog ?? {};
+  const { backlog } = seen.status;
+  if (!backlog) {
+    seen.last = null;
+    return;
+  }
+  const { ended = 0 } = backlog;
   const at = performance.now(), last = seen.last;
   if (last && ended >= last.ended && at > last.at) seen.samples.push(((ended - last.ended) * 1000) / (at - last.at));
   seen.last = { at, ended };
@@ -68,6 +73,7 @@ function sample(seen) {
 
 function numbers({ status, samples }) {
   const { backlog } = status;
+  if (!backlog) return empty("How much there is to do is not known: no replica answers that owns the shard.");
   const now = samples.slice(-3);
   const speed = now.length ? now.reduce((sum, one) => sum + one, 0) / now.length : 0;
   const oldest = moment(backlog.oldest_queued_at);

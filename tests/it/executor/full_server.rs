@@ -179,7 +179,8 @@ async fn the_only_session_gives_its_place_when_one_is_to_be_ended() {
         backend_start: Time(started),
         postmaster: None,
     };
-    assert_eq!(fixture.value("select 1").await, "1");
+    // The connection that has looked at the target at the start may still have a place.
+    while !matches!(fixture.run(sql("select 1")).await, Report::Succeeded(_)) {}
     let ended = timeout(WAIT_TIMEOUT, fixture.executor.end_session(&gone)).await;
     ended.expect("there is a place for the connection that ends it");
     assert!(sqlx::query("select 1").execute(&mut left).await.is_err());

@@ -85,6 +85,7 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
     assert_eq!(status(owner).await, Some(ServingStatus::Serving));
     // It does not pass off what it does not know for nothing.
     assert!(silent(standby).await.contains(&"owner".to_owned()));
+    assert!(!silent(standby).await.contains(&"coordinator".to_owned()));
     assert!(!silent(owner).await.contains(&"owner".to_owned()));
 }
 

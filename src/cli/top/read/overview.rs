@@ -41,9 +41,12 @@ pub(super) async fn read(client: &Client, query: &Query) -> Result<Seen> {
 
 /// A rate is what has ended between two answers of one owner.
 fn measure(seen: &mut Overview, status: GetStatusResponse, now: i64) {
-    let ended = |status: &GetStatusResponse| status.backlog.as_ref().map_or(0, |all| all.ended);
-    let (before, after) = (ended(&seen.status), ended(&status));
-    if seen.turn > 0 && after >= before && now > seen.at {
+    let ended = |status: &GetStatusResponse| status.backlog.as_ref().map(|all| all.ended);
+    if let (Some(before), Some(after)) = (ended(&seen.status), ended(&status))
+        && seen.turn > 0
+        && after >= before
+        && now > seen.at
+    {
         let seconds = (now - seen.at) as f64 / 1e6;
         seen.rates.push((after - before) as f64 / seconds);
         let surplus = seen.rates.len().saturating_sub(KEPT);

@@ -43,9 +43,13 @@ impl Target {
     }
 
     /// Whether that is no outage: its sessions have places, if not as many as there are slots, and
-    /// go on with what there is to do.
+    /// go on with what there is to do; or the connection that stops a text has the only one.
     pub(super) fn goes_on_while_full(&self, cause: &pg_client::Error) -> bool {
-        let is_used = || self.slots.are_used() || self.ending.load(Ordering::Relaxed) > 0;
+        let is_used = || {
+            self.slots.are_used()
+                || self.ending.load(Ordering::Relaxed) > 0
+                || self.admin.is_stopping()
+        };
         cause.is_about_room() && is_used()
     }
 
@@ -79,17 +83,24 @@ impl Target {
         };
         self.slots
             .note(slot.number, |activity| activity.session = None);
-        self.forget(live.session.clone());
-        self.ending.fetch_add(1, Ordering::Relaxed);
         let target = Arc::clone(self);
         tokio::spawn(async move {
-            live.close().await;
-            if let Err(error) = target.admin.connect().await {
+            if let Err(error) = target.give_place(*live).await {
                 tracing::debug!(target = %target.name, %error, "a place was given in vain");
             }
-            target.ending.fetch_sub(1, Ordering::Relaxed);
-            target.gives_place.store(false, Ordering::Relaxed);
         });
+    }
+
+    /// Opens the connection that stops texts in the place of this session, which no slot has any
+    /// more. `gives_place` is set.
+    async fn give_place(&self, live: Live) -> Result<(), pg_client::Error> {
+        self.forget(live.session.clone());
+        self.ending.fetch_add(1, Ordering::Relaxed);
+        live.close().await;
+        let connected = self.admin.connect().await;
+        self.ending.fetch_sub(1, Ordering::Relaxed);
+        self.gives_place.store(false, Ordering::Relaxed);
+        connected
     }
 
     /// Whether the next place is for the connection that stops texts.
@@ -100,7 +111,8 @@ impl Target {
 
     /// Opens the connection that stops texts, when there are sessions and a place for it: a server
     /// that is full could not be asked to. `makes_place`: a session that has run nothing for a
-    /// while gives its own.
+    /// while gives its own; the last one, which the next task would use, only to stop something
+    /// now.
     pub(super) async fn prepare_to_stop(&self, makes_place: bool) {
         if !self.slots.have_sessions() {
             return;
@@ -110,15 +122,13 @@ impl Target {
             && makes_place
             && error.is_about_room()
             && let Some(idle) = self.slots.take_one(|live, count| {
-                // The last one is kept for the next task, unless one is to be stopped now.
                 (count > 1 || self.admin.needs_place_of(live.login()))
                     && live.idle_for() >= IDLE_BEFORE
                     && (!error.is_about_room_of_login() || self.admin.is_of(live.login()))
+                    && !self.gives_place.swap(true, Ordering::Relaxed)
             })
         {
-            self.forget(idle.session.clone());
-            idle.close().await;
-            connected = self.admin.connect().await;
+            connected = self.give_place(idle).await;
         }
         let failed = connected.is_err();
         if let Err(error) = connected
