@@ -1,4 +1,5 @@
-//! How a slot comes to the session on which its task runs.
+//! How a slot comes to the session on which its task runs. No task gets one that it must not meet:
+//! it is of its login, and clean or of its scheduler.
 
 use super::{RETRY_PAUSE, Settings, Target};
 use crate::{
@@ -92,6 +93,7 @@ impl Target {
         Ok(())
     }
 
+    /// Opens a session that notices by itself that we are gone, where its server can do that.
     pub(super) async fn open(&self, slot: u32, login: &Arc<Login>) -> Result<Box<Live>, OpenError> {
         let register = &self.register;
         if !self.no_connection_check.load(Ordering::Relaxed) {
