@@ -22,6 +22,7 @@ mod end;
 mod grant;
 mod in_use;
 mod missing;
+mod parked_lines;
 mod passing;
 mod ready_lines;
 mod refill;

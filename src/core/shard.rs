@@ -191,8 +191,10 @@ impl Shard {
         self.refresh();
         self.run_slices(turn);
         self.refresh();
-        self.keep_for_passed();
         self.dispatch(turn);
+        // What could start has started.
+        self.keep_for_passed();
+        self.resources.wake_more();
         self.resources.tell_followers(turn);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);

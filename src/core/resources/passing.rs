@@ -6,7 +6,7 @@
 //! however many wait.
 
 use super::Resources;
-use crate::core::{ClaimNo, Handle, Seq};
+use crate::core::{ClaimNo, Handle, Mode, Seq, fairness::slot_kinds::KindId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a line may be passed, besides once by each other scheduler whose tasks wait.
@@ -23,7 +23,12 @@ pub(crate) struct Watch {
     lines: usize,
     /// Lines that could have it now, with the rest of what they want.
     pub(super) ready: BTreeSet<ClaimNo>,
+    /// How many of them want the same of it.
+    ready_of: BTreeMap<Alike, u64>,
 }
+
+/// What lines of one scheduler want of a resource.
+pub(super) type Alike = (Handle, KindId, Mode);
 
 /// The lines of one scheduler.
 #[derive(Debug)]
@@ -79,6 +84,31 @@ impl Watch {
         {
             waiting.lines.insert((front, line.1));
         }
+    }
+
+    /// A line is ready, or is not any more; returns whether that is new.
+    pub(super) fn note_ready(&mut self, no: ClaimNo, of: Alike, ready: bool) -> bool {
+        let is_new = match ready {
+            true => self.ready.insert(no),
+            false => self.ready.remove(&no),
+        };
+        if !is_new {
+            return false;
+        }
+        let count = self.ready_of.entry(of).or_default();
+        match ready {
+            true => *count += 1,
+            false => *count -= 1,
+        }
+        if *count == 0 {
+            self.ready_of.remove(&of);
+        }
+        true
+    }
+
+    /// How many lines are ready that want the same.
+    pub(super) fn ready_of(&self, alike: Alike) -> u64 {
+        self.ready_of.get(&alike).copied().unwrap_or(0)
     }
 
     /// Somebody gets it: a task, or a caller. Returns who has been passed too often.

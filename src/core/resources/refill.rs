@@ -91,7 +91,7 @@ impl Resources {
             // Nothing is missing, which is so of all that is no rate.
             return in_line;
         }
-        let of_tasks = self.tasks.modes_parked_at(key);
+        let of_tasks = self.modes_parked_at(key);
         let of_tasks = of_tasks.filter_map(|mode| in_use.fits_at(self.now, mode));
         of_tasks.fold(in_line, Time::min)
     }

@@ -10,9 +10,10 @@
 //! ready is parked at one resource that it cannot have, so that a change of another one costs
 //! nothing.
 
-use super::{Resources, passing::Watch, ready_lines::Ready};
+use super::{Resources, parked_lines::Parked, passing::Watch, ready_lines::Ready};
 use crate::core::{
     ClaimNo, Handle, Mode, Namespace, ResourceKey, Seq, Want, fairness::slot_kinds::KindId,
+    scheduler::queue::step_counter::step,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,13 +26,15 @@ pub(crate) struct TaskLines {
     pub(super) lines: BTreeMap<ClaimNo, TaskLine>,
     pub(super) ready: Ready,
     /// Lines that wait, by the resource they are parked at.
-    parked: BTreeMap<ResourceKey, Parked>,
+    pub(super) parked: BTreeMap<ResourceKey, Parked>,
+    /// Resources of which more lines are to be woken, if those that were have left something.
+    pub(super) to_wake_more: BTreeSet<ResourceKey>,
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
     /// Lines for which what they want is kept.
     pub(super) reserved: BTreeSet<ClaimNo>,
     /// Lines that have become ready since asked.
-    woken: Vec<(Handle, ClaimNo)>,
+    pub(super) woken: Vec<(Handle, ClaimNo)>,
     /// Lines that were passed too often since asked.
     pub(super) passed: Vec<(Handle, ClaimNo)>,
 }
@@ -46,43 +49,7 @@ pub(crate) struct TaskLine {
     /// The first task.
     pub front: Seq,
     /// Which of `wants` it is parked at; `None`: it is ready.
-    parked: Option<usize>,
-}
-
-/// Lines that are parked at one resource.
-#[derive(Debug, Default)]
-struct Parked {
-    buckets: BTreeMap<Bucket, BTreeSet<(Seq, ClaimNo)>>,
-    /// How many buckets there are of each mode.
-    modes: BTreeMap<Mode, usize>,
-}
-
-/// Lines of one scheduler that are parked for the same. One for which it is kept is by itself.
-type Bucket = (Handle, KindId, Mode, Option<ClaimNo>);
-
-impl Parked {
-    fn insert(&mut self, bucket: Bucket, line: (Seq, ClaimNo)) {
-        let lines = self.buckets.entry(bucket).or_insert_with(|| {
-            *self.modes.entry(bucket.2).or_default() += 1;
-            BTreeSet::new()
-        });
-        lines.insert(line);
-    }
-
-    fn remove(&mut self, bucket: Bucket, line: (Seq, ClaimNo)) {
-        let Some(lines) = self.buckets.get_mut(&bucket) else {
-            return;
-        };
-        lines.remove(&line);
-        if !lines.is_empty() {
-            return;
-        }
-        self.buckets.remove(&bucket);
-        match self.modes.get_mut(&bucket.2) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(self.modes.remove(&bucket.2)),
-        }
-    }
+    pub(super) parked: Option<usize>,
 }
 
 impl TaskLine {
@@ -117,17 +84,6 @@ impl TaskLine {
 
     pub(super) fn keys(&self) -> impl Iterator<Item = (ResourceKey, Mode)> {
         (0..self.wants.len()).map(|at| (self.key(at), self.wants[at].mode))
-    }
-}
-
-impl TaskLines {
-    /// What the lines wait for that are parked at a resource.
-    pub(super) fn modes_parked_at(&self, key: &ResourceKey) -> impl Iterator<Item = Mode> {
-        let parked = self.parked.get(key);
-        parked
-            .into_iter()
-            .flat_map(|parked| parked.modes.keys())
-            .copied()
     }
 }
 
@@ -205,8 +161,9 @@ impl Resources {
         Some(line)
     }
 
-    /// The resource that a line cannot have now. One that only seemed to be ready waits again, and
-    /// others may have what it leaves.
+    /// Whether a line can have what it wants. One that only seemed to be ready waits again, and
+    /// others may have what it leaves, also of what it cannot have: those of its scheduler were
+    /// not woken beside it.
     pub(super) fn check_ready(&mut self, no: ClaimNo) -> bool {
         let Some(at) = self.blocked_at(no) else {
             return true;
@@ -214,9 +171,7 @@ impl Resources {
         self.note_ready(no, false);
         self.park(no, at);
         if let Some(line) = self.tasks.lines.get(&no) {
-            let others = (0..line.wants.len()).filter(|other| *other != at);
-            let others: Vec<_> = others.map(|other| line.key(other)).collect();
-            self.changed.extend(others);
+            self.changed.extend(line.keys().map(|(key, _)| key));
         }
         false
     }
@@ -230,55 +185,9 @@ impl Resources {
         self.tasks.lines.get(&no)
     }
 
-    /// Wakes the lines that are parked at a resource, as many of each scheduler as there is
-    /// something left for.
-    pub(super) fn wake_lines(&mut self, key: &ResourceKey) {
-        let Some(parked) = self.tasks.parked.get(key) else {
-            return;
-        };
-        let buckets: Vec<Bucket> = parked.buckets.keys().copied().collect();
-        let capacity = self.definitions.of(key);
-        let capacity = capacity.map_or(0, |one| u64::from(one.image.settings.capacity));
-        let used = self
-            .in_use
-            .get(key)
-            .map_or(0, |in_use| in_use.used(self.now));
-        for bucket in buckets {
-            self.wake_bucket(key, &bucket, capacity.saturating_sub(used));
-        }
-    }
-
-    fn wake_bucket(&mut self, key: &ResourceKey, bucket: &Bucket, mut left: u64) {
-        while left > 0
-            && let Some(no) = self.first_parked(key, bucket)
-        {
-            let blocked = self.blocked_at(no);
-            let line = &self.tasks.lines[&no];
-            if blocked.is_some_and(|at| line.key(at) == *key) {
-                return;
-            }
-            let handle = line.handle;
-            self.unpark(no);
-            if let Some(at) = blocked {
-                self.park(no, at);
-                continue;
-            }
-            self.tasks.woken.push((handle, no));
-            self.note_ready(no, true);
-            left = match bucket.2 {
-                Mode::Exclusive => 0,
-                Mode::Shared(permits) => left.saturating_sub(permits.into()),
-            };
-        }
-    }
-
-    fn first_parked(&self, key: &ResourceKey, bucket: &Bucket) -> Option<ClaimNo> {
-        let bucket = self.tasks.parked.get(key)?.buckets.get(bucket)?;
-        bucket.first().map(|(_, no)| *no)
-    }
-
     /// Which of its resources a line cannot have now, the first one.
-    fn blocked_at(&mut self, no: ClaimNo) -> Option<usize> {
+    pub(super) fn blocked_at(&mut self, no: ClaimNo) -> Option<usize> {
+        step();
         let line = self.tasks.lines.get(&no)?.clone();
         let is_reserved = self.tasks.reserved.contains(&no);
         let mut keys = line.keys();
@@ -299,49 +208,21 @@ impl Resources {
         could
     }
 
+    /// Whether it wants something that nobody gets, by its definition.
+    pub(crate) fn is_closed_for(&self, line: &TaskLine) -> bool {
+        let mut keys = line.keys();
+        keys.any(|(key, _)| {
+            let known = self.definitions.of(&key);
+            known.is_none_or(|one| one.image.settings.capacity == 0)
+        })
+    }
+
     pub(crate) fn is_kept_for(&self, no: ClaimNo) -> bool {
         self.tasks.reserved.contains(&no)
     }
 
     fn is_ready(&self, no: ClaimNo) -> bool {
         (self.tasks.lines.get(&no)).is_some_and(|line| line.parked.is_none())
-    }
-
-    fn park(&mut self, no: ClaimNo, at: usize) {
-        let Some((key, bucket)) = self.parking(no, at) else {
-            return;
-        };
-        let Some(line) = self.tasks.lines.get_mut(&no) else {
-            return;
-        };
-        line.parked = Some(at);
-        let parked = self.tasks.parked.entry(key.clone()).or_default();
-        parked.insert(bucket, (line.front, no));
-        self.watch_refill_for(&key, bucket.2);
-    }
-
-    fn unpark(&mut self, no: ClaimNo) {
-        let Some(line) = self.tasks.lines.get_mut(&no) else {
-            return;
-        };
-        let front = line.front;
-        let Some((key, bucket)) = line.parked.take().and_then(|at| self.parking(no, at)) else {
-            return;
-        };
-        let Some(parked) = self.tasks.parked.get_mut(&key) else {
-            return;
-        };
-        parked.remove(bucket, (front, no));
-        if parked.buckets.is_empty() {
-            self.tasks.parked.remove(&key);
-        }
-    }
-
-    fn parking(&self, no: ClaimNo, at: usize) -> Option<(ResourceKey, Bucket)> {
-        let line = self.tasks.lines.get(&no)?;
-        let own = self.tasks.reserved.contains(&no).then_some(no);
-        let bucket = (line.handle, line.kind, line.wants[at].mode, own);
-        Some((line.key(at), bucket))
     }
 
     /// Lines for which what they want is kept.

@@ -4,8 +4,8 @@
 //! is on record before it starts, and given back with the record of the end of its attempt.
 
 use crate::core::{
-    ClaimNo, Handle, Order, Reject, ResourceBlocker, Shard, Spec, Submit, TaskId, TaskRef, Token,
-    Turn,
+    ClaimNo, Handle, Order, Reject, ResourceBlocker, Seq, Shard, Spec, Submit, TaskId, TaskRef,
+    Token, Turn,
     fairness::{fair_share::Grant, slot_kinds::KindId},
     resources::Resources,
     scheduler::{
@@ -80,10 +80,11 @@ impl Shard {
     }
 
     /// Keeps what a line wants that was passed too often, and no longer for those whose tasks could
-    /// not start if they had it.
+    /// not start if they had it. After a dispatch: tasks that come first and are still there wait
+    /// for slots.
     pub(super) fn keep_for_passed(&mut self) {
         for (handle, no) in self.resources.take_passed() {
-            if self.lacks_only_a_slot(handle, no)
+            if self.would_start_next(handle, no)
                 && let Some(scheduler) = self.schedulers.get_mut(handle)
             {
                 scheduler.keep_for_line(&mut self.resources, no);
@@ -91,7 +92,7 @@ impl Shard {
         }
         for no in self.resources.reserved() {
             let handle = self.resources.line(no).map(|line| line.handle);
-            if !handle.is_some_and(|handle| self.lacks_only_a_slot(handle, no)) {
+            if !handle.is_some_and(|handle| self.would_start_next(handle, no)) {
                 self.resources.unreserve(no);
             }
         }
@@ -118,6 +119,18 @@ impl Shard {
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 
+    /// Whether the first task of a line would start with the next slot, if it had what it wants, and
+    /// can have that.
+    fn would_start_next(&self, handle: Handle, no: ClaimNo) -> bool {
+        let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
+        else {
+            return false;
+        };
+        self.lacks_only_a_slot(handle, no)
+            && !scheduler.has_before(line.kind, line.front)
+            && !self.resources.is_closed_for(line)
+    }
+
     /// Whether the first task of a line would start if it had a slot, and what it wants.
     fn lacks_only_a_slot(&self, handle: Handle, no: ClaimNo) -> bool {
         let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
@@ -130,6 +143,12 @@ impl Shard {
 }
 
 impl Scheduler {
+    /// Whether one of its tasks comes before this one when there is a slot of a kind.
+    fn has_before(&self, kind: KindId, front: Seq) -> bool {
+        let plain = self.queue.next(kind, self.start_limit());
+        plain.is_some_and(|span| span.first < front) || self.lines.next(kind, Some(front)).is_some()
+    }
+
     /// The line of its next task of a kind, if that needs resources.
     fn next_line(&self, kind: KindId) -> Option<ClaimNo> {
         let plain = self.queue.next(kind, self.start_limit());

@@ -11,10 +11,9 @@ use super::{
     RECONNECT_BACKOFF,
     markers::{self, Found},
     register::{Register, Session},
-    session_end::{self, Obstacle, Sighting},
+    session_end::{self, Act, Obstacle, Sighting, control},
     session_waits,
     stops::{Place, Stops},
-    target_session,
 };
 use crate::{
     core::{TaskId, Time},
@@ -26,7 +25,10 @@ use crate::{
 use std::{
     mem,
     pin::pin,
-    sync::{Mutex as SyncMutex, PoisonError},
+    sync::{
+        Mutex as SyncMutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -46,24 +48,18 @@ const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Markers that are deleted in one transaction.
 const PRUNED_AT_ONCE: u32 = 1_000;
 
-/// What is done with a backend that is still there.
-#[derive(Clone, Copy)]
-enum Act {
-    Check,
-    Cancel,
-    Terminate,
-}
-
 pub(crate) struct Admin {
     logins: SyncMutex<Logins>,
     register: Register,
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
+    /// `connection` is there, and did not fail when it was used last.
+    is_connected: AtomicBool,
     /// Who asks about a backend, which goes before anything else.
     stops: Stops,
-    /// The server has a place for the connection again.
-    place_found: Notify,
+    /// The server has a place for the connection again, or is back.
+    worth_asking: Notify,
     /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
     /// such question at most.
     asking: Mutex<()>,
@@ -85,8 +81,9 @@ impl Admin {
             }),
             register,
             connection: Mutex::new(None),
+            is_connected: AtomicBool::new(false),
             stops: Stops::default(),
-            place_found: Notify::new(),
+            worth_asking: Notify::new(),
             asking: Mutex::new(()),
         }
     }
@@ -172,16 +169,16 @@ impl Admin {
         let mut failures = 0;
         let mut last = String::new();
         loop {
+            stopping.set(true);
             // From before the query on, so that nothing is missed.
-            let mut place_found = pin!(self.place_found.notified());
-            place_found.as_mut().enable();
+            let mut worth_asking = pin!(self.worth_asking.notified());
+            worth_asking.as_mut().enable();
             let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
                 Err(obstacle) => {
                     // What a connection does not remove keeps no place from others.
                     let error = obstacle.unreachable();
                     stopping.set(error.is_some_and(Error::may_pass));
-                    error.into_iter().for_each(|error| self.stops.failed(error));
                     obstacle.to_string()
                 }
             };
@@ -202,7 +199,7 @@ impl Admin {
                 );
                 return false;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), worth_asking).await;
             failures += 1;
         }
     }
@@ -213,13 +210,13 @@ impl Admin {
         let mut failures = 0;
         let mut last = String::new();
         loop {
-            let mut place_found = pin!(self.place_found.notified());
-            place_found.as_mut().enable();
+            stopping.set(true);
+            let mut worth_asking = pin!(self.worth_asking.notified());
+            worth_asking.as_mut().enable();
             let error = match self.row(&markers::lookup(task)).await {
                 Ok(row) => return Found::of(&row),
                 Err(error) => {
                     stopping.set(error.may_pass());
-                    self.stops.failed(&error);
                     error.to_string()
                 }
             };
@@ -232,7 +229,7 @@ impl Admin {
                 );
                 last = error;
             }
-            let _ = timeout(RECONNECT_BACKOFF.delay(failures), place_found).await;
+            let _ = timeout(RECONNECT_BACKOFF.delay(failures), worth_asking).await;
             failures += 1;
         }
     }
@@ -297,14 +294,14 @@ impl Admin {
 
     /// Whether a backend is being stopped, over a connection that is there.
     pub(crate) fn is_stopping(&self) -> bool {
-        let idle = self.connection.try_lock();
-        self.stops.are_under_way() && idle.map_or(true, |idle| idle.is_some())
+        self.stops.are_under_way() && self.is_connected.load(Ordering::Relaxed)
     }
 
     /// Opens the connection if there is none, before it is needed.
     pub(crate) async fn connect(&self) -> Result<(), Error> {
         let mut idle = self.connection.lock().await;
-        *idle = Some(self.connection(idle.take()).await?);
+        let opened = self.connection(idle.take()).await;
+        *idle = Some(opened.inspect_err(|error| self.failed(error))?);
         self.note_place();
         Ok(())
     }
@@ -322,6 +319,7 @@ impl Admin {
             .and_then(|mut idle| idle.take());
         match idle {
             Some((_, connection)) => {
+                self.is_connected.store(false, Ordering::Relaxed);
                 connection.close().await;
                 true
             }
@@ -329,21 +327,36 @@ impl Admin {
         }
     }
 
+    fn failed(&self, error: &Error) {
+        self.is_connected.store(false, Ordering::Relaxed);
+        self.stops.failed(error);
+    }
+
+    /// An outage of the target is over: whoever could not ask does so now.
+    pub(crate) fn target_is_back(&self) {
+        self.worth_asking.notify_waiters();
+    }
+
     /// The answer to one of our queries, asked as the present login.
     async fn row(&self, query: &str) -> Result<Row, Error> {
         let mut idle = self.connection.lock().await;
-        let (login, mut connection) = self.connection(idle.take()).await?;
-        let row = ask(&mut connection, query).await?;
-        *idle = Some((login, connection));
+        let former = idle.take();
+        let asked = async {
+            let (login, mut connection) = self.connection(former).await?;
+            let row = ask(&mut connection, query).await?;
+            Ok((row, (login, connection)))
+        };
+        let (row, connection) = asked.await.inspect_err(|error| self.failed(error))?;
+        *idle = Some(connection);
         self.note_place();
         Ok(row)
     }
 
-    /// Whoever waited for a place has a connection. Not before that has answered: one that is
-    /// opened and refuses every query would have all others ask at once, again and again.
+    /// It has answered, if only to its login: whoever waited for a place has a connection.
     fn note_place(&self) {
+        self.is_connected.store(true, Ordering::Relaxed);
         if self.stops.have_place() {
-            self.place_found.notify_waiters();
+            self.worth_asking.notify_waiters();
         }
     }
 
@@ -366,34 +379,4 @@ impl Admin {
 
 async fn ask(connection: &mut Connection, query: &str) -> Result<Row, Error> {
     within(QUERY_TIMEOUT, connection.row(query)).await
-}
-
-/// One row: the server, and the backend of that process id if there is one. Only the registered
-/// backend of the registered server is cancelled or terminated.
-fn control(act: Act, session: &Session) -> String {
-    let action = match act {
-        Act::Check => "null",
-        Act::Cancel => "pg_cancel_backend(b.pid)",
-        Act::Terminate => "pg_terminate_backend(b.pid)",
-    };
-    let server = match &session.postmaster {
-        None => "true".to_owned(),
-        Some(server) => format!(
-            "s.system = {} and s.started = {}",
-            server.system, server.started.0
-        ),
-    };
-    let (pid, start) = (session.pid, session.backend_start.0);
-    format!(
-        "-- control_backend
-        select s.system, s.address, s.port, s.started, b.pid, b.backend_start,
-            case when b.backend_start = {start} and {server} then {action} end as done
-        from ({postmaster}) s
-        left join (
-            select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
-            from pg_stat_activity
-            where pid = {pid}
-        ) b on true",
-        postmaster = target_session::POSTMASTER,
-    )
 }

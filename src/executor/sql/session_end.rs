@@ -1,5 +1,5 @@
-//! What a server shows of a backend, and what that proves. Pure: the decision when a session counts
-//! as ended, and why it does not.
+//! How a server is asked about a backend, what it shows, and what that proves. Pure: the decision
+//! when a session counts as ended, and why it does not.
 
 use super::register::Session;
 use crate::{
@@ -8,6 +8,50 @@ use crate::{
     executor_protocol::Postmaster,
 };
 use std::str::FromStr;
+
+/// The server that answers, as [`Postmaster`] has it.
+pub(super) const POSTMASTER: &str =
+    "select (select system_identifier from pg_control_system()) as system,
+        host(inet_server_addr()) as address,
+        coalesce(inet_server_port(), current_setting('port')::int4) as port,
+        (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8 as started";
+
+/// What is done with a backend that is still there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Check,
+    Cancel,
+    Terminate,
+}
+
+/// One row: the server, and the backend of that process id if there is one. Only the registered
+/// backend of the registered server is cancelled or terminated.
+pub(crate) fn control(act: Act, session: &Session) -> String {
+    let action = match act {
+        Act::Check => "null",
+        Act::Cancel => "pg_cancel_backend(b.pid)",
+        Act::Terminate => "pg_terminate_backend(b.pid)",
+    };
+    let server = match &session.postmaster {
+        None => "true".to_owned(),
+        Some(server) => format!(
+            "s.system = {} and s.started = {}",
+            server.system, server.started.0
+        ),
+    };
+    let (pid, start) = (session.pid, session.backend_start.0);
+    format!(
+        "-- control_backend
+        select s.system, s.address, s.port, s.started, b.pid, b.backend_start,
+            case when b.backend_start = {start} and {server} then {action} end as done
+        from ({POSTMASTER}) s
+        left join (
+            select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
+            from pg_stat_activity
+            where pid = {pid}
+        ) b on true",
+    )
+}
 
 /// Why it is not known whether a session has ended.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +107,7 @@ pub(crate) struct Backend {
 }
 
 impl Sighting {
-    /// From the columns of [`super::target_session::POSTMASTER`], and then those of the backend.
+    /// From the columns of [`POSTMASTER`], and then those of the backend.
     pub(crate) fn of(row: &Row) -> Result<Self, Error> {
         let pid: Option<i32> = number(row, 4)?;
         let started = number(row, 5)?.map(Time);
@@ -94,7 +138,7 @@ impl Sighting {
     }
 }
 
-/// The server that answered, from the columns of [`super::target_session::POSTMASTER`].
+/// The server that answered, from the columns of [`POSTMASTER`].
 pub(crate) fn postmaster(row: &Row) -> Result<Postmaster, Error> {
     Ok(Postmaster {
         system: known(row, 0)?,

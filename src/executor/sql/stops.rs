@@ -43,13 +43,16 @@ impl Stops {
         self.state().under_way > 0
     }
 
-    /// One of them could not ask.
+    /// The connection with which they ask could not be used. Said while nobody else uses it, so that
+    /// a place found later is not taken for one found before.
     pub(crate) fn failed(&self, error: &Error) {
         let place = match error.is_about_room_of_login() {
             true => Place::OfLogin,
             false => Place::Any,
         };
-        self.state().lacking = error.is_about_room().then_some(place);
+        let mut state = self.state();
+        let lacks = state.under_way > 0 && error.is_about_room();
+        state.lacking = lacks.then_some(place);
     }
 
     /// They have a connection. Returns whether they lacked one.

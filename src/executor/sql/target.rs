@@ -67,8 +67,9 @@ pub(crate) struct Target {
     cannot_stop: AtomicBool,
     /// Somebody gives the place of its session to the connection that stops texts.
     gives_place: AtomicBool,
-    /// Sessions that belong to no slot any more, and have not ended yet or give their place away.
-    ending: Arc<AtomicU32>,
+    /// Cloned for each session that belongs to no slot any more, for as long as it has not ended or
+    /// gives its place away.
+    ending: Arc<()>,
     /// Whether sessions can be opened is to be found out.
     wake: Notify,
     session_opened: Notify,
@@ -158,7 +159,7 @@ impl Target {
         let settings = Arc::new(Settings::new(config));
         self.admin.log_in_as(settings.watchdog.clone());
         *lock(&self.settings) = Arc::clone(&settings);
-        self.close(self.slots.resize(settings.slots));
+        self.close(|| self.slots.resize(settings.slots));
         self.slots_added.notify_one();
         self.close_outdated(&settings);
         self.announce();
@@ -176,7 +177,7 @@ impl Target {
         let settings = self.settings();
         let outdated = slot.live.take_if(|live| !settings.has(live.login()));
         let outdated = outdated.into_iter().map(|live| *live);
-        self.close(outdated.chain(self.slots.put(slot)));
+        self.close(|| outdated.chain(self.slots.put(slot)));
         // They may have been changed meanwhile.
         let now = self.settings();
         if !Arc::ptr_eq(&settings, &now) {
@@ -237,31 +238,36 @@ impl Target {
     /// Ends sessions of free slots that nobody logs in to any more.
     fn close_outdated(&self, settings: &Settings) {
         let outdated = |live: &Live| !settings.has(live.login());
-        self.close(self.slots.take_sessions(false, outdated));
+        self.close(|| self.slots.take_sessions(false, outdated));
     }
 
-    /// Ends sessions that run nothing.
-    fn close(&self, sessions: impl IntoIterator<Item = Live>) {
-        for live in sessions {
+    /// Ends sessions that run nothing; returns whether there are any. They are ending before they
+    /// leave their slots.
+    fn close<I: IntoIterator<Item = Live>>(&self, take: impl FnOnce() -> I) -> bool {
+        let ending = Arc::clone(&self.ending);
+        let mut any = false;
+        for live in take() {
+            any = true;
             self.forget(live.session.clone());
-            self.ending.fetch_add(1, Ordering::Relaxed);
-            let ending = Arc::clone(&self.ending);
+            let ending = Arc::clone(&ending);
             tokio::spawn(async move {
                 live.close().await;
-                ending.fetch_sub(1, Ordering::Relaxed);
+                drop(ending);
             });
         }
+        any
     }
 
     fn close_idle(&self) {
         let idle = self.settings().session_idle;
         let is_idle = |live: &Live| live.idle_for() >= idle;
-        self.close(self.slots.take_sessions(true, is_idle));
+        self.close(|| self.slots.take_sessions(true, is_idle));
     }
 
     fn set_available(&self) {
         *lock(&self.unavailable) = None;
         self.slots_added.notify_one();
+        self.admin.target_is_back();
         self.announce();
     }
 

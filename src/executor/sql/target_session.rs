@@ -242,13 +242,6 @@ impl Live {
     }
 }
 
-/// The server that answers, as [`crate::executor_protocol::Postmaster`] has it.
-pub(super) const POSTMASTER: &str =
-    "select (select system_identifier from pg_control_system()) as system,
-        host(inet_server_addr()) as address,
-        coalesce(inet_server_port(), current_setting('port')::int4) as port,
-        (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8 as started";
-
 fn identity() -> String {
     format!(
         "-- session_identity
@@ -256,8 +249,9 @@ fn identity() -> String {
         set local role none;
         select s.system, s.address, s.port, s.started, a.pid,
             (extract(epoch from a.backend_start) * 1000000)::int8 as backend_start
-        from ({POSTMASTER}) s, pg_stat_activity a
-        where a.pid = pg_backend_pid()"
+        from ({postmaster}) s, pg_stat_activity a
+        where a.pid = pg_backend_pid()",
+        postmaster = session_end::POSTMASTER
     )
 }
 

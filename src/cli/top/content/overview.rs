@@ -17,7 +17,7 @@ use crate::cli::{
         units::{first_line, number, rate, short, since, span},
     },
 };
-use rallypoint_client::api::{Execution, Scheduler, SchedulerState, SlotStatus};
+use rallypoint_client::api::{Backlog, Execution, Scheduler, SchedulerState, SlotStatus};
 use std::collections::HashMap;
 
 /// Rows of a part.
@@ -51,19 +51,34 @@ fn named(names: &HashMap<&str, String>, handle: &str) -> String {
 }
 
 fn numbers(seen: &Overview, look: &Look) -> Vec<Row> {
-    let backlog = seen.status.backlog.unwrap_or_default();
     let last = &seen.rates[seen.rates.len().saturating_sub(3)..];
     let speed = last.iter().sum::<f64>() / last.len().max(1) as f64;
-    let head = |pieces| Row {
-        kind: Kind::Head,
-        ..Row::new(pieces)
-    };
     let ended = format!("{} tasks ended a second  ", rate(speed));
     let room = look.width.saturating_sub(ended.len() + 2);
     let throughput = head(vec![
         Piece::new(ended, Tone::Strong),
         Piece::new(spark(&seen.rates, room.min(60)), Tone::Busy),
     ]);
+    let mut rows = vec![throughput];
+    match &seen.status.backlog {
+        Some(backlog) => rows.extend(backlog_rows(backlog, look)),
+        None => rows.push(head(vec![
+            quiet("backlog "),
+            Piece::new("unknown", Tone::Bad),
+        ])),
+    }
+    rows.push(Row::blank());
+    rows
+}
+
+fn head(pieces: Vec<Piece>) -> Row {
+    Row {
+        kind: Kind::Head,
+        ..Row::new(pieces)
+    }
+}
+
+fn backlog_rows(backlog: &Backlog, look: &Look) -> Vec<Row> {
     let mut pieces = Vec::new();
     let mut add = |name: &str, value: i64, tone: Tone| {
         let tone = if value == 0 { Tone::Quiet } else { tone };
@@ -77,7 +92,7 @@ fn numbers(seen: &Overview, look: &Look) -> Vec<Row> {
     add("retrying", backlog.retrying, Tone::Waiting);
     add("failed", backlog.failed, Tone::Bad);
     add("schedulers", backlog.schedulers, Tone::Plain);
-    let mut rows = vec![throughput, head(pieces)];
+    let mut rows = vec![head(pieces)];
     if let Some(oldest) = backlog.oldest_queued_at.filter(|_| backlog.queued > 0) {
         let text = format!(
             "the oldest queued task waits for {}",
@@ -85,7 +100,6 @@ fn numbers(seen: &Overview, look: &Look) -> Vec<Row> {
         );
         rows.push(head(vec![quiet(text)]));
     }
-    rows.push(Row::blank());
     rows
 }
 

@@ -126,6 +126,16 @@ fn the_overview_leads_to_what_needs_somebody() {
 }
 
 #[test]
+fn an_unknown_backlog_is_not_shown_as_zeros() {
+    let mut seen = overview();
+    seen.status.backlog = None;
+    let page = page(&Seen::Overview(Box::new(seen)), &look(120));
+    row(&page, "backlog unknown");
+    let has_counts = |row: &Row| row.text().contains("queued");
+    assert!(!page.rows.iter().any(has_counts));
+}
+
+#[test]
 fn a_released_scheduler_is_no_halt_that_needs_somebody() {
     let mut seen = overview();
     let waits = "Order 100 has failed tasks, later orders wait";

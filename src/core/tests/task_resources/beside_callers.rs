@@ -5,7 +5,7 @@ use crate::core::{
     Mode, Refill, Reject, ResourceReject, ResourceSettings, ResourceVerb, Seq, TaskId, Verb,
     tests::{
         resources::{settings, spec},
-        world::{NONE, free},
+        world::{NONE, World, free},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -199,4 +199,61 @@ fn an_operator_ends_what_a_task_holds_and_nobody_else() {
     assert_eq!(w.running(s), [1, 2]);
     w.succeed(s, [1]);
     assert_eq!(w.holders("a"), [2]);
+}
+
+/// Callers who take and give back a resource in turn; how many had to wait.
+fn callers_wait(w: &mut World, name: &str) -> usize {
+    let mut waiting = 0;
+    for n in 0..250 {
+        let claim = w.claim(&format!("caller {n}"), &[(name, WRITER)]);
+        waiting += usize::from(w.token(claim).is_none());
+        w.give_back(claim);
+    }
+    waiting
+}
+
+#[test]
+fn nothing_is_kept_for_a_task_that_waits_for_slots_behind_others() {
+    let (mut w, s) = world(1);
+    w.submit(s, [free(), free(), a_writer()]);
+    assert_eq!(callers_wait(&mut w, "a"), 0);
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), [2]);
+    let held = w.claim("anna", &[("a", WRITER)]);
+    w.succeed(s, [2]);
+    w.give_back(held);
+    assert_eq!(w.running(s), [3]);
+}
+
+#[test]
+fn a_resource_that_nobody_gets_closes_no_other_one() {
+    let (mut w, s) = world(4);
+    w.resize("b", 0);
+    w.submit(s, [needs(free(), &[("a", WRITER), ("b", WRITER)])]);
+    assert_eq!(callers_wait(&mut w, "a"), 0);
+    w.resize("b", 1);
+    assert_eq!(w.running(s), [1]);
+}
+
+#[test]
+fn a_task_whose_line_is_behind_a_claim_hides_no_later_one_that_is_before_it() {
+    let (mut w, s) = world(4);
+    let a = w.claim("anna", &[("a", WRITER)]);
+    let b = w.claim("dora", &[("b", WRITER)]);
+    w.submit(
+        s,
+        [
+            a_writer(),
+            a_writer(),
+            needs(free(), &[("a", WRITER), ("pool", PERMIT)]),
+        ],
+    );
+    let waits = w.claim("carl", &[("a", WRITER), ("b", WRITER)]);
+    w.give_back(a);
+    assert_eq!(w.running(s), [1]);
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), [3], "the second one is behind carl");
+    w.succeed(s, [3]);
+    w.give_back(b);
+    assert!(w.token(waits).is_some());
 }

@@ -185,3 +185,22 @@ fn tasks_with_resources_of_their_own_end_in_as_many_steps_as_there_are() {
     });
     assert!(steps <= 20 * 1_000, "{steps} steps");
 }
+
+#[test]
+fn a_permit_that_is_free_again_costs_the_same_however_many_schedulers_wait_for_it() {
+    let mut w = World::new(8);
+    w.define("pool", settings(2));
+    let waiting: Vec<Handle> = (0..1_000).map(|_| w.open(plain)).collect();
+    for s in &waiting {
+        w.submit(*s, [needs(free(), &[("pool", PERMIT)])]);
+    }
+    for pair in waiting.chunks(2) {
+        assert_eq!(w.running.len(), 2);
+        let steps = steps_of(|| {
+            w.succeed(pair[0], [1]);
+            w.succeed(pair[1], [1]);
+        });
+        assert!(steps <= 400, "{steps} steps");
+    }
+    assert!(w.running.is_empty());
+}

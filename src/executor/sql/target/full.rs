@@ -46,9 +46,7 @@ impl Target {
     /// go on with what there is to do; or the connection that stops a text has the only one.
     pub(super) fn goes_on_while_full(&self, cause: &pg_client::Error) -> bool {
         let is_used = || {
-            self.slots.are_used()
-                || self.ending.load(Ordering::Relaxed) > 0
-                || self.admin.is_stopping()
+            self.slots.are_used() || Arc::strong_count(&self.ending) > 1 || self.admin.is_stopping()
         };
         cause.is_about_room() && is_used()
     }
@@ -66,7 +64,7 @@ impl Target {
         }
         // Those of another login that run nothing may have the places.
         let of_others = |live: &Live| live.login() != login;
-        self.close(self.slots.take_sessions(false, of_others));
+        self.close(|| self.slots.take_sessions(false, of_others));
         sleep(RETRY_PAUSE).await;
         cause.into()
     }
@@ -81,24 +79,24 @@ impl Target {
         let Some(live) = slot.live.take_if(gives) else {
             return;
         };
+        let ending = Arc::clone(&self.ending);
         self.slots
             .note(slot.number, |activity| activity.session = None);
         let target = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(error) = target.give_place(*live).await {
+            if let Err(error) = target.give_place(*live, ending).await {
                 tracing::debug!(target = %target.name, %error, "a place was given in vain");
             }
         });
     }
 
     /// Opens the connection that stops texts in the place of this session, which no slot has any
-    /// more. `gives_place` is set.
-    async fn give_place(&self, live: Live) -> Result<(), pg_client::Error> {
+    /// more. `gives_place` is set, and it counts as `ending`.
+    async fn give_place(&self, live: Live, ending: Arc<()>) -> Result<(), pg_client::Error> {
         self.forget(live.session.clone());
-        self.ending.fetch_add(1, Ordering::Relaxed);
         live.close().await;
         let connected = self.admin.connect().await;
-        self.ending.fetch_sub(1, Ordering::Relaxed);
+        drop(ending);
         self.gives_place.store(false, Ordering::Relaxed);
         connected
     }
@@ -118,6 +116,7 @@ impl Target {
             return;
         }
         let mut connected = self.admin.connect().await;
+        let ending = Arc::clone(&self.ending);
         if let Err(error) = &connected
             && makes_place
             && error.is_about_room()
@@ -128,7 +127,7 @@ impl Target {
                     && !self.gives_place.swap(true, Ordering::Relaxed)
             })
         {
-            connected = self.give_place(idle).await;
+            connected = self.give_place(idle, ending).await;
         }
         let failed = connected.is_err();
         if let Err(error) = connected

@@ -49,6 +49,7 @@ impl Target {
     ) -> Result<(), OpenError> {
         if let Some(live) = former {
             self.forget(live.session.clone());
+            let _ending = Arc::clone(&self.ending);
             self.slots
                 .note(slot.number, |activity| activity.session = None);
             if live.login() != login {

@@ -8,9 +8,7 @@ use tokio::time::timeout;
 impl Target {
     /// Drops idle sessions that have died, and finds out whether the target has gone with them.
     pub(super) async fn look_after_sessions(&self) {
-        let dead = self.slots.take_dead_sessions();
-        if !dead.is_empty() {
-            self.close(dead);
+        if self.close(|| self.slots.take_dead_sessions()) {
             self.try_early().await;
         }
         self.prepare_to_stop(true).await;
