@@ -4,7 +4,7 @@
 use super::{
     AgentImage, Epoch, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, ShardId,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The records of one batch about jobs, the last image of each.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct JobRecords {
     pub states: BTreeMap<JobNo, JobState>,
     /// Due times, and what became of them.
     pub runs: BTreeMap<RunKey, RunImage>,
+    /// Those of `runs` that stood for more due times before: nothing new has become of them.
+    pub cut: BTreeSet<RunKey>,
     /// Claims of runs.
     pub claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// The agent.

@@ -160,7 +160,8 @@ impl Jobs {
         caller: &Caller,
         verb: &JobVerb,
     ) -> Reply {
-        self.asked.forget(remembered_since);
+        let most = allowance.limits.requests;
+        self.asked.forget(remembered_since, most);
         self.forget_claims(remembered_since);
         let answered = match verb {
             JobVerb::Create { name, job } => self.create(turn, allowance.limits, caller, name, job),

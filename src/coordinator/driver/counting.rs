@@ -128,7 +128,8 @@ impl Counting {
                 }
             }
         }
-        for run in records.jobs.runs.values() {
+        let runs = records.jobs.runs.values();
+        for run in runs.filter(|run| !records.jobs.cut.contains(&run.key)) {
             if let Some(became) = run_end(run.state) {
                 let count = run.count.max(1) as u64;
                 self.metrics.jobs.ended.of([became]).inc_by(count);

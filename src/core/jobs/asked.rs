@@ -4,9 +4,6 @@ use crate::core::{JobNo, RunImage, Time};
 use std::collections::{BTreeMap, VecDeque};
 use uuid::Uuid;
 
-/// As many as are remembered at most.
-const MOST: usize = 10_000;
-
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     runs: BTreeMap<(JobNo, Uuid), RunImage>,
@@ -30,9 +27,9 @@ impl Asked {
     }
 
     /// Forgets those that were asked for before `since`, and those above the limit.
-    pub(super) fn forget(&mut self, since: Time) {
+    pub(super) fn forget(&mut self, since: Time, most: usize) {
         while let Some(id) = self.oldest.front()
-            && (self.oldest.len() > MOST || self.runs.get(id).is_none_or(|r| r.key.due < since))
+            && (self.oldest.len() > most || self.runs.get(id).is_none_or(|r| r.key.due < since))
         {
             self.runs.remove(id);
             self.oldest.pop_front();

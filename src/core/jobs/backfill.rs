@@ -38,15 +38,19 @@ impl Jobs {
             !self.runs.contains_key(&key) && **due < next && **due <= turn.now
         };
         let due: Vec<Time> = asked.due.iter().filter(has_none).copied().collect();
-        let waiting = self.open_runs(no).count();
-        if waiting + due.len() > allowance.limits.waiting_runs {
-            let most = allowance.limits.waiting_runs.saturating_sub(waiting);
-            return Err(Reject::Job(JobReject::TooManyRuns(most)));
+        let (waiting, most) = (self.open_runs(no).count(), allowance.limits.waiting_runs);
+        if waiting + due.len() > most {
+            return Err(Reject::Job(match most.saturating_sub(waiting) {
+                0 => JobReject::RunsWait(most),
+                left => JobReject::TooManyRuns(left),
+            }));
         }
         // Who has read the journal before this reads it again.
         self.unscheduled(turn, no);
         for range in &asked.ranges {
-            turn.out.records.jobs.runs.insert(range.key, range.clone());
+            let records = &mut turn.out.records.jobs;
+            records.runs.insert(range.key, range.clone());
+            records.cut.insert(range.key);
         }
         for due in &due {
             let key = RunKey { job: no, due: *due };
@@ -58,6 +62,7 @@ impl Jobs {
                 ..Firing::new(*due, RunCause::Backfilled).image(no)
             };
             self.runs.insert(key, image);
+            turn.out.records.jobs.cut.remove(&key);
             self.record_run(turn, key);
             self.set_run_timer(key);
         }

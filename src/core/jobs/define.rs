@@ -112,7 +112,9 @@ impl Jobs {
             state.next_due =
                 Job::new(image.clone(), JobState::default(), &self.zones).due_after(decided);
         }
-        Ok(self.define(turn, image, state))
+        let reply = self.define(turn, image, state);
+        self.shorten_offers(turn, allowance.limits, no);
+        Ok(reply)
     }
 
     /// Deletes a job that no other one follows.

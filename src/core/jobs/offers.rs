@@ -43,6 +43,25 @@ impl Jobs {
         })
     }
 
+    /// What waits for a claimant is offered no longer than the job says now: what is due later would
+    /// be skipped for it.
+    pub(super) fn shorten_offers(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        let open = self.open_runs(no);
+        let waiting = open.filter(|run| run.state == RunState::Waiting);
+        let offers: Vec<_> = waiting.map(|run| (run.key, run.cause)).collect();
+        for (key, cause) in offers {
+            let Some(until) = self.offered_until(turn.now, limits, no, (key.due, cause)) else {
+                return;
+            };
+            let run = self.runs.get_mut(&key);
+            if let Some(run) = run.filter(|run| run.closes.is_some_and(|closes| until < closes)) {
+                run.closes = Some(until);
+                self.record_run(turn, key);
+                self.set_run_timer(key);
+            }
+        }
+    }
+
     /// Runs of which the window has closed are offered no more.
     pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, no: JobNo) {
         let now = turn.now;

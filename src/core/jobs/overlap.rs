@@ -193,6 +193,10 @@ impl Jobs {
         let job = self.jobs.get(&key.job);
         let is_claimed = job.is_some_and(|job| job.image.settings.claimed);
         let asks_target = run.state == RunState::Running && run.handle.is_some() && is_claimed;
+        // It is being stopped, and would be repeated: who cancels it wants no more of it.
+        let outlasts = run.state == RunState::Running
+            && run.reason == Some(RunReason::MaxRuntime)
+            && matches!(reason, RunReason::Asked | RunReason::AgentStopped);
         if asks_target && is_open {
             // It is not offered again. What the target says is waited for: the work may be done.
             run.reason = Some(reason);
@@ -200,7 +204,7 @@ impl Jobs {
                 run.by = by.clone();
             }
             self.record_run(turn, key);
-        } else if run.reason.is_none() {
+        } else if run.reason.is_none() || outlasts && !is_claimed {
             run.reason = Some(reason);
             run.by = if by.is_empty() {
                 run.by.clone()

@@ -54,7 +54,10 @@ impl Field {
         };
         let (first, last) = match range.split_once('-') {
             _ if range == "*" => (self.least, self.most),
-            Some((first, last)) => (self.number(first)?, self.last(last)?),
+            Some((first, last)) => {
+                let first = self.number(first)?;
+                (first, self.last(first, last)?)
+            }
             None => (self.number(range)?, self.number(range)?),
         };
         if first > last {
@@ -77,10 +80,10 @@ impl Field {
         number.ok_or_else(|| self.fault(format!("`{item}`: the step must be 1 to {most}")))
     }
 
-    /// The end of a range: Sunday ends a week.
-    fn last(&self, text: &str) -> Result<u8, String> {
+    /// The end of a range: Sunday ends a week that begins later.
+    fn last(&self, first: u8, text: &str) -> Result<u8, String> {
         let number = self.number(text)?;
-        let is_sunday = self.most == WEEKDAY.most && number == 0;
+        let is_sunday = self.most == WEEKDAY.most && number == 0 && first > 0;
         Ok(if is_sunday { self.most } else { number })
     }
 

@@ -166,6 +166,7 @@ fn days_are_those_of_the_month_or_those_of_the_week() {
     assert_eq!(dates("0 0 * * 5#5", 2), ["01-30", "05-29"]);
     assert_eq!(dates("0 0 ? * friL", 2), ["01-30", "02-27"]);
     assert_eq!(dates("0 0 * * FRI-SUN", 3), ["01-02", "01-03", "01-04"]);
+    assert_eq!(dates("0 0 * * SUN-SUN", 2), ["01-04", "01-11"]);
     let leap = checked(cron("0 0 29 2 *", "UTC"));
     let next = leap.next(at("2097-01-01T00:00:00Z")).expect("one");
     assert_eq!(next.at, at("2104-02-29T00:00:00Z"));

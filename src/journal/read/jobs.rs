@@ -12,10 +12,11 @@ use crate::journal::{
 };
 
 /// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are
-/// not over, and those of late that were asked for.
+/// not over, and those that were asked for since then, by calls that may be repeated.
 pub(super) async fn jobs(
     connection: &mut BoundedConnection,
     shard: ShardId,
+    since: Time,
 ) -> Result<RecoveredJobs, JournalError> {
     let jobs = job_rows(connection, shard).await?;
     let runs: Vec<RunRow> = sqlx::query_as(
@@ -32,10 +33,11 @@ pub(super) async fn jobs(
          from job_run r
          where r.shard = $1
              and r.request_id is not null
-             and r.due_at > now() - interval '1 hour'
+             and r.due_at >= $2
              and r.state > 3",
     )
     .bind(shard.0)
+    .bind(Stamp(since))
     .fetch_all(&mut *connection)
     .await?;
     let claims = open_claims(connection, shard).await?;

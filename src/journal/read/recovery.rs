@@ -46,7 +46,7 @@ pub async fn recover(
         recovery.requests(link, shard, requests, since).await?;
         let pauses = target_pauses(link, shard).await?;
         let resources = resources(link, shard).await?;
-        let jobs = jobs(link, shard).await?;
+        let jobs = jobs(link, shard, since).await?;
         Ok(recovery.read.finish(pauses, (resources, jobs)))
     });
     read.await

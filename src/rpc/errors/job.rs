@@ -46,6 +46,16 @@ pub(crate) fn backfill_too_large(most: usize) -> Status {
     wrong("until", Reason::BackfillTooLarge, what)
 }
 
+/// The job is paused since before the range ends: what is due meanwhile is not decided.
+pub(crate) fn backfill_paused(undecided: Time) -> Status {
+    let message = format!(
+        "the job is paused, and what becomes of its due times from {undecided} on is decided when \
+         it is resumed: resume it first, or ask for a range that ends there"
+    );
+    let facts = [("due", undecided.to_string())];
+    precondition(Reason::JobBlocked, &facts, "until", message)
+}
+
 /// Why the core refused it.
 pub(crate) fn rejected(reject: JobReject) -> Status {
     match reject {
@@ -100,7 +110,10 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             let message = "others ask for runs of the job at the same time: repeat the call";
             precondition(Reason::JobChanged, &[], "name", message.to_owned())
         }
-        JobReject::TooManyRuns(most) => backfill_too_large(most),
+        JobReject::TooManyRuns(most) => {
+            let what = format!("{most} further runs of the job may wait: ask for a shorter range");
+            wrong("until", Reason::BackfillTooLarge, what)
+        }
         JobReject::AgentStopped => {
             let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";
             precondition(Reason::JobBlocked, &[], "agent", message.to_owned())

@@ -10,12 +10,12 @@ use crate::{
     core::{
         Backfill, Caller, JobNo, JobReject, JobReply, JobVerb, Reject, RunCause, RunImage, RunKey,
         RunState, Time,
-        schedule::{DueTime, Passed, Schedule, TimeZones},
+        schedule::{DueTime, Schedule, TimeZones},
     },
 };
 use jiff::Timestamp;
 use rallypoint_client::api;
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 use tonic::Status;
 
 /// Runs of one call.
@@ -76,6 +76,12 @@ impl Jobs {
         let schedule = job.settings.schedule.check(&TimeZones::bundled()).ok();
         let now = self.coordinator.clock().now();
         let from = range.from;
+        let undecided = state.next_due.filter(|_| state.paused.is_some());
+        if let Some(due) =
+            undecided.filter(|due| *due < range.until.map_or(now, |until| until.min(now)))
+        {
+            return Err(errors::job::backfill_paused(due));
+        }
         let until = [range.until, state.next_due]
             .into_iter()
             .flatten()
@@ -101,7 +107,7 @@ impl Jobs {
         if due.len() > RUNS {
             return Err(errors::job::backfill_too_large(RUNS));
         }
-        let ranges = schedule.map(|schedule| remainders(&schedule, &rows, from, until));
+        let ranges = schedule.map(|schedule| remainders(&schedule, &rows, &due, (from, until)));
         let asked = Backfill {
             job: job.no,
             version: job.version,
@@ -181,40 +187,60 @@ fn due_times(schedule: &Schedule, from: Time, until: Time) -> Vec<Time> {
         .collect()
 }
 
-/// Of rows that stand for many due times, what is left on both sides of the range. The row of its
-/// first due time is that of the whole, so it is written anew.
-fn remainders(schedule: &Schedule, rows: &[RunImage], from: Time, until: Time) -> Vec<RunImage> {
-    let mut left = BTreeMap::new();
-    for (row, last) in rows
+/// Of rows that stand for many due times, what is left on both sides of a range some of which has
+/// runs now. Each row is written anew under its own first due time, whatever the schedule names
+/// today: no later backfill finds it over those runs.
+fn remainders(
+    schedule: &Schedule,
+    rows: &[RunImage],
+    due: &[Time],
+    (from, until): (Time, Time),
+) -> Vec<RunImage> {
+    let mut left = Vec::new();
+    let ranges = rows
         .iter()
-        .filter_map(|row| row.last.map(|last| (row, last)))
-    {
-        if last < from || row.key.due >= until {
+        .filter_map(|row| row.last.map(|last| (row, last)));
+    for (row, last) in ranges.filter(|_| !due.is_empty()) {
+        let own = row.key.due;
+        if last < from || own >= until {
             continue;
         }
-        let before = part(schedule, row, row.key.due, Time(from.0 - 1).min(last));
-        let behind = part(schedule, row, until.max(row.key.due), last);
-        left.extend(
-            [before, behind]
-                .into_iter()
-                .flatten()
-                .map(|row| (row.key, row)),
-        );
+        if due.binary_search(&own).is_err() {
+            let before = part(schedule, row, own, Time(from.0 - 1));
+            let last = before.last.unwrap_or(before.key.due);
+            left.push(RunImage {
+                key: row.key,
+                last: (last > own).then_some(last),
+                ..before
+            });
+        }
+        if last >= until {
+            left.push(part(schedule, row, until, last));
+        }
     }
-    left.into_values().collect()
+    left
 }
 
-/// The part of a row from one time to another, both included.
-fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> Option<RunImage> {
-    if from > to {
-        return None;
-    }
-    let Passed { earlier, newest } = schedule.passed(timestamp(from), timestamp(to), 1);
-    let last = newest.last()?.at;
-    let first = earlier.map_or(last, |range| range.first);
+/// The due times of a row from one time to another, both included, by the schedule of today. Where
+/// that names none, it is the last one.
+fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> RunImage {
+    let named = (from <= to).then(|| schedule.passed(timestamp(from), timestamp(to), 1));
+    let Some(newest) = named.as_ref().and_then(|named| named.newest.last()) else {
+        return RunImage {
+            key: RunKey { due: to, ..row.key },
+            last: None,
+            count: 1,
+            ..row.clone()
+        };
+    };
+    let earlier = named.as_ref().and_then(|named| named.earlier);
+    let first = earlier.map_or(newest.at, |range| range.first);
     let count = earlier.map_or(0, |range| range.count) as i64 + 1;
-    let (first, last) = (Time(first.as_microsecond()), Time(last.as_microsecond()));
-    Some(RunImage {
+    let (first, last) = (
+        Time(first.as_microsecond()),
+        Time(newest.at.as_microsecond()),
+    );
+    RunImage {
         key: RunKey {
             due: first,
             ..row.key
@@ -222,7 +248,7 @@ fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> Option<Run
         last: (last > first).then_some(last),
         count: count.min(row.count),
         ..row.clone()
-    })
+    }
 }
 
 fn timestamp(time: Time) -> Timestamp {
@@ -239,6 +265,7 @@ fn answer(due: &[Time], found: usize) -> api::BackfillJobResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::schedule::{RuleText, ScheduleText};
 
     #[test]
     fn a_row_for_many_due_times_is_found_behind_runs_that_were_asked_for() {
@@ -295,5 +322,53 @@ mod tests {
         let may = |due| may_have_had_one(Time(due), created_at, kept_since);
         assert_eq!([9, 10, 19, 20].map(may), [false, true, true, false]);
         assert!(!may_have_had_one(Time(25), Time(30), kept_since));
+    }
+
+    #[test]
+    fn what_has_had_a_run_is_never_covered_by_what_is_left_of_a_row() {
+        let schedule = |cron: &str| {
+            let text = ScheduleText {
+                rule: RuleText::Cron(cron.to_owned()),
+                time_zone: "UTC".to_owned(),
+                dst_gap: None,
+                dst_fold: None,
+                jitter: Duration::ZERO,
+                start: String::new(),
+                end: String::new(),
+                exclude: Vec::new(),
+            };
+            text.check(&TimeZones::bundled()).expect("it is a schedule")
+        };
+        let minute = |minutes: i64| Time(minutes * 60_000_000);
+        let key = RunKey {
+            job: JobNo(1),
+            due: minute(10),
+        };
+        let row = RunImage {
+            last: Some(minute(600)),
+            count: 60,
+            ..RunImage::new(key, RunCause::Scheduled)
+        };
+        let left = |cron, from, until| {
+            let due = due_times(&schedule(cron), minute(from), minute(until));
+            let range = (minute(from), minute(until));
+            let left = remainders(&schedule(cron), std::slice::from_ref(&row), &due, range);
+            let minutes = |time: Time| time.0 / 60_000_000;
+            let ends = left.iter().map(|row| {
+                let ends = (minutes(row.key.due), row.last.map(minutes));
+                (ends, row.count)
+            });
+            ends.collect::<Vec<_>>()
+        };
+        let every_ten = left("*/10 * * * *", 100, 200);
+        assert_eq!(every_ten, [((10, Some(90)), 9), ((200, Some(600)), 41)]);
+        // Its first due time is named by no schedule of today.
+        let hourly = left("5 * * * *", 100, 200);
+        assert_eq!(hourly, [((10, Some(65)), 1), ((245, Some(545)), 6)]);
+        let from_the_first = left("5 * * * *", 5, 200);
+        assert_eq!(from_the_first, [((10, None), 1), ((245, Some(545)), 6)]);
+        let to_the_end = left("5 * * * *", 100, 580);
+        assert_eq!(to_the_end, [((10, Some(65)), 1), ((600, None), 1)]);
+        assert!(left("0 0 * * *", 100, 200).is_empty(), "nothing is due");
     }
 }

@@ -330,3 +330,26 @@ fn a_change_that_is_said_again_changes_nothing() {
         assert_eq!((job.version, changed), (2, is_first));
     }
 }
+
+#[test]
+fn a_run_that_has_taken_too_long_is_not_repeated_once_it_is_cancelled() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.max_runtime = Some(Duration::from_secs(30));
+        settings.rerun = Some(crate::core::Rerun {
+            within_window: false,
+            max: Some(3),
+            delay: Duration::from_secs(60),
+        });
+    });
+    w.seconds(1030.0);
+    assert_eq!(w.stops.len(), 1);
+    let cancel = JobVerb::CancelRun {
+        name: "a".into(),
+        due: BEGIN + Duration::from_secs(1000),
+    };
+    w.ask_jobs(cancel).expect("it goes on");
+    let handle = w.runs()[0];
+    w.report(handle, 1, crate::core::Report::Stopped);
+    assert_eq!(w.ends(), [(1000, Cancelled, Some(RunReason::Asked))]);
+}

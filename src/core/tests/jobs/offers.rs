@@ -250,3 +250,16 @@ fn bad_old_days_of_claimants_do_not_pause_their_job() {
     assert_eq!(w.states()[0], (1000, Lost));
     assert!(w.remembered.jobs.jobs[0].1.paused.is_none());
 }
+
+#[test]
+fn a_job_that_is_changed_offers_what_waits_no_longer_than_it_says_now() {
+    let mut w = World::new(5);
+    let queues = |settings: &mut JobSettings| settings.overlap = Overlap::QueueAll;
+    w.create("a", claimed(every(1000), queues));
+    w.seconds(1000.0);
+    w.update("a", claimed(every(300), |_| {}));
+    w.rebuild();
+    assert_eq!(w.states(), [(1000, Waiting)]);
+    w.seconds(200.0);
+    assert_eq!(w.ends(), [not_claimed(1000), (1200, Waiting, None)]);
+}
