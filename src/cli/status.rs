@@ -15,7 +15,7 @@ use super::{
 use clap::Args;
 use rallypoint_client::{
     Client, Error,
-    api::{DayPin, GetStatusResponse, PausedTarget, ReplicaStatus, TargetStatus, day_pin::Reason},
+    api::{DayPin, GetStatusResponse, ReplicaStatus, TargetStatus, day_pin::Reason},
 };
 use std::{
     io::{self, IsTerminal},
@@ -211,7 +211,7 @@ fn targets(status: &GetStatusResponse) {
         table.row([
             target.name.clone(),
             target.replica.clone(),
-            target_state(target, &status.paused_targets).to_owned(),
+            target_state(target, status).to_owned(),
             target.sessions.to_string(),
             target.error.clone(),
         ]);
@@ -219,12 +219,14 @@ fn targets(status: &GetStatusResponse) {
     section(table);
 }
 
-fn target_state(target: &TargetStatus, pauses: &[PausedTarget]) -> &'static str {
-    let mut pauses = pauses.iter().flat_map(|one| &one.pause);
+fn target_state(target: &TargetStatus, status: &GetStatusResponse) -> &'static str {
+    let mut pauses = status.paused_targets.iter().flat_map(|one| &one.pause);
     let is_paused = pauses.any(|pause| pause.target.is_empty() || pause.target == target.name);
     match (target.available, is_paused) {
         // Whether it can be reached shows when a task needs one.
         (true, false) if target.sessions == 0 => "no sessions",
+        // The owner of the shard knows whether it is paused.
+        (true, false) if status.backlog.is_none() => "reachable",
         (true, false) => "available",
         (true, true) => "paused",
         (false, false) => "away",
@@ -331,6 +333,19 @@ mod tests {
         assert_eq!(backlog(&status), "backlog  unknown");
         status.backlog = Some(rallypoint_client::api::Backlog::default());
         assert!(backlog(&status).contains("0 queued"));
+    }
+
+    #[test]
+    fn a_target_is_called_available_only_where_its_pauses_are_known() {
+        let target = TargetStatus {
+            available: true,
+            sessions: 1,
+            ..TargetStatus::default()
+        };
+        let mut status = GetStatusResponse::default();
+        assert_eq!(target_state(&target, &status), "reachable");
+        status.backlog = Some(rallypoint_client::api::Backlog::default());
+        assert_eq!(target_state(&target, &status), "available");
     }
 
     #[test]

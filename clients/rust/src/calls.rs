@@ -13,6 +13,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuery};
 
+/// No answer of the service is larger.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
 impl Client {
     /// The error of a failed call. When another server may answer, the next one is asked at once,
     /// and so is this one when another token is there meanwhile.
@@ -93,7 +96,7 @@ impl Client {
         R: Message + Default + 'static,
     {
         let (pick, channel) = self.servers.pick();
-        let mut grpc = Grpc::new(channel);
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let called = async {
             grpc.ready()
                 .await

@@ -114,6 +114,8 @@ impl Jobs {
         }
         let reply = self.define(turn, image, state);
         self.shorten_offers(turn, allowance.limits, no);
+        // What waits may go on side by side now.
+        self.turn_later(no);
         Ok(reply)
     }
 

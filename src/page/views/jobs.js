@@ -39,14 +39,15 @@ function draw(view, rows, more, counts, last) {
     { name: "Last run", tight: true, cell: (job) => { const run = last.get(job.name)?.[0]; return run ? [badge(word(run.state, "RUN_STATE"), job.failures ? "bad" : undefined)] : "–"; } },
     { name: "Changed by", named: true, cell: (job) => job.changed_by },
   ];
-  view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Jobs")), h("div.actions", {}, agent.stopped
+  view.show(h("div.head", {}, h("div", {}, h("h1", {}, "Jobs")), h("div.actions", {}, !counts ? null : agent.stopped
     ? action(view, { name: "Start the agent", main: true, needs: "operator", everywhere: true, text: "Jobs of all namespaces are fired again. Due times since the stop go by each job's misfire rule.", run: () => view.act("JobService/StartAgent") })
     : action(view, { name: "Stop the agent", danger: true, needs: "operator", everywhere: true, text: "No job of any namespace is fired until it is started again.",
       fields: [{ name: "reason", label: "Why", required: true }, { name: "mode", label: "Runs that go on", options: [["STOP_MODE_DRAIN", "let them go on"], ["STOP_MODE_CANCEL_RUNNING", "cancel them"]] }],
       run: ({ reason, mode }) => view.act("JobService/StopAgent", { reason, mode }) }))),
   agent.stopped ? h("p.notice", {}, `The agent is stopped by ${agent.changed_by}: ${agent.reason || "no reason given"}. No job is fired.`) : null,
-  rows.length ? figures(figure("Jobs", number(counts?.jobs ?? rows.length)), figure("Running", number(agent.running)), figure("Waiting", number(counts?.waiting), "for their turn or another attempt"),
-    figure("Failing", number(counts?.failing), "last run failed"), figure("Late", number(counts?.late), "due, and not run yet"), figure("Next due", counts?.next_due ? ago(moment(counts.next_due)) : "–")) : null,
+  !counts ? h("p.notice", {}, "How they go is not known: no owner of the shard answers.") : null,
+  rows.length && counts ? figures(figure("Jobs", number(counts.jobs)), figure("Running", number(agent.running)), figure("Waiting", number(counts.waiting), "for their turn or another attempt"),
+    figure("Failing", number(counts.failing), "last run failed"), figure("Late", number(counts.late), "due, and not run yet"), figure("Next due", counts.next_due ? ago(moment(counts.next_due)) : "–")) : null,
   card("All jobs", more ? "the first 200" : "", null, rows.length ? table("Jobs", columns, rows, (job) => job.name)
     : emptyFor(view, "operator", `No job is defined in namespace ${namespace()}.`, "Describe one in a file and apply it:", '# jobs.toml\n[jobs.nightly]\nschedule = { cron = "30 2 * * *", time_zone = "Europe/Vienna" }\nsteps = [{ statement = "select refresh()" }]\n\n$ ' + rallypoint("jobs apply -f jobs.toml"))));
 }

@@ -73,7 +73,7 @@ function sample(seen) {
 
 function numbers({ status, samples }) {
   const { backlog } = status;
-  if (!backlog) return empty("How much there is to do is not known: no replica answers that owns the shard.");
+  if (!backlog) return empty(`How much there is to do is not known. ${silent(status.unreachable)}`);
   const now = samples.slice(-3);
   const speed = now.length ? now.reduce((sum, one) => sum + one, 0) / now.length : 0;
   const oldest = moment(backlog.oldest_queued_at);
@@ -120,7 +120,7 @@ function slots({ status, executions }, named) {
       bar([...parts, { part: rest + others, tone: "s4", title: `others: ${rest + others}` }], one.total, `${name}: ${one.busy} of ${one.total} slots busy`, true),
       shown.length ? h("p.small.quiet", {}, shown.map(([handle, count], index) => [index ? ", " : "", schedulerLink(handle, named.of(handle)), ` ${count}`]), rest + others ? `, others ${rest + others}` : "") : null);
   });
-  return card("Slots", "by scheduler", null, rows.length ? rows : empty("No server has slots yet. Give it a target:", command("rallypoint serve --target app=postgres://…")));
+  return card("Slots", "by scheduler", null, rows.length ? rows : !status.backlog ? empty(`Slots are not known. ${silent(status.unreachable)}`) : empty("No server has slots yet. Give it a target:", command("rallypoint serve --target app=postgres://…")));
 }
 
 function waits({ schedulers, resources = [] }) {

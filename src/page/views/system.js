@@ -30,7 +30,7 @@ function page(view, { status, executions, named }) {
   ];
 }
 
-function targets(view, { targets: all, paused_targets: paused }) {
+function targets(view, { targets: all, paused_targets: paused, backlog }) {
   const pauseOf = (name) => paused.find(({ pause }) => pause.target === name);
   const everywhere = pauseOf("");
   const reason = { name: "reason", label: "Why", required: true };
@@ -40,11 +40,11 @@ function targets(view, { targets: all, paused_targets: paused }) {
     : action(view, { name: "Pause", needs: "operator", everywhere: true, title: `Pause ${name}?`, text: "Nothing starts on it, of any namespace, until it is resumed.", fields: [reason, mode], run: (values) => view.act("OperatorService/PauseTarget", { target: name, ...values }) }));
   const columns = [
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
-    { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : null] },
+    { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : backlog ? null : h("span.sub", {}, "whether it is paused is not known")] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
     { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
-  if (view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
+  if (backlog && view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
   return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
     everywhere ? h("p.notice", {}, `All targets are paused by ${everywhere.pause.paused_by}: ${everywhere.pause.reason}`) : null,
     all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));

@@ -85,6 +85,7 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
     };
     let key = RunKey { job: no, due: at };
     JobRecords {
+        cut: Default::default(),
         jobs: [(no, image)].into(),
         states: [(no, state)].into(),
         runs: [(key, a_run(key))].into(),

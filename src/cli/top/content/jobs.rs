@@ -23,8 +23,6 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(super) fn page(seen: &Jobs, look: &Look) -> Page {
-    let counts = seen.status.jobs.clone().unwrap_or_default();
-    let agent = counts.agent.clone().unwrap_or_default();
     let words = filter::words(look.filter);
     let mut grid = Grid::new(COLUMNS);
     for job in &seen.jobs {
@@ -64,7 +62,14 @@ pub(super) fn page(seen: &Jobs, look: &Look) -> Page {
         "    rallypoint jobs apply -f jobs.toml",
     ];
     let page = list(grid, &words, &nothing, look);
-    let mut rows = head(&counts, &agent, look);
+    let Some(counts) = &seen.status.jobs else {
+        let text = "How they go is not known: no owner of the shard answers.";
+        let mut rows = vec![Row::of(text, Tone::Bad), Row::blank()];
+        rows.extend(page.rows);
+        return Page { rows, ..page };
+    };
+    let agent = counts.agent.clone().unwrap_or_default();
+    let mut rows = head(counts, &agent, look);
     rows.extend(page.rows);
     let stopped = agent.stopped;
     Page {

@@ -142,7 +142,10 @@ fn slots(seen: &Overview, names: &HashMap<&str, String>, look: &Look) -> Vec<Row
         );
     }
     if rows.len() == 1 {
-        let text = "No server has slots yet: rallypoint serve --target app=postgres://…";
+        let text = match seen.status.backlog {
+            Some(_) => "No server has slots yet: rallypoint serve --target app=postgres://…",
+            None => "Slots are not known: no owner of the shard answers.",
+        };
         rows.extend(Row::remark(text, look.width));
     }
     rows.push(Row::blank());

@@ -43,6 +43,9 @@ pub(super) fn page(seen: &System, look: &Look) -> Page {
     }
 }
 
+/// Only the owner of the shard knows the pauses.
+const UNKNOWN_PAUSE: &str = "whether it is paused is not known";
+
 /// The pause of a target; of all, without a name.
 fn pause_of<'a>(status: &'a GetStatusResponse, target: &str) -> Option<&'a TargetPause> {
     let pauses = status
@@ -70,6 +73,7 @@ fn targets(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
                 ("away", format!("{} {since}", one.error))
             }
             (true, Some(by)) => ("paused", by),
+            (true, None) if status.backlog.is_none() => ("there", UNKNOWN_PAUSE.to_owned()),
             (true, None) => ("there", String::new()),
         };
         let row = Row::new(Vec::new()).keyed(format!("target {} {}", one.name, one.replica));

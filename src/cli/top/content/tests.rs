@@ -131,6 +131,7 @@ fn an_unknown_backlog_is_not_shown_as_zeros() {
     seen.status.backlog = None;
     let page = page(&Seen::Overview(Box::new(seen)), &look(120));
     row(&page, "backlog unknown");
+    row(&page, "2/4");
     let has_counts = |row: &Row| row.text().contains("queued");
     assert!(!page.rows.iter().any(has_counts));
 }

@@ -22,6 +22,8 @@ const CATCH_UP: RangeInclusive<i32> = 1..=1_000;
 const ATTEMPTS: RangeInclusive<i32> = 0..=1_000;
 const FAILURES: RangeInclusive<i32> = 0..=10_000;
 const RERUN_DELAY: Duration = Duration::from_secs(60);
+/// So often is a run repeated at most that is repeated any number of times.
+const LEAST_ENDLESS_DELAY: Duration = Duration::from_secs(1);
 
 /// A definition.
 pub(super) fn job(
@@ -216,6 +218,10 @@ fn rerun_of(v: &mut Violations, path: Path<'_>, given: &api::Rerun, has_window: 
         v.add(path.field("max"), Reason::JobInvalid, what);
     }
     let delay = scalar::optional_duration(v, path.field("delay"), &given.delay, RUN_DELAY);
+    if max == 0 && delay.is_some_and(|delay| delay < LEAST_ENDLESS_DELAY) {
+        let what = "must be 1 s or more where `max` is not set";
+        v.add(path.field("delay"), Reason::JobInvalid, what);
+    }
     Rerun {
         within_window: given.within_window,
         max: (max > 0).then_some(max as u32),

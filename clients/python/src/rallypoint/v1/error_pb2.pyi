@@ -233,7 +233,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     RESOURCE_EXISTS: _ErrorReason.ValueType  # 85
     """The resource is there with other settings."""
     RESOURCE_IN_USE: _ErrorReason.ValueType  # 86
-    """The resource is held, or waited for."""
+    """The resource is held, or waited for, or permits of it are still to come back."""
     TOO_MANY_RESOURCES: _ErrorReason.ValueType  # 87
     """The namespace has reached its limit of resources."""
     TOO_MANY_CLAIMS: _ErrorReason.ValueType  # 88
@@ -525,7 +525,7 @@ the pattern in `definition` of the metadata.
 RESOURCE_EXISTS: ErrorReason.ValueType  # 85
 """The resource is there with other settings."""
 RESOURCE_IN_USE: ErrorReason.ValueType  # 86
-"""The resource is held, or waited for."""
+"""The resource is held, or waited for, or permits of it are still to come back."""
 TOO_MANY_RESOURCES: ErrorReason.ValueType  # 87
 """The namespace has reached its limit of resources."""
 TOO_MANY_CLAIMS: ErrorReason.ValueType  # 88

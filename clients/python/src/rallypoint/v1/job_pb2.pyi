@@ -158,7 +158,8 @@ class _MisfireEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Misfire.Value
     MISFIRE_CATCH_UP: _Misfire.ValueType  # 3
     """The newest `catch_up_max` of them have a run each, one after the other,
     whatever `overlap` says (with ALLOW side by side). No later due time takes
-    their place.
+    their place. Of a rule with windows (`once_per`), those whose window has
+    closed are missed all the same.
     """
 
 class Misfire(_Misfire, metaclass=_MisfireEnumTypeWrapper):
@@ -176,7 +177,8 @@ MISFIRE_RUN_ONCE: Misfire.ValueType  # 2
 MISFIRE_CATCH_UP: Misfire.ValueType  # 3
 """The newest `catch_up_max` of them have a run each, one after the other,
 whatever `overlap` says (with ALLOW side by side). No later due time takes
-their place.
+their place. Of a rule with windows (`once_per`), those whose window has
+closed are missed all the same.
 """
 Global___Misfire: _TypeAlias = Misfire  # noqa: Y015
 
@@ -715,7 +717,9 @@ class Rerun(_message.Message):
     """Further attempts, up to 1000. 0: any number, which needs `within_window`."""
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Between the end of an attempt and the next one. Default 1 min."""
+        """Between the end of an attempt and the next one. Default 1 min; at least 1 s
+        without `max`.
+        """
 
     def __init__(
         self,

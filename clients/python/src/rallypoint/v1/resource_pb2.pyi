@@ -167,7 +167,8 @@ class Refill(_message.Message):
     missing until it has come back, however the claim ends, also over takeovers and
     restarts. Nobody waits for a holder, so `lock_delay` and `max_hold` do not count;
     a claim may be released at once. It is SHARED: nobody has such a resource alone.
-    A changed rate counts as if it had been in force since the last grant.
+    A changed rate counts as if it had been in force since the last grant; one that
+    is switched off, or by which all permits are back, forgets what was missing.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
