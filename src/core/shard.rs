@@ -192,9 +192,11 @@ impl Shard {
         self.run_slices(turn);
         self.refresh();
         self.dispatch(turn);
-        // What could start has started.
+        while self.resources.wake_more() {
+            self.refresh();
+            self.dispatch(turn);
+        }
         self.keep_for_passed();
-        self.resources.wake_more();
         self.resources.tell_followers(turn);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);

@@ -24,7 +24,7 @@ use rallypoint_client::{
     },
 };
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(6);

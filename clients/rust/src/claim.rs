@@ -34,6 +34,8 @@ pub struct ClaimStream {
     kept_since: Instant,
     /// It ends with this stream.
     is_own: bool,
+    /// It was asked for, and may be there though nothing was told yet.
+    is_unknown: bool,
     is_new: bool,
 }
 
@@ -58,10 +60,18 @@ impl ClaimStream {
             renewal: Some(kept_since + lease / 3),
             kept_since,
             is_own: true,
+            is_unknown: false,
             is_new,
         };
-        stream.connect(None).await?;
-        stream.next().await?;
+        let opened = async {
+            stream.connect(None).await?;
+            stream.next().await.map(|_| ())
+        };
+        if let Err(error) = opened.await {
+            // The error says so, and under which request id it may be asked for again.
+            stream.is_unknown = false;
+            return Err(error);
+        }
         Ok(stream)
     }
 
@@ -197,6 +207,8 @@ impl ClaimStream {
             if let Some(error) = failed.take() {
                 backoff.wait(error).await?;
             }
+            // An id that the caller has chosen may be used again by the caller.
+            self.is_unknown = self.is_new;
             match self.client.open_claim(self.request.clone()).await {
                 Ok((pick, answers, first)) => {
                     self.stream = Some((pick, answers));
@@ -211,13 +223,32 @@ impl ClaimStream {
 
 impl Drop for ClaimStream {
     fn drop(&mut self) {
-        if !self.is_own || self.claim.claim == 0 || self.has_ended() {
+        let is_known = self.claim.claim != 0;
+        if !self.is_own || self.has_ended() || !is_known && !self.is_unknown {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
             let (client, claim) = (self.client.clone(), self.claim.clone());
+            let request = (!is_known).then(|| self.request.clone());
             // Whatever becomes of it: the lease ends the claim, too.
-            runtime.spawn(async move { withdraw(&client, &claim).await });
+            runtime.spawn(async move {
+                let claim = match request {
+                    Some(request) => asked_for(&client, request).await?,
+                    None => claim,
+                };
+                withdraw(&client, &claim).await
+            });
+        }
+    }
+}
+
+/// The claim of a request that nobody has been answered: the same call tells it, or makes it.
+async fn asked_for(client: &Client, request: api::AcquireRequest) -> Result<api::Claim> {
+    let mut backoff = Backoff::new(client.retry_timeout());
+    loop {
+        match client.open_claim(request.clone()).await {
+            Ok((_, _, told)) => return Ok(told.claim.unwrap_or_default()),
+            Err(error) => backoff.wait(error).await?,
         }
     }
 }

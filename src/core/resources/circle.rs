@@ -8,8 +8,15 @@
 //! have room if only what the others hold and have reserved were taken.
 
 use super::{Resources, in_use::InUse};
-use crate::core::{ClaimNo, ClaimState, Mode, Namespace, ResourceKey, TaskId, Waits};
-use std::{collections::BTreeSet, ops::Bound, sync::Arc};
+use crate::core::{
+    ClaimNo, ClaimState, Mode, Namespace, ResourceKey, TaskId, Waits,
+    scheduler::queue::step_counter::step,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 /// Steps of one search, each a look at a claim: a larger circle is found by no one, and ends with a
 /// lease or the time to wait.
@@ -23,6 +30,8 @@ struct Search<'a> {
     claim: ClaimNo,
     /// Claims that wait, and as far as is known for ever.
     stuck: BTreeSet<ClaimNo>,
+    /// For which claims a holder waits, once that was looked for.
+    waiting: BTreeMap<ClaimNo, Arc<[ClaimNo]>>,
     steps: usize,
 }
 
@@ -39,6 +48,7 @@ impl Resources {
             resources: self,
             claim: no,
             stuck: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             steps: 0,
         };
         search.reach();
@@ -86,7 +96,7 @@ impl Resources {
 impl<'a> Search<'a> {
     /// Collects the claims that those wait for which were collected, as many as the limits allow.
     fn reach(&mut self) {
-        let mut found = vec![self.claim];
+        let (mut found, mut looked_at) = (vec![self.claim], BTreeSet::new());
         while let Some(no) = found.pop() {
             if self.stuck.len() >= MAX_CLAIMS || !self.stuck.insert(no) {
                 continue;
@@ -97,19 +107,32 @@ impl<'a> Search<'a> {
                 };
                 let earlier = in_use.queue.range(..no).map(|(earlier, _)| *earlier);
                 found.extend(earlier.take(MAX_CLAIMS));
-                for holder in in_use.held.keys().take(MAX_CLAIMS) {
-                    found.extend(self.waiting_of(*holder));
+                // Whoever holds it is the same for all who wait for it.
+                if looked_at.insert(key) {
+                    for holder in in_use.held.keys().take(MAX_CLAIMS) {
+                        found.extend(&*self.waiting_of(*holder));
+                    }
                 }
             }
         }
     }
 
     /// Claims for which a holder waits before it gives anything back.
-    fn waiting_of(&mut self, holder: ClaimNo) -> Vec<ClaimNo> {
+    fn waiting_of(&mut self, holder: ClaimNo) -> Arc<[ClaimNo]> {
         self.steps += 1;
+        if let Some(known) = self.waiting.get(&holder) {
+            return known.clone();
+        }
+        step();
+        let waiting = self.look_for_waiting(holder);
+        self.waiting.insert(holder, waiting.clone());
+        waiting
+    }
+
+    fn look_for_waiting(&self, holder: ClaimNo) -> Arc<[ClaimNo]> {
         let claim = &self.resources.claims[&holder];
         if claim.spec.owner.is_empty() || !claim.is_open() || self.steps > MAX_STEPS {
-            return Vec::new();
+            return Arc::default();
         }
         let (namespace, owner) = (&claim.spec.namespace, &claim.spec.owner);
         let below: Arc<str> = format!("{owner}/").into();
@@ -234,10 +257,8 @@ impl<'a> Search<'a> {
             if waiting.contains(&self.claim) {
                 return Some(Vec::new());
             }
-            let stuck: Vec<_> = waiting
-                .into_iter()
-                .filter(|no| self.stuck.contains(no))
-                .collect();
+            let stuck = waiting.iter().filter(|no| self.stuck.contains(no));
+            let stuck: Vec<ClaimNo> = stuck.copied().collect();
             for no in stuck {
                 if let Some(path) = self.path(no, seen) {
                     return Some(path);

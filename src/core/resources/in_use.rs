@@ -255,6 +255,14 @@ impl InUse {
         }
     }
 
+    /// How many in line come before a number.
+    pub(crate) fn before(&self, no: ClaimNo) -> u64 {
+        match self.queue.range(no..).next() {
+            Some((next, _)) => self.position(*next) - 1,
+            None => self.queue.len() as u64,
+        }
+    }
+
     /// Place in line, from 1; 0: it is not in the queue.
     pub(crate) fn position(&self, no: ClaimNo) -> u64 {
         let Some(waiter) = self.queue.get(&no) else {

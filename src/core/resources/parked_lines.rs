@@ -3,7 +3,7 @@
 //!
 //! A change of a resource must not cost as much as there are lines: those of the earliest places
 //! are woken, which get it before others, and a few more, of which some may not start. If they
-//! leave something, more are woken.
+//! have left something after a dispatch, more are.
 
 use super::Resources;
 use crate::core::{
@@ -22,18 +22,30 @@ const WOKEN_BESIDES: u64 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     groups: BTreeMap<Group, Lines>,
-    /// The groups of each mode, by their first place in line.
-    by_place: BTreeMap<Mode, BTreeSet<(ClaimNo, Group)>>,
+    /// The groups of each mode, in the order in which they are looked at.
+    in_line: BTreeMap<Mode, BTreeSet<InLine>>,
 }
 
 /// Lines of one scheduler that are parked for the same. One for which it is kept is by itself.
 type Group = (Handle, KindId, Mode, Option<ClaimNo>);
+
+/// Whether the group is one for which nothing is kept, its first place in line, and which it is.
+type InLine = (bool, ClaimNo, Group);
 
 #[derive(Debug, Default)]
 struct Lines {
     /// By the number of the first task.
     by_task: BTreeSet<(Seq, ClaimNo)>,
     by_place: BTreeSet<ClaimNo>,
+}
+
+/// How far the lines of one mode were woken after a change of their resource.
+#[derive(Debug, Default)]
+pub(super) struct Waking {
+    /// Groups up to this one were looked at.
+    after: Option<InLine>,
+    /// How many lines of each group were woken.
+    woken: BTreeMap<Group, u64>,
 }
 
 /// Who of a group is woken.
@@ -62,32 +74,34 @@ impl Parked {
 
     fn change(&mut self, group: Group, change: impl FnOnce(&mut Lines)) {
         let lines = self.groups.entry(group).or_default();
-        let before = lines.by_place.first().copied();
+        let place = |lines: &Lines| {
+            let first = lines.by_place.first();
+            first.map(|first| (group.3.is_none(), *first, group))
+        };
+        let before = place(lines);
         change(lines);
-        let after = lines.by_place.first().copied();
+        let after = place(lines);
         if after.is_none() {
             self.groups.remove(&group);
         }
         if before == after {
             return;
         }
-        let by_place = self.by_place.entry(group.2).or_default();
+        let in_line = self.in_line.entry(group.2).or_default();
         if let Some(before) = before {
-            by_place.remove(&(before, group));
+            in_line.remove(&before);
         }
-        if let Some(after) = after {
-            by_place.insert((after, group));
-        }
-        if by_place.is_empty() {
-            self.by_place.remove(&group.2);
+        in_line.extend(after);
+        if in_line.is_empty() {
+            self.in_line.remove(&group.2);
         }
     }
 
-    /// The group of a mode whose first place comes next after another one.
-    fn next(&self, mode: Mode, after: Option<(ClaimNo, Group)>) -> Option<(ClaimNo, Group)> {
+    /// The group of a mode that comes next after another one.
+    fn next(&self, mode: Mode, after: Option<InLine>) -> Option<InLine> {
         let after = after.map_or(Unbounded, Excluded);
-        let by_place = self.by_place.get(&mode)?;
-        by_place.range((after, Unbounded)).next().copied()
+        let in_line = self.in_line.get(&mode)?;
+        in_line.range((after, Unbounded)).next().copied()
     }
 }
 
@@ -97,47 +111,69 @@ impl Resources {
         let parked = self.tasks.parked.get(key);
         parked
             .into_iter()
-            .flat_map(|parked| parked.by_place.keys())
+            .flat_map(|parked| parked.in_line.keys())
             .copied()
     }
 
-    /// Wakes lines that are parked at a resource: of each scheduler and mode as many as there is
-    /// something left for are ready then, beginning with the earliest places.
+    /// A resource has changed: wakes lines that are parked there, of each scheduler and mode as many
+    /// as there is something left for. First come those for which it is kept, then those of the
+    /// earliest places; the last ones only with [`Resources::wake_more`].
     pub(super) fn wake_lines(&mut self, key: &ResourceKey) {
         let modes: Vec<Mode> = self.modes_parked_at(key).collect();
         for mode in modes {
-            self.wake_mode(key, mode);
+            self.tasks.waking.remove(&(key.clone(), mode));
+            self.wake_mode(key, mode, Waking::default());
         }
     }
 
-    fn wake_mode(&mut self, key: &ResourceKey, mode: Mode) {
-        let fitting = self.room_of(key, self.now).fitting(mode);
-        if fitting == 0 {
-            return;
+    /// Whoever could start has started: wakes more lines of what was left. Returns whether there
+    /// may be any.
+    pub(crate) fn wake_more(&mut self) -> bool {
+        let waking = std::mem::take(&mut self.tasks.waking);
+        let any = !waking.is_empty();
+        for ((key, mode), waking) in waking {
+            self.wake_mode(&key, mode, waking);
         }
+        any
+    }
+
+    fn wake_mode(&mut self, key: &ResourceKey, mode: Mode, mut waking: Waking) {
+        let fitting = self.room_of(key, self.now).fitting(mode);
         let mut left = fitting.saturating_add(WOKEN_BESIDES);
-        let mut after = None;
-        while let Some((first, group)) =
-            (self.tasks.parked.get(key)).and_then(|parked| parked.next(mode, after))
+        while fitting > 0
+            && let Some(group) = self.next_group(key, mode, waking.after)
         {
             step();
-            let watch = self.tasks.watched.get(key);
-            let mut ready = watch.map_or(0, |watch| watch.ready_of((group.0, group.1, mode)));
-            while ready < fitting {
+            let mut woken = waking.woken.remove(&group.2).unwrap_or(0);
+            while woken < fitting {
                 if left == 0 {
-                    self.tasks.to_wake_more.insert(key.clone());
+                    waking.woken.insert(group.2, woken);
+                    self.tasks.waking.insert((key.clone(), mode), waking);
                     return;
                 }
                 left -= 1;
-                match self.next_of_group(key, &group) {
+                match self.next_of_group(key, &group.2) {
                     Next::Nobody => break,
-                    // Nor can whoever comes later in line.
-                    Next::CannotHaveIt => return,
-                    Next::Wake(no, blocked) => ready += u64::from(self.wake(no, blocked)),
+                    Next::Wake(no, blocked) => woken += u64::from(self.wake(no, blocked)),
+                    Next::CannotHaveIt => {
+                        // Nor can whoever comes later in line; others may come before the place
+                        // that is the first one of this group now.
+                        let is_first = self.next_group(key, mode, waking.after) == Some(group);
+                        if group.0 && is_first {
+                            return;
+                        }
+                        break;
+                    }
                 }
             }
-            after = Some((first, group));
+            waking.woken.insert(group.2, woken);
+            waking.after = Some(group);
         }
+    }
+
+    fn next_group(&self, key: &ResourceKey, mode: Mode, after: Option<InLine>) -> Option<InLine> {
+        let parked = self.tasks.parked.get(key)?;
+        parked.next(mode, after)
     }
 
     /// The line with the first task, or where that is too late in line, the first in line.
@@ -170,17 +206,14 @@ impl Resources {
         true
     }
 
-    /// Resources of which those who were woken have left something are looked at again.
-    pub(crate) fn wake_more(&mut self) {
-        for key in std::mem::take(&mut self.tasks.to_wake_more) {
-            let room = self.room_of(&key, self.now);
-            if self
-                .modes_parked_at(&key)
-                .any(|mode| room.fitting(mode) > 0)
-            {
-                self.changed.insert(key);
-            }
-        }
+    /// Lines that wait though they could have what they want.
+    #[cfg(test)]
+    pub(crate) fn overlooked(&mut self) -> Vec<ClaimNo> {
+        let lines = self.tasks.lines.iter();
+        let waiting = lines.filter(|(_, line)| line.parked.is_some());
+        let mut waiting: Vec<ClaimNo> = waiting.map(|(no, _)| *no).collect();
+        waiting.retain(|no| self.blocked_at(*no).is_none());
+        waiting
     }
 
     pub(super) fn park(&mut self, no: ClaimNo, at: usize) {

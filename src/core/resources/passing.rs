@@ -6,11 +6,14 @@
 //! however many wait.
 
 use super::Resources;
-use crate::core::{ClaimNo, Handle, Mode, Seq, fairness::slot_kinds::KindId};
+use crate::core::{ClaimNo, Handle, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a line may be passed, besides once by each other scheduler whose tasks wait.
 const MAX_PASSED: u64 = 100;
+
+/// Lines of one scheduler that are looked at when its first one was: that may not be able to start.
+const PASSED_TOGETHER: usize = 16;
 
 /// The lines that want a resource.
 #[derive(Debug, Default)]
@@ -23,12 +26,7 @@ pub(crate) struct Watch {
     lines: usize,
     /// Lines that could have it now, with the rest of what they want.
     pub(super) ready: BTreeSet<ClaimNo>,
-    /// How many of them want the same of it.
-    ready_of: BTreeMap<Alike, u64>,
 }
-
-/// What lines of one scheduler want of a resource.
-pub(super) type Alike = (Handle, KindId, Mode);
 
 /// The lines of one scheduler.
 #[derive(Debug)]
@@ -86,33 +84,9 @@ impl Watch {
         }
     }
 
-    /// A line is ready, or is not any more; returns whether that is new.
-    pub(super) fn note_ready(&mut self, no: ClaimNo, of: Alike, ready: bool) -> bool {
-        let is_new = match ready {
-            true => self.ready.insert(no),
-            false => self.ready.remove(&no),
-        };
-        if !is_new {
-            return false;
-        }
-        let count = self.ready_of.entry(of).or_default();
-        match ready {
-            true => *count += 1,
-            false => *count -= 1,
-        }
-        if *count == 0 {
-            self.ready_of.remove(&of);
-        }
-        true
-    }
-
-    /// How many lines are ready that want the same.
-    pub(super) fn ready_of(&self, alike: Alike) -> u64 {
-        self.ready_of.get(&alike).copied().unwrap_or(0)
-    }
-
-    /// Somebody gets it: a task, or a caller. Returns who has been passed too often.
-    pub(super) fn granted(&mut self, task: Option<(Handle, Seq)>) -> Vec<(Handle, ClaimNo)> {
+    /// Somebody gets it: a task, or a caller. Returns who has been passed too often, with those that
+    /// come next.
+    pub(super) fn granted(&mut self, task: Option<(Handle, Seq)>) -> Vec<(Handle, Vec<ClaimNo>)> {
         self.grants += 1;
         let due = self.next_due();
         if let Some((handle, seq)) = task
@@ -130,7 +104,8 @@ impl Watch {
             if let Some(waiting) = self.schedulers.get_mut(&handle) {
                 waiting.due = due;
                 self.due.insert((due, handle));
-                passed.extend(waiting.lines.first().map(|(_, no)| (handle, *no)));
+                let first = waiting.lines.iter().take(PASSED_TOGETHER);
+                passed.push((handle, first.map(|(_, no)| *no).collect()));
             }
         }
         passed
@@ -142,8 +117,8 @@ impl Watch {
 }
 
 impl Resources {
-    /// Lines that were passed too often since asked.
-    pub(crate) fn take_passed(&mut self) -> Vec<(Handle, ClaimNo)> {
+    /// Lines that were passed too often since asked, those of one scheduler together.
+    pub(crate) fn take_passed(&mut self) -> Vec<(Handle, Vec<ClaimNo>)> {
         std::mem::take(&mut self.tasks.passed)
     }
 }

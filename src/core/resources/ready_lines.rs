@@ -2,7 +2,7 @@
 //! resources admit together.
 //!
 //! Each line is ready by itself, and learns that another one has taken what it wants only when its
-//! turn comes. So a free permit makes a line of several schedulers ready.
+//! turn comes. So a free permit makes one line of each scheduler ready.
 
 use super::{Resources, in_use::Room};
 use crate::core::{
@@ -88,11 +88,14 @@ impl Resources {
             return;
         };
         let mut has_changed = false;
-        for (key, mode) in line.keys() {
+        for (key, _) in line.keys() {
             let Some(watch) = self.tasks.watched.get_mut(&key) else {
                 continue;
             };
-            has_changed |= watch.note_ready(no, (line.handle, line.kind, mode), ready);
+            has_changed |= match ready {
+                true => watch.ready.insert(no),
+                false => watch.ready.remove(&no),
+            };
         }
         if has_changed {
             let wants = (line.namespace.clone(), line.wants.clone());

@@ -34,7 +34,7 @@ impl Resources {
 
     fn blocker(&self, key: &ResourceKey, mode: Mode, no: ClaimNo) -> ResourceBlocker {
         let in_use = self.in_use.get(key);
-        let claims = in_use.map_or(0, |one| one.queue.range(..no).count() as u64);
+        let claims = in_use.map_or(0, |one| one.before(no));
         let watch = self.tasks.watched.get(key);
         let lines = watch.into_iter().flat_map(|watch| watch.all());
         let lines = lines.filter(|line| *line < no && !self.is_kept_for(*line));

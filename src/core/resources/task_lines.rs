@@ -10,7 +10,12 @@
 //! ready is parked at one resource that it cannot have, so that a change of another one costs
 //! nothing.
 
-use super::{Resources, parked_lines::Parked, passing::Watch, ready_lines::Ready};
+use super::{
+    Resources,
+    parked_lines::{Parked, Waking},
+    passing::Watch,
+    ready_lines::Ready,
+};
 use crate::core::{
     ClaimNo, Handle, Mode, Namespace, ResourceKey, Seq, Want, fairness::slot_kinds::KindId,
     scheduler::queue::step_counter::step,
@@ -27,16 +32,16 @@ pub(crate) struct TaskLines {
     pub(super) ready: Ready,
     /// Lines that wait, by the resource they are parked at.
     pub(super) parked: BTreeMap<ResourceKey, Parked>,
-    /// Resources of which more lines are to be woken, if those that were have left something.
-    pub(super) to_wake_more: BTreeSet<ResourceKey>,
+    /// Of which resources more lines are to be woken, if those that were have left something.
+    pub(super) waking: BTreeMap<(ResourceKey, Mode), Waking>,
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
     /// Lines for which what they want is kept.
     pub(super) reserved: BTreeSet<ClaimNo>,
     /// Lines that have become ready since asked.
     pub(super) woken: Vec<(Handle, ClaimNo)>,
-    /// Lines that were passed too often since asked.
-    pub(super) passed: Vec<(Handle, ClaimNo)>,
+    /// Lines that were passed too often since asked, those of one scheduler together.
+    pub(super) passed: Vec<(Handle, Vec<ClaimNo>)>,
 }
 
 /// Tasks that want the same.
@@ -162,8 +167,7 @@ impl Resources {
     }
 
     /// Whether a line can have what it wants. One that only seemed to be ready waits again, and
-    /// others may have what it leaves, also of what it cannot have: those of its scheduler were
-    /// not woken beside it.
+    /// others may have what it leaves.
     pub(super) fn check_ready(&mut self, no: ClaimNo) -> bool {
         let Some(at) = self.blocked_at(no) else {
             return true;
@@ -171,7 +175,9 @@ impl Resources {
         self.note_ready(no, false);
         self.park(no, at);
         if let Some(line) = self.tasks.lines.get(&no) {
-            self.changed.extend(line.keys().map(|(key, _)| key));
+            let others = (0..line.wants.len()).filter(|other| *other != at);
+            let others: Vec<_> = others.map(|other| line.key(other)).collect();
+            self.changed.extend(others);
         }
         false
     }

@@ -3,10 +3,13 @@
 
 use super::{
     Scheduler,
-    queue::open_lanes::{LanePlace, OpenOrders},
+    queue::{
+        open_lanes::{LanePlace, OpenOrders},
+        resource_lanes::LaneKey,
+    },
 };
 use crate::core::{
-    ClaimNo, Seq,
+    ClaimNo, Order, Seq,
     fairness::slot_kinds::KindId,
     resources::{Resources, task_lines::TaskLine},
 };
@@ -16,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     open: OpenOrders,
-    places: BTreeMap<LanePlace, ClaimNo>,
+    places: BTreeMap<Option<Order>, BTreeMap<LaneKey, ClaimNo>>,
     all: BTreeMap<ClaimNo, Line>,
     /// Lines that could have what they want now, by their first task.
     ready: BTreeMap<KindId, BTreeSet<(Seq, ClaimNo)>>,
@@ -49,7 +52,7 @@ impl Lines {
 
     /// The line of a lane.
     pub(crate) fn of(&self, lane: &LanePlace) -> Option<ClaimNo> {
-        self.places.get(lane).copied()
+        self.places.get(&lane.0)?.get(&lane.1).copied()
     }
 
     /// The lane of a line.
@@ -77,7 +80,8 @@ impl Lines {
     }
 
     fn insert(&mut self, no: ClaimNo, lane: LanePlace, front: Seq) {
-        self.places.insert(lane.clone(), no);
+        let (order, key) = lane.clone();
+        self.places.entry(order).or_default().insert(key, no);
         let line = Line {
             lane,
             front,
@@ -88,8 +92,17 @@ impl Lines {
 
     pub(crate) fn remove(&mut self, no: ClaimNo) {
         self.set_ready(no, false);
-        if let Some(line) = self.all.remove(&no) {
-            self.places.remove(&line.lane);
+        let Some(Line {
+            lane: (order, key), ..
+        }) = self.all.remove(&no)
+        else {
+            return;
+        };
+        if let Some(lanes) = self.places.get_mut(&order) {
+            lanes.remove(&key);
+            if lanes.is_empty() {
+                self.places.remove(&order);
+            }
         }
     }
 
@@ -116,9 +129,9 @@ impl Scheduler {
             }
             return;
         }
-        let closed = self.lines.all.iter();
-        let closed = closed.filter(|(_, line)| !open.has(line.lane.0));
-        let closed: Vec<ClaimNo> = closed.map(|(no, _)| *no).collect();
+        let closed = before.without(open).iter();
+        let closed = closed.filter_map(|order| self.lines.places.get(&order));
+        let closed: Vec<ClaimNo> = closed.flat_map(BTreeMap::values).copied().collect();
         for no in closed {
             resources.leave_line(no);
             self.lines.remove(no);
@@ -127,7 +140,7 @@ impl Scheduler {
         for (front, lane) in self.queue.take_changed_lanes(open) {
             self.follow_lane(resources, front, lane);
         }
-        for (front, lane) in self.queue.open_lanes(open) {
+        for (front, lane) in self.queue.open_lanes(open.without(before)) {
             self.follow_lane(resources, Some(front), lane);
         }
     }

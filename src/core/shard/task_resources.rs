@@ -79,12 +79,13 @@ impl Shard {
         }
     }
 
-    /// Keeps what a line wants that was passed too often, and no longer for those whose tasks could
-    /// not start if they had it. After a dispatch: tasks that come first and are still there wait
-    /// for slots.
+    /// Keeps what the first line wants of those that were passed too often and could start, and no
+    /// longer for those that could not. After a dispatch: tasks that come first and are still there
+    /// wait for slots.
     pub(super) fn keep_for_passed(&mut self) {
-        for (handle, no) in self.resources.take_passed() {
-            if self.would_start_next(handle, no)
+        for (handle, lines) in self.resources.take_passed() {
+            let mut lines = lines.into_iter();
+            if let Some(no) = lines.find(|no| self.would_start_next(handle, *no))
                 && let Some(scheduler) = self.schedulers.get_mut(handle)
             {
                 scheduler.keep_for_line(&mut self.resources, no);

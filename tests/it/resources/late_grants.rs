@@ -89,3 +89,32 @@ async fn a_grant_is_given_back_if_nobody_waits_until_it_is_confirmed() {
     }
     in_time(client.acquire("orders")).await.expect("granted");
 }
+
+#[tokio::test]
+async fn a_claim_that_is_given_up_before_its_first_answer_is_withdrawn() {
+    let server = Server::start().await;
+    let client = &server.client;
+    create(client, "orders", 1).await;
+    let mut stall = connect(&server.journal).await;
+    sqlx::raw_sql("begin; lock table batch in exclusive mode")
+        .execute(&mut stall)
+        .await
+        .expect("locked");
+    let claiming = client.clone();
+    let claiming = tokio::spawn(async move { claiming.acquire_as(of_an_hour()).await });
+    // Its grant is on the way to the journal.
+    let waits = "select count(*)::text
+        from pg_locks
+        where relation = 'batch'::regclass and not granted
+            and database = (select oid from pg_database where datname = current_database())";
+    while value(&mut stall, waits).await == "0" {
+        sleep(Duration::from_millis(5)).await;
+    }
+    claiming.abort();
+    sqlx::raw_sql("rollback")
+        .execute(&mut stall)
+        .await
+        .expect("unlocked");
+    let next = in_time(client.acquire("orders")).await.expect("granted");
+    next.release().await.expect("held");
+}

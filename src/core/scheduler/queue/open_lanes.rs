@@ -24,8 +24,12 @@ impl OpenOrders {
         free.into_iter().chain(self.current.map(Some))
     }
 
-    pub(crate) fn has(self, order: Option<Order>) -> bool {
-        order.map_or(self.free, |_| order == self.current)
+    /// Those that are open here and not there.
+    pub(crate) fn without(self, other: OpenOrders) -> OpenOrders {
+        OpenOrders {
+            free: self.free && !other.free,
+            current: self.current.filter(|_| self.current != other.current),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Who would wait for itself is refused, and whoever might wait in vain is not.
 
 use super::{READER, WRITER, settings, spec};
-use crate::core::{Mode, Reject, ResourceReject, tests::world::World};
+use crate::core::{
+    Mode, Reject, ResourceReject, scheduler::queue::step_counter::steps_of, tests::world::World,
+};
 
 /// The steps of the circle that a claim would close, or `None`: it is accepted.
 fn circle(w: &mut World, owner: &str, wants: &[(&str, Mode)]) -> Option<Vec<(String, String)>> {
@@ -121,4 +123,20 @@ fn parts_of_one_work_wait_for_each_other_but_not_for_the_whole() {
     assert_eq!(w.holds([second]), [second]);
     let found = circle(&mut w, "make/2", &[("a", WRITER)]);
     assert_eq!(found, steps(&[("make/2", "a")]));
+}
+
+#[test]
+fn who_holds_a_resource_is_looked_at_once_however_many_wait_for_it() {
+    let mut w = resources(&[("pool", 200), ("tenant/*", 1)]);
+    for n in 0..200 {
+        w.claim(&format!("holder {n}"), &[("pool", READER)]);
+    }
+    for n in 0..150 {
+        let owner = format!("waiter {n}");
+        w.claim(&owner, &[(format!("tenant/{n}").as_str(), WRITER)]);
+        let steps = steps_of(|| {
+            w.claim(&owner, &[("pool", READER)]);
+        });
+        assert!(steps <= 1_000, "{steps} steps");
+    }
 }

@@ -5,7 +5,7 @@ use crate::core::{
     Mode, Refill, Reject, ResourceReject, ResourceSettings, ResourceVerb, Seq, TaskId, Verb,
     tests::{
         resources::{settings, spec},
-        world::{NONE, World, free},
+        world::{NONE, World, free, plain},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -256,4 +256,61 @@ fn a_task_whose_line_is_behind_a_claim_hides_no_later_one_that_is_before_it() {
     w.succeed(s, [3]);
     w.give_back(b);
     assert!(w.token(waits).is_some());
+}
+
+#[test]
+fn a_line_that_moves_back_hides_no_other_scheduler() {
+    let (mut w, s) = world(4);
+    let other = w.open(plain);
+    let both = [("a", WRITER), ("b", WRITER)];
+    let a = w.claim("anna", &[("a", WRITER)]);
+    w.claim("dora", &[("b", WRITER)]);
+    w.submit(s, [needs(free(), &both)]);
+    w.submit(other, [a_writer()]);
+    w.claim("carl", &both);
+    w.submit(s, [a_writer()]);
+    w.give_back(a);
+    assert_eq!((w.running(s), w.running(other)), (NONE.into(), vec![1]));
+}
+
+#[test]
+fn a_task_for_which_it_is_kept_goes_before_later_ones_of_its_scheduler() {
+    let (mut w, s) = world(1);
+    w.define("x/*", settings(1));
+    let b = w.claim("dora", &[("b", WRITER)]);
+    let later = |n| {
+        needs(
+            free(),
+            &[("a", WRITER), (format!("x/{n}").as_str(), WRITER)],
+        )
+    };
+    let first = needs(free(), &[("a", WRITER), ("b", WRITER)]);
+    w.submit(s, [first].into_iter().chain((0..200).map(later)));
+    for seq in 2..=150 {
+        assert_eq!(w.running(s), [seq]);
+        w.succeed(s, [seq]);
+    }
+    w.give_back(b);
+    w.succeed(s, [151]);
+    assert_eq!(w.running(s), [1]);
+}
+
+#[test]
+fn a_task_behind_one_that_cannot_start_is_not_passed_for_ever() {
+    let (mut w, s) = world(4);
+    w.resize("b", 0);
+    let mut held = w.claim("anna", &[("a", WRITER)]);
+    w.submit(
+        s,
+        [needs(free(), &[("a", WRITER), ("b", WRITER)]), a_writer()],
+    );
+    for n in 0..250 {
+        let next = w.claim(&format!("caller {n}"), &[("a", WRITER)]);
+        w.give_back(held);
+        held = next;
+        if w.running(s) == [2] {
+            return;
+        }
+    }
+    panic!("it is passed for ever");
 }

@@ -2,7 +2,7 @@
 
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
-    Handle, Mode, Report,
+    ClaimNo, Handle, Mode, Report, ResourceVerb,
     scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
@@ -61,7 +61,7 @@ impl Used {
 type Tasks = BTreeMap<(Handle, i64), Wants>;
 
 /// Holds respect mode and capacity, and no slot is free that a task could use.
-fn check(w: &World, tasks: &Tasks, seed: u64) {
+fn check(w: &mut World, tasks: &Tasks, seed: u64) {
     let running = w.running.iter().map(|a| (a.handle, a.first.0));
     let running: Vec<(Handle, i64)> = running.collect();
     assert!(running.len() <= SLOTS as usize);
@@ -71,9 +71,18 @@ fn check(w: &World, tasks: &Tasks, seed: u64) {
         assert!(used.fits(wants), "seed {seed}: too much is held");
         used.add(wants);
     }
-    // One slot is kept for schedulers that run nothing; and for who was passed too often, what it
-    // wants.
-    if running.len() + 1 >= SLOTS as usize || !w.shard.resources.reserved().is_empty() {
+    // One slot is kept for schedulers that run nothing.
+    if running.len() + 1 >= SLOTS as usize {
+        return;
+    }
+    let overlooked = w.shard.resources.overlooked();
+    assert_eq!(
+        overlooked,
+        [],
+        "seed {seed}: they could have what they want"
+    );
+    // It may be kept for who was passed too often.
+    if have_callers(w, &running, tasks) || !w.shard.resources.reserved().is_empty() {
         return;
     }
     for (task, wants) in tasks {
@@ -86,6 +95,22 @@ fn check(w: &World, tasks: &Tasks, seed: u64) {
     }
 }
 
+/// Whether callers have something, or wait for it.
+fn have_callers(w: &World, running: &[(Handle, i64)], tasks: &Tasks) -> bool {
+    let counts = w.shard.resources.counts();
+    let of_tasks = running.iter().filter(|task| !tasks[task].is_empty());
+    counts.waiting + counts.holds > of_tasks.count()
+}
+
+/// A caller wants it no more. The lease may have ended before.
+fn let_go(w: &mut World, claim: i64) {
+    let token = w.token(claim);
+    let _ = w.ask(ResourceVerb::Release {
+        claim: ClaimNo(claim),
+        token,
+    });
+}
+
 fn wants(rng: &mut Rng) -> Wants {
     let key = KEYS[rng.below(6) as usize];
     match rng.below(5) {
@@ -96,8 +121,15 @@ fn wants(rng: &mut Rng) -> Wants {
     }
 }
 
-fn do_something(w: &mut World, rng: &mut Rng, tasks: &mut Tasks, s: Handle, submits: bool) {
-    match rng.below(10) {
+fn do_something(
+    w: &mut World,
+    rng: &mut Rng,
+    tasks: &mut Tasks,
+    claims: &mut Vec<i64>,
+    s: Handle,
+    submits: bool,
+) {
+    match rng.below(12) {
         0..=2 if submits => {
             let new: Vec<Wants> = (0..=rng.below(8)).map(|_| wants(rng)).collect();
             let first = w.submit(s, new.iter().map(|wants| needs(free(), wants)));
@@ -113,6 +145,16 @@ fn do_something(w: &mut World, rng: &mut Rng, tasks: &mut Tasks, s: Handle, subm
             }
         }
         4 if rng.below(4) == 0 => w.crash(),
+        10 if submits => {
+            let wants = wants(rng);
+            if !wants.is_empty() {
+                claims.push(w.claim("", &wants));
+            }
+        }
+        11 if !claims.is_empty() => {
+            let at = rng.below(claims.len() as u64) as usize;
+            let_go(w, claims.swap_remove(at));
+        }
         _ if !w.running.is_empty() => {
             let at = rng.below(w.running.len() as u64) as usize;
             let (of, seq) = (w.running[at].handle, w.running[at].first.0);
@@ -132,17 +174,22 @@ fn run(seed: u64) {
     w.define("key/*", settings(1));
     w.define("pool", settings(POOL as u32));
     let schedulers: Vec<Handle> = (0..3).map(|_| w.open(plain)).collect();
-    let mut tasks = Tasks::new();
+    let (mut tasks, mut claims) = (Tasks::new(), Vec::new());
     for step in 0..300 {
         let s = schedulers[rng.below(3) as usize];
-        do_something(&mut w, &mut rng, &mut tasks, s, step < 200);
+        do_something(&mut w, &mut rng, &mut tasks, &mut claims, s, step < 200);
         w.seconds(1.0);
-        check(&w, &tasks, seed);
+        check(&mut w, &tasks, seed);
+    }
+    for claim in claims {
+        let_go(&mut w, claim);
+        w.seconds(0.01);
+        check(&mut w, &tasks, seed);
     }
     while let Some((of, seq)) = w.running.first().map(|a| (a.handle, a.first.0)) {
         w.succeed(of, [seq]);
         w.seconds(0.01);
-        check(&w, &tasks, seed);
+        check(&mut w, &tasks, seed);
     }
     let ended = |task: &(Handle, i64)| w.outcome(task.0, task.1).is_some();
     assert!(tasks.keys().all(ended), "seed {seed}: a task never ran");
