@@ -1,6 +1,6 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
-use super::{error::CliError, output, shell, unreadable};
+use super::{error::CliError, output, serve::parse_targets, shell, unreadable};
 use crate::{
     identity::Sources,
     server::{ConfigFile, DEFAULT_SESSION_IDLE, Described},
@@ -20,6 +20,15 @@ pub(super) struct CheckConfig {
     /// The file, with those it names beside it
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// A target that the server has beside the file, as serve has it; may be repeated
+    #[arg(
+        long = "target",
+        env = "RALLYPOINT_TARGETS",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        value_name = "NAME=URL"
+    )]
+    targets: Vec<String>,
     #[command(flatten)]
     server: ServerOptions,
 }
@@ -69,7 +78,9 @@ impl ServerOptions {
 impl CheckConfig {
     /// Reads it as a server would.
     pub(super) fn run(self) -> Result<ExitCode, CliError> {
-        let file = self.server.file(&self.file, BTreeSet::new());
+        let beside = parse_targets(&self.targets, 1, DEFAULT_SESSION_IDLE)?;
+        let others = beside.iter().map(|target| target.name.clone()).collect();
+        let file = self.server.file(&self.file, others);
         let Described { targets, sources } = read(&file)?;
         agree(file.certificates, file.namespaces, sources.as_ref())?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();

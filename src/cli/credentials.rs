@@ -78,12 +78,13 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Refuses files of callers that are given to a server: it would have no TLS.
+    /// Refuses files of callers that are given to a server: it would have no TLS, or know nobody.
     pub(super) fn refuse_for_server(&self) -> Result<(), CliError> {
         let files = [
             ("--tls-cert", "RALLYPOINT_TLS_CERT", &self.tls_cert),
             ("--tls-key", "RALLYPOINT_TLS_KEY", &self.tls_key),
             ("--tls-ca", "RALLYPOINT_TLS_CA", &self.tls_ca),
+            ("--token-file", "RALLYPOINT_TOKEN_FILE", &self.token_file),
         ];
         // What the environment says is for the calls of this account.
         let is_given = |variable, file: &Option<PathBuf>| {
@@ -96,7 +97,7 @@ impl Credentials {
             ))
             .next(
                 "its certificate and key are --listen-cert and --listen-key, the authorities of \
-                 its callers --listen-client-ca",
+                 its callers --listen-client-ca, their tokens `token_file` in its --config file",
             )),
             None => Ok(()),
         }

@@ -8,7 +8,7 @@ mod quotas;
 mod targets;
 mod traces;
 
-pub(super) use targets::one_target;
+pub(super) use targets::{one_target, parse as parse_targets};
 
 use super::{
     check_config::{self, CallersNamespaces},

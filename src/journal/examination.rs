@@ -276,17 +276,14 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
 }
 
 fn of_rights(may_create: bool, is_to_be_made: bool) -> Finding {
-    let remedy = "make the login the owner of the database, or migrate with another one \
-                  (rallypoint migrate)";
-    let (verdict, found) = match (may_create, is_to_be_made) {
+    let found = match (may_create, is_to_be_made) {
         (true, _) => return Finding::good("rights", "the login may create what migrations need"),
-        (false, false) => (Verdict::Doubtful, "it may create nothing"),
-        (false, true) => (
-            Verdict::Bad,
-            "it may create nothing, and the schema is not there or not up to date",
-        ),
+        (false, false) => "it may create nothing, and so no table for the next day",
+        (false, true) => "it may create nothing, and the schema is not there or not up to date",
     };
-    Finding::wrong("rights", verdict, found, remedy)
+    let remedy = "make the login the owner of the database, or grant it CREATE there and make it \
+                  the owner of its tables";
+    Finding::wrong("rights", Verdict::Bad, found, remedy)
 }
 
 /// How long a commit takes that is flushed to disk.

@@ -247,7 +247,7 @@ async fn asked_for(client: &Client, request: api::AcquireRequest) -> Result<api:
     let mut backoff = Backoff::new(client.retry_timeout());
     loop {
         match client.open_claim(request.clone()).await {
-            Ok((_, _, told)) => return Ok(told.claim.unwrap_or_default()),
+            Ok((_, _, first)) => return Ok(first.claim.unwrap_or_default()),
             Err(error) => backoff.wait(error).await?,
         }
     }

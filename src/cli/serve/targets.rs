@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 const FORM: &str = "write it as NAME=URL or NAME:SLOTS=URL, like app=postgres://user@host/app";
 
 /// The targets; those that do not say how many slots they have get `slots`.
-pub(super) fn parse(
+pub(in crate::cli) fn parse(
     texts: &[String],
     slots: u32,
     session_idle: Duration,

@@ -43,12 +43,11 @@ impl Jobs {
         })
     }
 
-    /// What waits for a claimant is offered no longer than the job says now: what is due later would
-    /// be skipped for it.
+    /// What waits for a claimant, or comes to wait for another one, is offered no longer than the
+    /// job says now: what is due later would be skipped for it.
     pub(super) fn shorten_offers(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
         let open = self.open_runs(no);
-        let waiting = open.filter(|run| run.state == RunState::Waiting);
-        let offers: Vec<_> = waiting.map(|run| (run.key, run.cause)).collect();
+        let offers: Vec<_> = open.map(|run| (run.key, run.cause)).collect();
         for (key, cause) in offers {
             let Some(until) = self.offered_until(turn.now, limits, no, (key.due, cause)) else {
                 return;

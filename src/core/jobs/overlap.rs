@@ -192,11 +192,12 @@ impl Jobs {
         };
         let job = self.jobs.get(&key.job);
         let is_claimed = job.is_some_and(|job| job.image.settings.claimed);
+        let is_repeated = job.is_some_and(|job| job.image.settings.rerun.is_some());
         let asks_target = run.state == RunState::Running && run.handle.is_some() && is_claimed;
-        // It is being stopped, and would be repeated: who cancels it wants no more of it.
+        // It is being stopped, and may be repeated: who cancels it wants no more of it.
         let outlasts = run.state == RunState::Running
             && run.reason == Some(RunReason::MaxRuntime)
-            && matches!(reason, RunReason::Asked | RunReason::AgentStopped);
+            && (reason == RunReason::Asked || reason == RunReason::AgentStopped && is_repeated);
         if asks_target && is_open {
             // It is not offered again. What the target says is waited for: the work may be done.
             run.reason = Some(reason);

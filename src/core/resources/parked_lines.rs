@@ -115,9 +115,9 @@ impl Resources {
             .copied()
     }
 
-    /// A resource has changed: wakes lines that are parked there, of each scheduler and mode as many
-    /// as there is something left for. First come those for which it is kept, then those of the
-    /// earliest places; the last ones only with [`Resources::wake_more`].
+    /// A resource has changed: wakes lines that are parked there, of each scheduler and mode as
+    /// many as there is something left for. First come those for which it is kept, then those of
+    /// the earliest places; the last ones only with [`Resources::wake_more`].
     pub(super) fn wake_lines(&mut self, key: &ResourceKey) {
         let modes: Vec<Mode> = self.modes_parked_at(key).collect();
         for mode in modes {

@@ -84,8 +84,8 @@ impl Watch {
         }
     }
 
-    /// Somebody gets it: a task, or a caller. Returns who has been passed too often, with those that
-    /// come next.
+    /// Somebody gets it: a task, or a caller. Returns who has been passed too often, with those
+    /// that come next.
     pub(super) fn granted(&mut self, task: Option<(Handle, Seq)>) -> Vec<(Handle, Vec<ClaimNo>)> {
         self.grants += 1;
         let due = self.next_due();

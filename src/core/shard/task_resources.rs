@@ -120,8 +120,8 @@ impl Shard {
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 
-    /// Whether the first task of a line would start with the next slot, if it had what it wants, and
-    /// can have that.
+    /// Whether the first task of a line would start with the next slot, if it had what it wants,
+    /// and can have that.
     fn would_start_next(&self, handle: Handle, no: ClaimNo) -> bool {
         let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
         else {

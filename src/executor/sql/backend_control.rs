@@ -54,7 +54,7 @@ pub(crate) struct Admin {
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
-    /// `connection` is there, and did not fail when it was used last.
+    /// `connection` was there when it was used last.
     is_connected: AtomicBool,
     /// Who asks about a backend, which goes before anything else.
     stops: Stops,
@@ -352,7 +352,7 @@ impl Admin {
         Ok(row)
     }
 
-    /// It has answered, if only to its login: whoever waited for a place has a connection.
+    /// There is a connection, which has answered, if only to its login.
     fn note_place(&self) {
         self.is_connected.store(true, Ordering::Relaxed);
         if self.stops.have_place() {

@@ -14,11 +14,15 @@ exception when duplicate_object or unique_violation then
     null;
 end $$;
 
+-- Whoever made the role may give it a table only as a member that may become it, which a creator is not yet from Postgres 16
+-- on; others who install again are members by then.
 do $$
 begin
-    if not pg_has_role(current_user, 'rallypoint_markers', 'member') then
+    if not (select rolsuper from pg_roles where rolname = current_user) then
         execute format('grant rallypoint_markers to %I', current_user);
     end if;
+exception when insufficient_privilege then
+    null;
 end $$;
 
 create schema if not exists rallypoint;

@@ -43,8 +43,8 @@ impl Stops {
         self.state().under_way > 0
     }
 
-    /// The connection with which they ask could not be used. Said while nobody else uses it, so that
-    /// a place found later is not taken for one found before.
+    /// The connection with which they ask could not be used. Said while nobody else uses it, so
+    /// that a place found later is not taken for one found before.
     pub(crate) fn failed(&self, error: &Error) {
         let place = match error.is_about_room_of_login() {
             true => Place::OfLogin,

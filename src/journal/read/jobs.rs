@@ -34,7 +34,8 @@ pub(super) async fn jobs(
          where r.shard = $1
              and r.request_id is not null
              and r.due_at >= $2
-             and r.state > 3",
+             and r.state > 3
+         order by due_at",
     )
     .bind(shard.0)
     .bind(Stamp(since))

@@ -110,10 +110,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             let message = "others ask for runs of the job at the same time: repeat the call";
             precondition(Reason::JobChanged, &[], "name", message.to_owned())
         }
-        JobReject::TooManyRuns(most) => {
-            let what = format!("{most} further runs of the job may wait: ask for a shorter range");
-            wrong("until", Reason::BackfillTooLarge, what)
-        }
+        JobReject::TooManyRuns(most) => too_many_runs(most),
         JobReject::AgentStopped => {
             let message = "the agent is stopped, so nothing starts: StartAgent lets jobs fire";
             precondition(Reason::JobBlocked, &[], "agent", message.to_owned())
@@ -153,6 +150,11 @@ fn runs_wait(most: usize) -> Status {
     );
     let facts = [("runs", most.to_string())];
     precondition(Reason::JobBlocked, &facts, "name", message)
+}
+
+fn too_many_runs(most: usize) -> Status {
+    let what = format!("{most} further runs of the job may wait: ask for a shorter range");
+    wrong("until", Reason::BackfillTooLarge, what)
 }
 
 fn claimed_by_another() -> Status {

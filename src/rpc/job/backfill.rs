@@ -10,7 +10,7 @@ use crate::{
     core::{
         Backfill, Caller, JobNo, JobReject, JobReply, JobVerb, Reject, RunCause, RunImage, RunKey,
         RunState, Time,
-        schedule::{DueTime, Schedule, TimeZones},
+        schedule::{DueTime, Passed, Schedule, TimeZones},
     },
 };
 use jiff::Timestamp;
@@ -207,48 +207,51 @@ fn remainders(
         }
         if due.binary_search(&own).is_err() {
             let before = part(schedule, row, own, Time(from.0 - 1));
-            let last = before.last.unwrap_or(before.key.due);
-            left.push(RunImage {
-                key: row.key,
-                last: (last > own).then_some(last),
-                ..before
+            let before = before.filter(|before| before.last.unwrap_or(before.key.due) > own);
+            left.push(match before {
+                Some(before) => RunImage {
+                    key: row.key,
+                    last: before.last.or(Some(before.key.due)),
+                    count: before.count.max(2),
+                    ..before
+                },
+                None => alone(row, own),
             });
         }
         if last >= until {
-            left.push(part(schedule, row, until, last));
+            let behind = part(schedule, row, until, last);
+            left.push(behind.unwrap_or_else(|| alone(row, last)));
         }
     }
     left
 }
 
-/// The due times of a row from one time to another, both included, by the schedule of today. Where
-/// that names none, it is the last one.
-fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> RunImage {
-    let named = (from <= to).then(|| schedule.passed(timestamp(from), timestamp(to), 1));
-    let Some(newest) = named.as_ref().and_then(|named| named.newest.last()) else {
-        return RunImage {
-            key: RunKey { due: to, ..row.key },
-            last: None,
-            count: 1,
-            ..row.clone()
-        };
-    };
-    let earlier = named.as_ref().and_then(|named| named.earlier);
-    let first = earlier.map_or(newest.at, |range| range.first);
-    let count = earlier.map_or(0, |range| range.count) as i64 + 1;
-    let (first, last) = (
-        Time(first.as_microsecond()),
-        Time(newest.at.as_microsecond()),
-    );
+/// One due time of a row.
+fn alone(row: &RunImage, due: Time) -> RunImage {
     RunImage {
-        key: RunKey {
-            due: first,
-            ..row.key
-        },
-        last: (last > first).then_some(last),
-        count: count.min(row.count),
+        key: RunKey { due, ..row.key },
+        last: None,
+        count: 1,
         ..row.clone()
     }
+}
+
+/// The due times of a row from one time to another, both included, as far as the schedule of today
+/// names any.
+fn part(schedule: &Schedule, row: &RunImage, from: Time, to: Time) -> Option<RunImage> {
+    if from > to {
+        return None;
+    }
+    let Passed { earlier, newest } = schedule.passed(timestamp(from), timestamp(to), 1);
+    let last = newest.last()?.at;
+    let first = earlier.map_or(last, |range| range.first);
+    let count = earlier.map_or(0, |range| range.count) as i64 + 1;
+    let (first, last) = (Time(first.as_microsecond()), Time(last.as_microsecond()));
+    Some(RunImage {
+        last: (last > first).then_some(last),
+        count: count.min(row.count),
+        ..alone(row, first)
+    })
 }
 
 fn timestamp(time: Time) -> Timestamp {
@@ -364,11 +367,13 @@ mod tests {
         assert_eq!(every_ten, [((10, Some(90)), 9), ((200, Some(600)), 41)]);
         // Its first due time is named by no schedule of today.
         let hourly = left("5 * * * *", 100, 200);
-        assert_eq!(hourly, [((10, Some(65)), 1), ((245, Some(545)), 6)]);
+        assert_eq!(hourly, [((10, Some(65)), 2), ((245, Some(545)), 6)]);
         let from_the_first = left("5 * * * *", 5, 200);
         assert_eq!(from_the_first, [((10, None), 1), ((245, Some(545)), 6)]);
         let to_the_end = left("5 * * * *", 100, 580);
-        assert_eq!(to_the_end, [((10, Some(65)), 1), ((600, None), 1)]);
+        assert_eq!(to_the_end, [((10, Some(65)), 2), ((600, None), 1)]);
+        let once = left("45 1 * * *", 100, 200);
+        assert_eq!(once, [((10, None), 1), ((600, None), 1)]);
         assert!(left("0 0 * * *", 100, 200).is_empty(), "nothing is due");
     }
 }

@@ -85,18 +85,22 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
     };
     let key = RunKey { job: no, due: at };
     JobRecords {
-        cut: Default::default(),
         jobs: [(no, image)].into(),
         states: [(no, state)].into(),
         runs: [(key, a_run(key))].into(),
         claims: [((key, RunToken(4)), a_claim(key))].into(),
-        agent: Some(AgentImage {
-            is_stopped: true,
-            changed_at: at,
-            stopped_at: Some(at),
-            changed_by: "ann".into(),
-            reason: "a release".into(),
-        }),
+        agent: Some(a_stopped_agent(at)),
+        ..JobRecords::default()
+    }
+}
+
+fn a_stopped_agent(at: Time) -> AgentImage {
+    AgentImage {
+        is_stopped: true,
+        changed_at: at,
+        stopped_at: Some(at),
+        changed_by: "ann".into(),
+        reason: "a release".into(),
     }
 }
 
