@@ -286,7 +286,12 @@ const QUOTING: [&str; 1] = ["tonic::codec::decode=off"];
 const LOGGED: &str = "info,h2=error";
 
 fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED));
+    let said = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    let (filter, wrong) = match EnvFilter::try_new(&said) {
+        Ok(filter) if !said.is_empty() => (filter, None),
+        Ok(_) => (EnvFilter::new(LOGGED), None),
+        Err(error) => (EnvFilter::new(LOGGED), Some(error)),
+    };
     let quoting = QUOTING.iter().filter_map(|target| target.parse().ok());
     let filter = quoting.fold(filter, EnvFilter::add_directive);
     // What the log cannot be told is lost; an error of stderr would be written to stderr.
@@ -298,6 +303,9 @@ fn log_to_stderr(format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
+    }
+    if let Some(error) = wrong {
+        tracing::warn!(%error, "RUST_LOG makes no sense, and counts as not set");
     }
 }
 

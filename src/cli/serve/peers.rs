@@ -6,6 +6,7 @@ use crate::{
     peer::{PeerConfig, Tls},
 };
 use clap::Args;
+use http::uri::Authority;
 use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 /// How long an ownership may last without a heartbeat.
@@ -30,7 +31,8 @@ pub(super) struct Peers {
         env = "RALLYPOINT_PEER_ADVERTISE",
         hide_env_values = true,
         requires = "peer_listen",
-        value_name = "HOST:PORT"
+        value_name = "HOST:PORT",
+        value_parser = advertised
     )]
     peer_advertise: Option<String>,
     #[command(flatten)]
@@ -56,6 +58,34 @@ pub(super) struct Peers {
         value_name = "TIME"
     )]
     lease: Duration,
+}
+
+/// An address by which others connect.
+fn advertised(text: &str) -> Result<String, &'static str> {
+    let address = text.parse::<Authority>().ok();
+    let is_whole = |one: &Authority| one.port_u16().is_some_and(|port| port > 0);
+    match address.filter(is_whole) {
+        Some(address) if !address.host().is_empty() && !text.contains('@') => Ok(text.to_owned()),
+        _ => Err("write a host and a port, such as replica-0.peers:50052"),
+    }
+}
+
+#[test]
+fn what_others_connect_to_has_a_host_and_a_port() {
+    for good in ["a.example:50052", "10.0.0.1:1", "[::1]:50052"] {
+        assert!(advertised(good).is_ok(), "{good}");
+    }
+    for wrong in [
+        "a.example",
+        "a.example:",
+        "a.example:0",
+        ":50052",
+        "a b:1",
+        "u@a:1",
+        "::1",
+    ] {
+        assert!(advertised(wrong).is_err(), "{wrong}");
+    }
 }
 
 impl Peers {
