@@ -42,6 +42,9 @@ struct Lines {
 /// How far the lines of one mode were woken after a change of their resource.
 #[derive(Debug, Default)]
 pub(super) struct Waking {
+    /// How many lines of a group are woken at most: as many as there was room for at first, since
+    /// those that have started are among them.
+    most: u64,
     /// Groups up to this one were looked at.
     after: Option<InLine>,
     /// How many lines of each group were woken.
@@ -122,7 +125,11 @@ impl Resources {
         let modes: Vec<Mode> = self.modes_parked_at(key).collect();
         for mode in modes {
             self.tasks.waking.remove(&(key.clone(), mode));
-            self.wake_mode(key, mode, Waking::default());
+            let waking = Waking {
+                most: self.room_of(key, self.now).fitting(mode),
+                ..Waking::default()
+            };
+            self.wake_mode(key, mode, waking);
         }
     }
 
@@ -140,12 +147,13 @@ impl Resources {
     fn wake_mode(&mut self, key: &ResourceKey, mode: Mode, mut waking: Waking) {
         let fitting = self.room_of(key, self.now).fitting(mode);
         let mut left = fitting.saturating_add(WOKEN_BESIDES);
+        let mut kept_have_it = true;
         while fitting > 0
             && let Some(group) = self.next_group(key, mode, waking.after)
         {
             step();
             let mut woken = waking.woken.remove(&group.2).unwrap_or(0);
-            while woken < fitting {
+            while woken < waking.most && (group.0 || kept_have_it) {
                 if left == 0 {
                     waking.woken.insert(group.2, woken);
                     self.tasks.waking.insert((key.clone(), mode), waking);
@@ -162,6 +170,7 @@ impl Resources {
                         if group.0 && is_first {
                             return;
                         }
+                        kept_have_it &= group.0;
                         break;
                     }
                 }

@@ -167,7 +167,7 @@ impl Resources {
     }
 
     /// Whether a line can have what it wants. One that only seemed to be ready waits again, and
-    /// others may have what it leaves.
+    /// others may have what it leaves: also of what it cannot have, who comes before it in line.
     pub(super) fn check_ready(&mut self, no: ClaimNo) -> bool {
         let Some(at) = self.blocked_at(no) else {
             return true;
@@ -175,9 +175,7 @@ impl Resources {
         self.note_ready(no, false);
         self.park(no, at);
         if let Some(line) = self.tasks.lines.get(&no) {
-            let others = (0..line.wants.len()).filter(|other| *other != at);
-            let others: Vec<_> = others.map(|other| line.key(other)).collect();
-            self.changed.extend(others);
+            self.changed.extend(line.keys().map(|(key, _)| key));
         }
         false
     }
@@ -227,7 +225,7 @@ impl Resources {
         self.tasks.reserved.contains(&no)
     }
 
-    fn is_ready(&self, no: ClaimNo) -> bool {
+    pub(crate) fn is_ready(&self, no: ClaimNo) -> bool {
         (self.tasks.lines.get(&no)).is_some_and(|line| line.parked.is_none())
     }
 

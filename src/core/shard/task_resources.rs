@@ -79,13 +79,14 @@ impl Shard {
         }
     }
 
-    /// Keeps what the first line wants of those that were passed too often and could start, and no
-    /// longer for those that could not. After a dispatch: tasks that come first and are still there
-    /// wait for slots.
+    /// Keeps what the first line wants of those that were passed too often and would start next, and
+    /// no longer for those that could not start, or that have it and wait behind others. After a
+    /// dispatch: tasks that come first and are still there wait for slots.
     pub(super) fn keep_for_passed(&mut self) {
         for (handle, lines) in self.resources.take_passed() {
             let mut lines = lines.into_iter();
-            if let Some(no) = lines.find(|no| self.would_start_next(handle, *no))
+            let is_next = |no: &ClaimNo| self.could_start(handle, *no) && self.is_next(handle, *no);
+            if let Some(no) = lines.find(is_next)
                 && let Some(scheduler) = self.schedulers.get_mut(handle)
             {
                 scheduler.keep_for_line(&mut self.resources, no);
@@ -93,7 +94,11 @@ impl Shard {
         }
         for no in self.resources.reserved() {
             let handle = self.resources.line(no).map(|line| line.handle);
-            if !handle.is_some_and(|handle| self.would_start_next(handle, no)) {
+            let is_kept = handle.is_some_and(|handle| {
+                let has_it = self.resources.is_ready(no);
+                self.could_start(handle, no) && (!has_it || self.is_next(handle, no))
+            });
+            if !is_kept {
                 self.resources.unreserve(no);
             }
         }
@@ -120,16 +125,23 @@ impl Shard {
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 
-    /// Whether the first task of a line would start with the next slot, if it had what it wants,
-    /// and can have that.
-    fn would_start_next(&self, handle: Handle, no: ClaimNo) -> bool {
+    /// Whether the first task of a line could start some time, with what is there now: its target is
+    /// not paused, nothing that it wants closed, and its scheduler at its limit for later tasks at
+    /// most.
+    fn could_start(&self, handle: Handle, no: ClaimNo) -> bool {
         let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
         else {
             return false;
         };
-        self.lacks_only_a_slot(handle, no)
-            && !scheduler.has_before(line.kind, line.front)
+        self.has_slots(line.kind)
+            && scheduler.has_room_before(line.front)
             && !self.resources.is_closed_for(line)
+    }
+
+    /// Whether no other task of its scheduler starts before the first one of a line.
+    fn is_next(&self, handle: Handle, no: ClaimNo) -> bool {
+        let known = self.schedulers.get(handle).zip(self.resources.line(no));
+        known.is_some_and(|(scheduler, line)| !scheduler.has_before(line.kind, line.front))
     }
 
     /// Whether the first task of a line would start if it had a slot, and what it wants.
@@ -138,8 +150,11 @@ impl Shard {
         else {
             return false;
         };
-        let has_slots = self.fair.slots[line.kind].counts.total > 0;
-        has_slots && scheduler.capacity() > 0 && !self.is_paused(line.kind)
+        self.has_slots(line.kind) && scheduler.capacity() > 0
+    }
+
+    fn has_slots(&self, kind: KindId) -> bool {
+        self.fair.slots[kind].counts.total > 0 && !self.is_paused(kind)
     }
 }
 
@@ -148,6 +163,14 @@ impl Scheduler {
     fn has_before(&self, kind: KindId, front: Seq) -> bool {
         let plain = self.queue.next(kind, self.start_limit());
         plain.is_some_and(|span| span.first < front) || self.lines.next(kind, Some(front)).is_some()
+    }
+
+    /// Whether its limit leaves room for a task, once the tasks that come later have ended.
+    fn has_room_before(&self, front: Seq) -> bool {
+        let earlier = self.running.by_first.range(..front);
+        let earlier = earlier.map(|(_, flight)| flight.span.count);
+        let limit = self.image.settings.max_parallelism;
+        !self.overdue && limit.is_none_or(|most| earlier.sum::<u32>() < most)
     }
 
     /// The line of its next task of a kind, if that needs resources.

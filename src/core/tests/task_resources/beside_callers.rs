@@ -314,3 +314,22 @@ fn a_task_behind_one_that_cannot_start_is_not_passed_for_ever() {
     }
     panic!("it is passed for ever");
 }
+
+#[test]
+fn a_task_of_a_scheduler_at_its_limit_is_not_passed_for_ever() {
+    let mut w = world(4).0;
+    let s = w.open(|settings| settings.max_parallelism = Some(1));
+    let mut held = w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [a_writer()].into_iter().chain((0..250).map(|_| free())));
+    for n in 0..250 {
+        let next = w.claim(&format!("caller {n}"), &[("a", WRITER)]);
+        w.give_back(held);
+        held = next;
+        let running = w.running(s);
+        if running == [1] {
+            return;
+        }
+        w.succeed(s, running);
+    }
+    panic!("it is passed for ever");
+}

@@ -2,7 +2,7 @@
 
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
-    ClaimNo, Handle, Mode, Report, ResourceVerb,
+    ClaimNo, Command, Handle, Mode, Report, ResourceVerb,
     scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
@@ -250,4 +250,50 @@ fn a_permit_that_is_free_again_costs_the_same_however_many_schedulers_wait_for_i
         assert!(steps <= 400, "{steps} steps");
     }
     assert!(w.running.is_empty());
+}
+
+#[test]
+fn as_many_start_as_there_are_permits_however_many_wait_for_something_else() {
+    let mut w = World::new(100);
+    w.define("a-pool", settings(40));
+    w.define("key/*", settings(1));
+    let s = w.open(plain);
+    let pool = w.claim("anna", &[("a-pool", Mode::Shared(40))]);
+    for n in 0..30 {
+        w.claim(&format!("{n}"), &[(format!("key/{n}").as_str(), WRITER)]);
+    }
+    let task = |n| {
+        let key = format!("key/{n}");
+        needs(free(), &[("a-pool", PERMIT), (key.as_str(), WRITER)])
+    };
+    w.submit(s, (0..70).map(task));
+    w.give_back(pool);
+    w.seconds(0.01);
+    assert_eq!(w.running(s).len(), 40);
+    assert_eq!(w.shard.resources.overlooked(), []);
+}
+
+#[test]
+fn one_that_turns_out_to_be_too_late_makes_way_for_an_earlier_place() {
+    let mut w = World::new(8);
+    w.define("a-pool", settings(2));
+    w.define("key/*", settings(1));
+    w.define("z", settings(1));
+    let s = w.open(plain);
+    w.claim("dora", &[("z", WRITER)]);
+    let task = |key| needs(free(), &[("a-pool", PERMIT), (key, WRITER)]);
+    let keys = [
+        "key/1", "key/2", "key/1", "key/2", "key/1", "key/2", "key/3",
+    ];
+    w.submit(s, keys.map(task));
+    w.claim("carl", &[("a-pool", PERMIT), ("z", WRITER)]);
+    let mut end_together = |seqs: [i64; 2]| {
+        let ended = seqs.map(|seq| w.completion(s, seq, Report::Succeeded(None)));
+        w.commands([Command::Completed(ended.to_vec())]);
+        w.seconds(0.01);
+        w.running(s)
+    };
+    assert_eq!(end_together([1, 2]), [3, 4]);
+    assert_eq!(end_together([3, 4]), [5, 7], "the sixth is behind carl");
+    assert_eq!(w.shard.resources.overlooked(), []);
 }
