@@ -79,9 +79,9 @@ impl Shard {
         }
     }
 
-    /// Keeps what the first line wants of those that were passed too often and would start next, and
-    /// no longer for those that could not start, or that have it and wait behind others. After a
-    /// dispatch: tasks that come first and are still there wait for slots.
+    /// Keeps what the first line wants of those that were passed too often and would start next,
+    /// and no longer for those that could not start, or that have it and wait behind others. After
+    /// a dispatch: tasks that come first and are still there wait for slots.
     pub(super) fn keep_for_passed(&mut self) {
         for (handle, lines) in self.resources.take_passed() {
             let mut lines = lines.into_iter();
@@ -125,9 +125,9 @@ impl Shard {
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 
-    /// Whether the first task of a line could start some time, with what is there now: its target is
-    /// not paused, nothing that it wants closed, and its scheduler at its limit for later tasks at
-    /// most.
+    /// Whether the first task of a line could start some time, with what is there now: its target
+    /// is not paused, nothing that it wants closed, and its scheduler at its limit for later tasks
+    /// at most.
     fn could_start(&self, handle: Handle, no: ClaimNo) -> bool {
         let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
         else {
