@@ -128,6 +128,7 @@ impl Resources {
                 Some(missing) => {
                     // Its turn may have come by another resource.
                     self.watch_refill(&key);
+                    self.note_left(&key);
                     taken.push(Taken {
                         name: key.name,
                         missing,

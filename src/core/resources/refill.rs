@@ -70,6 +70,16 @@ impl Resources {
         }
     }
 
+    /// Somebody has taken permits: what came back beside them, while those who were woken for the
+    /// first one waited for slots, is for others.
+    pub(super) fn note_left(&mut self, key: &ResourceKey) {
+        let room = self.room_of(key, self.now);
+        let is_enough = |mode| room.fitting(mode) > 0;
+        if self.modes_parked_at(key).any(is_enough) {
+            self.changed.insert(key.clone());
+        }
+    }
+
     fn forget_idle(&mut self, key: &ResourceKey) -> bool {
         let now = self.now;
         let is_idle = self.in_use.get(key).is_some_and(|one| one.is_idle(now));

@@ -170,7 +170,8 @@ impl Scheduler {
         let earlier = self.running.by_first.range(..front);
         let earlier = earlier.map(|(_, flight)| flight.span.count);
         let limit = self.image.settings.max_parallelism;
-        !self.overdue && limit.is_none_or(|most| earlier.sum::<u32>() < most)
+        let has_room = self.room() > 0;
+        !self.overdue && (has_room || limit.is_none_or(|most| earlier.sum::<u32>() < most))
     }
 
     /// The line of its next task of a kind, if that needs resources.

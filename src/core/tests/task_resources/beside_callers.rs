@@ -333,3 +333,30 @@ fn a_task_of_a_scheduler_at_its_limit_is_not_passed_for_ever() {
     }
     panic!("it is passed for ever");
 }
+
+#[test]
+fn what_comes_back_of_a_rate_while_there_are_no_slots_is_used_when_there_are() {
+    let (mut w, s) = world(0);
+    w.define("key/*", settings(1));
+    w.define(
+        "mail",
+        ResourceSettings {
+            refill: Some(Refill {
+                permits: 10,
+                period: Duration::from_secs(10),
+            }),
+            ..settings(10)
+        },
+    );
+    w.claim("", &[("mail", Mode::Shared(10))]);
+    let task = |n| {
+        let key = format!("key/{n}");
+        needs(free(), &[(key.as_str(), WRITER), ("mail", PERMIT)])
+    };
+    w.submit(s, (0..5).map(task));
+    w.seconds(1.0);
+    w.seconds(4.0);
+    w.set_slots(6);
+    w.seconds(0.01);
+    assert_eq!(w.running(s).len(), 5);
+}
