@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How often a line may be passed, besides once by each other scheduler whose tasks wait.
 const MAX_PASSED: u64 = 100;
 
-/// Lines of one scheduler that are looked at when its first one was: that may not be able to start.
+/// Lines of a scheduler that are looked at when its first one was passed too often: that one may
+/// not be able to start.
 const PASSED_TOGETHER: usize = 16;
 
 /// The lines that want a resource.

@@ -2,7 +2,7 @@
 //! resources admit together.
 //!
 //! Each line is ready by itself, and learns that another one has taken what it wants only when its
-//! turn comes. So a free permit makes one line of each scheduler ready.
+//! turn comes. So a free permit makes lines of several schedulers ready (`parked_lines.rs`).
 
 use super::{Resources, in_use::Room};
 use crate::core::{

@@ -8,7 +8,7 @@
 //!
 //! Nothing of this is on record: after a takeover the lines take new places. A line that is not
 //! ready is parked at one resource that it cannot have, so that a change of another one costs
-//! nothing.
+//! nothing (`parked_lines.rs`).
 
 use super::{
     Resources,

@@ -187,9 +187,9 @@ fn due_times(schedule: &Schedule, from: Time, until: Time) -> Vec<Time> {
         .collect()
 }
 
-/// Of rows that stand for many due times, what is left on both sides of a range some of which has
-/// runs now. Each row is written anew under its own first due time, whatever the schedule names
-/// today: no later backfill finds it over those runs.
+/// Of rows that stand for many due times, what is left on both sides of a range in which some have
+/// runs now (`due`, ascending). Each row is written anew under its own first due time, whatever the
+/// schedule names today: no later backfill finds it over those runs.
 fn remainders(
     schedule: &Schedule,
     rows: &[RunImage],
