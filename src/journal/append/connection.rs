@@ -62,13 +62,21 @@ impl Connection {
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<u64, JournalError> {
         let done = self.link().await?.execute(query).await;
-        self.timeout.note(!done.as_ref().is_err_and(is_lapse));
-        Ok(done?.rows_affected())
+        Ok(self.note_lapse(done)?.rows_affected())
     }
 
-    /// Notes that this batch was written on it.
+    /// Notes that this batch was written on it. Nothing else makes the limit short again: before a
+    /// batch that takes long is sent once more, other statements are answered soon.
     pub(super) fn note_written(&mut self, batch: &Batch) {
         self.written = Some((batch.epoch, batch.no));
+        self.timeout.note(true);
+    }
+
+    fn note_lapse<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        if answer.as_ref().is_err_and(is_lapse) {
+            self.timeout.note(false);
+        }
+        answer
     }
 
     /// Whether the journal has the batch before this one, of the same epoch and owner: an ownership
@@ -94,8 +102,7 @@ impl Connection {
         let query = query.bind(batch.shard.0).bind(before.0);
         let query = query.bind(batch.epoch.0).bind(self.owner);
         let asked = query.fetch_one(self.link().await?).await;
-        self.timeout.note(!asked.as_ref().is_err_and(is_lapse));
-        match asked? {
+        match self.note_lapse(asked)? {
             (true, _) => Err(JournalError::Unsafe("it is a standby".to_owned())),
             (false, has_it) => Ok(has_it),
         }

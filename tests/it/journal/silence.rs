@@ -7,7 +7,7 @@ use crate::harness::{
     proxy::{Proxy, Upstream},
 };
 use rallypoint::{core::*, journal::*};
-use sqlx::postgres::PgConnectOptions;
+use sqlx::{Executor, postgres::PgConnectOptions};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -63,6 +63,24 @@ async fn a_batch_on_a_silent_connection_is_unknown_and_durable_on_the_next() {
         "before the server's own timeout"
     );
     in_time(behind.owned.write(Records::default())).await;
+}
+
+#[tokio::test]
+async fn a_batch_that_takes_longer_than_its_first_limit_is_durable_in_the_end() {
+    let mut owned = Owned::new().await;
+    owned.write(Records::default()).await;
+    let slow = "create function slow() returns trigger language plpgsql as
+            $$ begin perform pg_sleep(7); return new; end $$;
+        create trigger slow before insert on submission for each row execute function slow()";
+    owned.psql().await.execute(slow).await.unwrap();
+    let rows = records(vec![plain(handle(), 1, 1, None, owned.now)], vec![]);
+    let batch = owned.batch(rows);
+    let mut commits = Vec::new();
+    while commits.last() != Some(&Commit::Durable) {
+        assert!(commits.len() < 4, "{commits:?}");
+        commits.push(in_time(owned.writer.append(&batch)).await);
+    }
+    assert!(matches!(commits[0], Commit::Unknown { .. }), "{commits:?}");
 }
 
 #[tokio::test]
