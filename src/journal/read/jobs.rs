@@ -81,8 +81,10 @@ async fn job_rows(
          where j.shard = $1
              and (
                  not j.deleted
-                 or j.job_no in (
-                     select r.job_no from job_run r where r.shard = $1 and r.state <= 3
+                 or exists (
+                     select
+                     from job_run r
+                     where r.shard = $1 and r.job_no = j.job_no and r.state <= 3
                  )
              )",
     )

@@ -96,17 +96,22 @@ impl Recovery {
              where r.shard = $1
                  and (
                      r.state <> 3
-                     or r.state = 3 and r.released_at >= $2 and r.handle in (
-                         select e.handle
-                         from scheduler e
-                         where e.shard = $1 and e.state = 3 and e.released_at >= $2
-                         order by e.released_at desc
-                         limit $3
+                     or r.state = 3 and r.released_at >= coalesce(
+                         (
+                             select e.released_at
+                             from scheduler e
+                             where e.shard = $1 and e.state = 3 and e.released_at >= $2
+                             order by e.released_at desc
+                             offset $3 - 1
+                             limit 1
+                         ),
+                         $2
                      )
                  )
              order by r.handle"
         ));
-        // Ended schedulers too, as long as their calls may be repeated.
+        // Ended schedulers too, as long as their calls may be repeated; of many the last ones, by
+        // the time of the first of these: a list would be searched from its beginning for each.
         let query = query.bind(shard.0).bind(Stamp(since)).bind(most as i64);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {

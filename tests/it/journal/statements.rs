@@ -166,6 +166,23 @@ fn a_choice_never_depends_on_the_clock() {
 }
 
 #[test]
+fn a_list_is_not_looked_through_for_each_row() {
+    // Behind `or` a list is no join: one that does not fit into `work_mem` is read from its
+    // beginning for each row.
+    check(|statement| {
+        let text = statement.text.replace("( select ", "(select ");
+        let mut lists = text.match_indices(" in (select ");
+        let is_behind_or = |at: usize| {
+            let before = &text[..at];
+            let condition = before.rfind(['(', ')']).map_or(before, |at| &before[at..]);
+            words(condition).contains(&"or")
+        };
+        let found = lists.any(|(at, _)| is_behind_or(at));
+        found.then(|| "`in (select …)` behind `or`: use `exists`, or a bound".to_owned())
+    });
+}
+
+#[test]
 fn every_key_and_index_begins_with_the_shard() {
     let schema = ["0001_journal.sql", "0003_maintenance.sql", "0017_lists.sql"]
         .map(|file| one_line(&fs::read_to_string(top().join("migrations").join(file)).unwrap()))
