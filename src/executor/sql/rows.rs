@@ -5,7 +5,7 @@ use crate::core::{TaskResult, model::limits::RESULT_BYTES};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::{DataRowBody, Fields};
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     io::{self, Write},
     str,
 };
@@ -134,7 +134,7 @@ impl Rows {
 }
 
 fn fields(columns: Fields<'_>) -> io::Result<Vec<Field>> {
-    let mut seen = HashSet::new();
+    let mut seen = HashMap::new();
     let mut field = |name: &str, kind| {
         let mut key = Vec::new();
         write_text(&mut key, &unique(name.to_owned(), &mut seen));
@@ -148,15 +148,23 @@ fn fields(columns: Fields<'_>) -> io::Result<Vec<Field>> {
     fields.collect()
 }
 
-/// Two columns may have one name, two keys of an object should not.
-fn unique(name: String, seen: &mut HashSet<String>) -> String {
-    let mut candidate = name.clone();
-    let mut number = 1;
-    while !seen.insert(candidate.clone()) {
+/// Two columns may have one name, two keys of an object should not. `seen` has the last number that
+/// was put behind each key, so that a thousand columns of one name do not count up to it each time.
+fn unique(name: String, seen: &mut HashMap<String, u32>) -> String {
+    let Some(last) = seen.get(&name) else {
+        seen.insert(name.clone(), 1);
+        return name;
+    };
+    let mut number = *last;
+    loop {
         number += 1;
-        candidate = format!("{name}_{number}");
+        let candidate = format!("{name}_{number}");
+        if !seen.contains_key(&candidate) {
+            seen.insert(candidate.clone(), 1);
+            seen.insert(name, number);
+            return candidate;
+        }
     }
-    candidate
 }
 
 /// `format`: 0 is text.
@@ -243,11 +251,12 @@ mod tests {
 
     #[test]
     fn columns_of_one_name_become_keys_of_their_own() {
-        let mut seen = HashSet::new();
+        let mut seen = HashMap::new();
         let keys: Vec<_> = ["a", "a", "a_2", "a"]
             .into_iter()
             .map(|name| unique(name.into(), &mut seen))
             .collect();
         assert_eq!(keys, ["a", "a_2", "a_2_2", "a_3"]);
+        assert_eq!(seen["a"], 3, "the next one begins there");
     }
 }
