@@ -144,7 +144,7 @@ async fn a_bad_question_is_refused_with_the_field_at_fault() {
     let refused = refused.expect_err("it is refused");
     let fields = refused.violations.iter().map(|(field, _)| field.as_str());
     let fields: Vec<&str> = fields.collect();
-    for field in ["seqs[0]", "slots", "slots_of_targets"] {
+    for field in ["seqs[0]", "slots", r#"slots_of_targets["nowhere"]"#] {
         assert!(fields.contains(&field), "{fields:?}");
     }
     let unknown = ForecastSchedulerRequest {

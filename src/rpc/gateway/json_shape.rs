@@ -2,7 +2,7 @@
 //! each of which takes many times its text as a part of a message, and no key stands twice in an
 //! object, since which of the two counts would have to be guessed.
 
-use super::misplaced::shortened;
+use crate::likeness::shortened;
 use crate::rpc::errors::{self, reason::Reason};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{collections::HashSet, fmt};

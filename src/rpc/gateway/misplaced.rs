@@ -2,7 +2,7 @@
 //! needs. What the request says there is not repeated.
 
 use crate::{
-    likeness::closest,
+    likeness::{closest, shortened},
     rpc::errors::{self, reason::Reason},
 };
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -13,8 +13,6 @@ use tonic::Status;
 
 /// Fields that are named of an object that is needed.
 const FIELDS_SHOWN: usize = 5;
-/// Characters of a name that are repeated.
-const MAX_NAME: usize = 40;
 
 /// Why a text is no message of `kind`: what came of it at `path`.
 pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json::Error) -> Status {
@@ -201,10 +199,6 @@ fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(before)?;
     let (quoted, _) = after.rsplit_once('\'')?;
     Some(quoted)
-}
-
-pub(super) fn shortened(name: &str) -> &str {
-    &name[..name.floor_char_boundary(MAX_NAME)]
 }
 
 #[cfg(test)]

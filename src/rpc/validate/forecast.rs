@@ -57,9 +57,10 @@ impl Forecast {
         let path = Path::Root.field("slots_of_targets");
         let mut slots_of = BTreeMap::new();
         for (name, asked) in &request.slots_of_targets {
+            let path = path.key(name);
             let asked = count(&mut v, path, *asked);
             if let Err(message) = targets.check(name) {
-                v.add(path, Reason::TargetUnknown, format!("`{name}`: {message}"));
+                v.add(path, Reason::TargetUnknown, message);
             }
             let target = name.as_str().into();
             slots_of.insert(Work::Sql { target }, asked);

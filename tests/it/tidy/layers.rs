@@ -2,7 +2,7 @@
 
 /// The rooms of `src` and the rooms each may name. A new room gets a line here.
 pub(super) const LAYERS: &[(&str, &[&str])] = &[
-    ("core", &[]),
+    ("core", &["likeness"]),
     ("backoff", &[]),
     ("clock", &["core"]),
     ("metrics", &["core"]),
