@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use rust_embed::{EmbeddedFile, RustEmbed};
+use std::borrow::Cow;
 
 #[derive(RustEmbed)]
 #[folder = "src/page"]
@@ -26,6 +27,10 @@ pub(crate) fn file(path: &str) -> Option<PageFile> {
         text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
         kind => kind.to_owned(),
     };
-    let content = data.into_owned().into();
+    let content = match data {
+        // Not copied for each request: whoever does not fetch it would hold a copy.
+        Cow::Borrowed(data) => Bytes::from_static(data),
+        Cow::Owned(data) => data.into(),
+    };
     Some(PageFile { kind, content })
 }

@@ -7,6 +7,7 @@ pub(super) mod access;
 pub(super) mod gateway;
 pub(super) mod job;
 mod limits;
+mod messages;
 pub(crate) mod reason;
 pub(super) mod resource;
 mod retries;
@@ -18,9 +19,10 @@ pub(crate) mod violations;
 
 use crate::{
     coordinator::CallError,
-    core::{Handle, Reject, Reply, TaskId, model::limits::CALL_BYTES},
+    core::{Handle, Reject, Reply, TaskId},
     journal::JournalError,
 };
+pub(super) use messages::{call_too_large, message_late, message_malformed, more_than_one_message};
 use reason::Reason;
 pub(super) use retries::{already_retried, not_retriable, retried_meanwhile};
 pub(super) use room::{no_answer_room, no_message_room};
@@ -123,6 +125,17 @@ pub(super) fn owner_changed() -> Status {
     let message = "ownership of the shard changed: the call may or may not have had an effect; \
                    repeat it with the same request_id";
     Status::with_error_details(Code::Unavailable, message, details)
+}
+
+/// What failed behind a step of the call that has had its effect: never that it had none.
+pub(super) fn after_effect(failed: Status) -> Status {
+    let details = failed.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    let without = [Reason::NotOwner, Reason::Overloaded].map(|one| one.as_str_name());
+    match reason.is_some_and(|reason| without.contains(&reason)) {
+        true => owner_changed(),
+        false => failed,
+    }
 }
 
 /// Why the core rejected a call about `handle`.
@@ -235,27 +248,6 @@ pub(super) fn metadata(key: &'static str, reason: Reason, message: &str) -> Stat
     )
 }
 
-/// The request exceeds the limit of the transport.
-pub(super) fn call_too_large() -> Status {
-    let details = info(
-        Reason::CallTooLarge,
-        &[("limit_bytes", CALL_BYTES.to_string())],
-    );
-    Status::with_error_details(
-        Code::InvalidArgument,
-        "a call is at most 4 MiB; make several calls",
-        details,
-    )
-}
-
-/// The message of a call did not arrive in time. The call had no effect.
-pub(super) fn message_late() -> Status {
-    let mut details = info(Reason::MessageLate, &[]);
-    details.set_retry_info(Some(RETRY_DELAY));
-    let message = "the request did not arrive within 30 s; call again";
-    Status::with_error_details(Code::DeadlineExceeded, message, details)
-}
-
 /// The deadline that the caller set has passed. What had been decided by then takes effect.
 pub(super) fn deadline_exceeded() -> Status {
     let message = "the deadline of the call has passed: it may or may not have had an effect; \
@@ -264,15 +256,6 @@ pub(super) fn deadline_exceeded() -> Status {
         Code::DeadlineExceeded,
         message,
         info(Reason::DeadlineExceeded, &[]),
-    )
-}
-
-pub(super) fn message_malformed() -> Status {
-    let details = info(Reason::MessageMalformed, &[]);
-    Status::with_error_details(
-        Code::InvalidArgument,
-        "the request is not a message of this API",
-        details,
     )
 }
 

@@ -11,7 +11,7 @@ mod event_stream;
 mod json_message;
 mod json_shape;
 mod media;
-mod messages;
+pub(super) mod messages;
 mod misplaced;
 mod openapi;
 mod same_site;
@@ -26,7 +26,7 @@ use crate::page;
 use call::Called;
 use futures_util::future::{BoxFuture, Either, FutureExt, ready};
 use http_body_util::Full;
-use media::{GRPC, JSON, guarded, line};
+use media::{GRPC, JSON, guarded};
 use std::{
     convert::Infallible,
     sync::Arc,
@@ -133,7 +133,7 @@ fn document(request: &Request<Body>) -> Option<Response<Body>> {
     }
     let path = request.uri().path();
     if path == OPENAPI {
-        return Some(shown(JSON, line(openapi::document().to_owned())));
+        return Some(shown(JSON, openapi::document()));
     }
     let file = page::file(path)?;
     Some(shown(&file.kind, file.content))

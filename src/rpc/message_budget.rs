@@ -2,27 +2,31 @@
 //! its length is known, before its bytes are collected, and keeps it until the call is answered.
 //!
 //! Whoever finds none is told OVERLOADED at once. A message that has begun must arrive in time, so
-//! half of one cannot keep its room for ever. Methods that anybody may call take small messages
-//! only, and those no room: whoever is not known keeps none from the others.
+//! half of one cannot keep its room for ever. Nor can a whole one: decoded it may take many times
+//! its room, so it is handed on when its caller has said that nothing more comes. Methods that
+//! anybody may call take small messages only, and those no room: whoever is not known keeps none
+//! from the others.
 //!
 //! The answer to a call takes its room out of the same budget (`unfetched`).
 
 use super::{
     errors,
+    gateway::messages,
     room::{Place, Room, SMALL_BYTES},
     unfetched::{self, Turn},
 };
 use crate::{
-    identity::{Access, access},
+    identity::{Access, Role, access},
     peer::ConnectionInfo,
 };
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use std::{
+    collections::HashSet,
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{Context, Poll},
     time::Duration,
 };
@@ -36,6 +40,8 @@ use tower::Service;
 
 /// How long a message may take to arrive once it is expected.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest message of a method that only reads, whose lists are short.
+const READING_BYTES: usize = 64 << 10;
 /// gRPC puts five bytes before each message: a compression flag and the length.
 const PREFIX_BYTES: usize = 5;
 
@@ -48,7 +54,8 @@ pub(super) struct MessageRoom<S> {
 }
 
 impl<S> MessageRoom<S> {
-    /// Messages of more than `largest` bytes get no room: `inner` refuses them by their length.
+    /// Messages of more than `largest` bytes are refused by their length, and smaller ones of some
+    /// methods ([`largest`]).
     pub(super) fn new(inner: S, room: Room, largest: usize) -> Self {
         MessageRoom {
             inner,
@@ -86,8 +93,9 @@ where
             // From here tonic knows the address of the caller.
             request.extensions_mut().insert(info.tcp);
         }
-        let largest = largest(request.uri().path(), self.largest);
-        let messages = |body| Messages::new(body, place.clone(), largest);
+        let path = request.uri().path();
+        let (largest, is_stream) = (largest(path, self.largest), is_stream(path));
+        let messages = |body| Messages::new(body, place.clone(), largest, is_stream);
         let request = request.map(|body| Body::new(messages(body)));
         let answer = self.inner.call(request);
         async move {
@@ -105,9 +113,18 @@ where
 /// The largest message that has room, of the method at a path.
 pub(super) fn largest(path: &str, usual: usize) -> usize {
     match access(path) {
-        Some(Access::Anybody) => usual.min(SMALL_BYTES),
+        Some(Access::Anybody | Access::Known) => usual.min(SMALL_BYTES),
+        Some(Access::In(Role::Reader) | Access::Everywhere(Role::Reader)) => {
+            usual.min(READING_BYTES)
+        }
         _ => usual,
     }
+}
+
+/// Whether the method at a path takes a stream of messages.
+fn is_stream(path: &str) -> bool {
+    static STREAMS: LazyLock<HashSet<String>> = LazyLock::new(messages::paths_of_streams);
+    STREAMS.contains(path)
 }
 
 /// The body of a request, whose messages have room.
@@ -115,7 +132,11 @@ struct Messages {
     body: Body,
     place: Arc<Place>,
     largest: usize,
+    /// More than one may come.
+    is_stream: bool,
     position: Position,
+    /// The end of the only message, until it is known that nothing follows.
+    last: Option<Frame<Bytes>>,
     /// Runs while a message is awaited.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -131,23 +152,55 @@ struct Position {
 }
 
 impl Messages {
-    fn new(body: Body, place: Arc<Place>, largest: usize) -> Messages {
+    fn new(body: Body, place: Arc<Place>, largest: usize, is_stream: bool) -> Messages {
         Messages {
             body,
             place,
             largest,
+            is_stream,
             position: Position {
                 prefix: ([0; PREFIX_BYTES], 0),
                 left: 0,
                 complete: 0,
             },
+            last: None,
             timer: None,
         }
     }
 
+    /// Goes on past what has arrived; returns what is handed on of it.
+    fn arrived(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, Status> {
+        let Some(data) = frame.data_ref() else {
+            return Ok(Some(frame));
+        };
+        let before = self.position.complete;
+        if !self.is_stream && before > 0 && !data.is_empty() {
+            return Err(errors::more_than_one_message());
+        }
+        let (place, largest) = (&self.place, self.largest);
+        self.position.advance(data, |bytes| match bytes {
+            _ if bytes > largest => Err(errors::call_too_large(largest)),
+            _ if place.take(bytes) => Ok(()),
+            _ => Err(errors::no_message_room()),
+        })?;
+        if self.is_stream && self.position.complete > before {
+            // The next message has a time of its own.
+            self.timer = None;
+        }
+        let waits = !self.is_stream && self.position.complete > 0 && !self.body.is_end_stream();
+        Ok(match (waits, self.position.complete > before) {
+            (false, _) => Some(frame),
+            (true, true) => {
+                self.last = Some(frame);
+                None
+            }
+            (true, false) => None,
+        })
+    }
+
     /// Whether the message that is awaited comes too late.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.position.is_awaited() {
+        if self.is_stream && !self.position.is_awaited() {
             self.timer = None;
             return false;
         }
@@ -159,9 +212,12 @@ impl Messages {
 }
 
 impl Position {
-    /// Goes on past `data`. Asks for room for each message that begins in it; false: there was
-    /// none.
-    fn advance(&mut self, mut data: &[u8], mut has_room: impl FnMut(usize) -> bool) -> bool {
+    /// Goes on past `data`, with leave for each message that begins in it.
+    fn advance<E>(
+        &mut self,
+        mut data: &[u8],
+        mut begin: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
         while !data.is_empty() {
             if self.left == 0 {
                 let (prefix, filled) = &mut self.prefix;
@@ -175,16 +231,14 @@ impl Position {
                 let [_, length @ ..] = *prefix;
                 *filled = 0;
                 self.left = u32::from_be_bytes(length) as usize;
-                if !has_room(self.left) {
-                    return false;
-                }
+                begin(self.left)?;
             }
             let arrived = self.left.min(data.len());
             data = &data[arrived..];
             self.left -= arrived;
             self.complete += usize::from(self.left == 0);
         }
-        true
+        Ok(())
     }
 
     /// The first message has not arrived, or another one has begun to.
@@ -201,43 +255,44 @@ impl http_body::Body for Messages {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                let this = &mut *self;
-                let has_room = |bytes| bytes > this.largest || this.place.take(bytes);
-                let before = this.position.complete;
-                if let Some(data) = frame.data_ref()
-                    && !this.position.advance(data, has_room)
-                {
-                    return Poll::Ready(Some(Err(errors::no_message_room())));
+        loop {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => match self.arrived(frame) {
+                    Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
+                    Ok(None) => {}
+                    Err(refused) => {
+                        self.last = None;
+                        return Poll::Ready(Some(Err(refused)));
+                    }
+                },
+                Poll::Ready(None) => return Poll::Ready(self.last.take().map(Ok)),
+                Poll::Pending if self.is_late(context) => {
+                    self.last = None;
+                    return Poll::Ready(Some(Err(errors::message_late())));
                 }
-                if this.position.complete > before {
-                    // The next message has a time of its own.
-                    this.timer = None;
-                }
+                other => return other,
             }
-            Poll::Ready(_) => {}
-            Poll::Pending if self.is_late(context) => {
-                return Poll::Ready(Some(Err(errors::message_late())));
-            }
-            Poll::Pending => {}
         }
-        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.last.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.last {
+            Some(_) => SizeHint::default(),
+            None => self.body.size_hint(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::{StreamExt, stream};
+    use http_body_util::{BodyExt, StreamBody};
+    use tokio::time::timeout;
 
     fn position() -> Position {
         Position {
@@ -259,13 +314,79 @@ mod tests {
         for size in 1..bytes.len() {
             let (mut position, mut begun) = (position(), Vec::new());
             for frame in bytes.chunks(size) {
-                assert!(position.advance(frame, |length| {
+                let all = position.advance(frame, |length| {
                     begun.push(length);
-                    true
-                }));
+                    Ok::<_, ()>(())
+                });
+                assert_eq!(all, Ok(()));
             }
             assert_eq!((begun, position.complete), (vec![3, 0, 256], 3), "{size}");
             assert!(!position.is_awaited());
+        }
+    }
+
+    /// What is handed on of a body of these frames that does not end, or that ends.
+    async fn handed_on(path: &str, frames: &[&[u8]], ends: bool) -> Vec<Result<Bytes, Status>> {
+        let frames: Vec<_> = frames
+            .iter()
+            .map(|frame| Ok::<_, Status>(Frame::data(Bytes::copy_from_slice(frame))))
+            .collect();
+        let rest = match ends {
+            true => stream::empty().boxed(),
+            false => stream::pending().boxed(),
+        };
+        let body = Body::new(StreamBody::new(stream::iter(frames).chain(rest)));
+        let place = Arc::new(Room::default().share(None).place());
+        let most = largest(path, 1 << 20);
+        let mut messages = Messages::new(body, place, most, is_stream(path));
+        let mut handed_on = Vec::new();
+        while let Ok(Some(frame)) = timeout(2 * MESSAGE_TIMEOUT, messages.frame()).await {
+            let is_error = frame.is_err();
+            handed_on.push(frame.map(|frame| frame.into_data().expect("data")));
+            if is_error {
+                break;
+            }
+        }
+        handed_on
+    }
+
+    const UNARY: &str = "/rallypoint.v1.SchedulerService/ExecAsync";
+    const STREAMED: &str = "/rallypoint.v1.ResourceService/ManageClaims";
+    const ONE: &[u8] = &[0, 0, 0, 0, 2, 8, 1];
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_is_handed_on_when_nothing_follows_it() {
+        let whole = handed_on(UNARY, &[&ONE[..3], &ONE[3..]], true).await;
+        let whole: Vec<Bytes> = whole.into_iter().map(Result::unwrap).collect();
+        assert_eq!(whole.concat(), ONE);
+        let open = handed_on(UNARY, &[ONE], false).await;
+        let [Err(late)] = &open[..] else {
+            panic!("{open:?}");
+        };
+        assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
+        let more = handed_on(UNARY, &[ONE, &[0, 0, 0, 0, 0]], true).await;
+        let [Err(more)] = &more[..] else {
+            panic!("{more:?}");
+        };
+        assert_eq!(more.code(), tonic::Code::InvalidArgument);
+        // A stream of messages may stay open.
+        let streamed = handed_on(STREAMED, &[ONE, ONE], false).await;
+        assert_eq!(streamed.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_only_reads_says_little() {
+        let long = [&[0, 0, 2, 0, 0][..], &[0; 8]].concat();
+        for (path, is_refused) in [
+            (UNARY, false),
+            ("/rallypoint.v1.SchedulerService/ListTasks", true),
+            (
+                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                true,
+            ),
+        ] {
+            let answer = handed_on(path, &[&long], true).await;
+            assert_eq!(answer[0].is_err(), is_refused, "{path}");
         }
     }
 }

@@ -73,19 +73,20 @@ impl Turn {
 
 /// Whether answers of the method at a path take room: of methods that only read. A call that has
 /// had an effect is never refused for want of room. Its answer is small, but for those with the
-/// definition of a job, which are for operators. Streams have bounds of their own.
+/// definition of a job, which are for operators. Streams have bounds of their own, but for that of
+/// reflection.
 pub(super) fn takes_room(path: &str) -> bool {
     let reads = matches!(
         access(path),
         Some(Access::In(Role::Reader) | Access::Everywhere(Role::Reader))
     );
-    reads && !STREAMS.contains(&path)
+    reads && !STREAMS.contains(&path) || access(path) == Some(Access::Known)
 }
 
 /// Whether calls of the method at a path wait for their [`Turn`]. Those of StatusService, which
 /// read what is in memory, do not ask whether it has come.
 pub(super) fn takes_turns(path: &str) -> bool {
-    takes_room(path) && path != FORECAST
+    takes_room(path) && path != FORECAST && access(path) != Some(Access::Known)
 }
 
 /// An answer whose parts take their room when they are asked for. The first one, which is the whole
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_an_effect_or_is_a_stream_takes_no_room() {
+    fn what_has_an_effect_or_is_a_stream_of_ours_takes_no_room() {
         let taking = |(service, methods): &(&str, &[(&str, Access)])| {
             let paths = methods.iter().map(|(name, _)| format!("/{service}/{name}"));
             paths
@@ -260,17 +261,20 @@ mod tests {
                 .collect::<Vec<String>>()
         };
         let taking: Vec<String> = METHODS.iter().flat_map(taking).collect();
-        let reads = ["Get", "List", "Describe", "Explain", "Forecast", "Preview"];
+        let reads = [
+            "Get",
+            "List",
+            "Describe",
+            "Explain",
+            "Forecast",
+            "Preview",
+            "ServerReflection",
+        ];
         for path in &taking {
             let name = path.rsplit('/').next().expect("a method");
             assert!(reads.iter().any(|verb| name.starts_with(verb)), "{path}");
         }
-        for name in [
-            "GetScheduler",
-            "Synchronization",
-            "Check",
-            "ServerReflectionInfo",
-        ] {
+        for name in ["GetScheduler", "Synchronization", "Check"] {
             let end = format!("/{name}");
             assert!(!taking.iter().any(|path| path.ends_with(&end)), "{name}");
         }

@@ -1,6 +1,6 @@
 //! Errors of requests over HTTP that become no call. None of them had an effect.
 
-use super::{info, plain, reason::Reason, violation};
+use super::{info, messages::in_words, plain, reason::Reason, violation};
 use crate::core::model::limits::CALL_BYTES;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -43,9 +43,9 @@ pub(in crate::rpc) fn no_such_path(path: &str, meant: Option<&str>) -> Status {
 /// The text of a request is longer than `largest` bytes.
 pub(in crate::rpc) fn text_too_large(largest: usize) -> Status {
     let message = format!(
-        "a request is at most {} MiB of JSON, and what it says at most {} MiB; make several calls",
-        largest >> 20,
-        CALL_BYTES >> 20
+        "a request is at most {} of JSON, and what it says at most {}; make several calls",
+        in_words(largest),
+        in_words(largest.min(CALL_BYTES))
     );
     let facts = [("limit_bytes", largest.to_string())];
     let details = info(Reason::CallTooLarge, &facts);

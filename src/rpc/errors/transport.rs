@@ -3,7 +3,7 @@
 //! may look like a fault of the server, so these become INVALID_ARGUMENT with a reason. Errors of
 //! handlers always have details and pass unchanged.
 
-use crate::rpc::errors;
+use crate::{core::model::limits::CALL_BYTES, rpc::errors};
 use tonic::{Code, Status, body::Body, codegen::http::Response};
 
 const CODE: &str = "grpc-status";
@@ -18,7 +18,7 @@ pub(crate) fn translate(response: Response<Body>) -> Response<Body> {
         .filter(|_| without_details)
         .map(|code| Code::from_bytes(code.as_bytes()))
     {
-        Some(Code::OutOfRange) => answer(errors::call_too_large()),
+        Some(Code::OutOfRange) => answer(errors::call_too_large(CALL_BYTES)),
         Some(Code::Internal) => answer(errors::message_malformed()),
         _ => response,
     }

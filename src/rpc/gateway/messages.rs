@@ -5,7 +5,7 @@ use crate::likeness::closest;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
 use rallypoint_client::api::DESCRIPTOR;
 use serde_json::Serializer;
-use std::sync::LazyLock;
+use std::{collections::HashSet, sync::LazyLock};
 
 static MESSAGES: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let mut pool = DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making");
@@ -29,6 +29,19 @@ pub(super) fn method(path: &str) -> Option<MethodDescriptor> {
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;
     let service = MESSAGES.get_service_by_name(service)?;
     service.methods().find(|found| found.name() == method)
+}
+
+/// The paths of the methods that take a stream of messages, those of reflection included.
+pub(in crate::rpc) fn paths_of_streams() -> HashSet<String> {
+    let reflection = ["v1", "v1alpha"]
+        .map(|version| format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"));
+    let methods = MESSAGES.services().flat_map(|service| {
+        let methods = service.methods().filter(|one| one.is_client_streaming());
+        methods
+            .map(|one| format!("/{}/{}", service.full_name(), one.name()))
+            .collect::<Vec<_>>()
+    });
+    methods.chain(reflection).collect()
 }
 
 /// The path of the method that is called most like the end of a wrong path.

@@ -1,7 +1,8 @@
 //! The API as OpenAPI 3.1, made from the descriptors, comments of the proto files included: what it
 //! says of a field is what the proto files say.
 
-use super::messages;
+use super::{media::line, messages};
+use bytes::Bytes;
 use prost_reflect::{
     DescriptorPool, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor,
     MethodDescriptor,
@@ -13,11 +14,11 @@ use std::{collections::BTreeMap, sync::LazyLock};
 const PACKAGE: &str = "rallypoint.v1";
 const STATUS: &str = "google.rpc.Status";
 
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| made(messages::pool()).to_string());
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| line(made(messages::pool()).to_string()));
 
-/// The document, as JSON.
-pub(super) fn document() -> &'static str {
-    &DOCUMENT
+/// The document, as a line of JSON.
+pub(super) fn document() -> Bytes {
+    DOCUMENT.clone()
 }
 
 fn made(pool: &DescriptorPool) -> Value {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     fn parsed() -> Value {
-        serde_json::from_str(document()).expect("JSON")
+        serde_json::from_slice(&document()).expect("JSON")
     }
 
     #[test]
