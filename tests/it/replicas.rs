@@ -7,18 +7,72 @@ mod stock_clients;
 
 use crate::harness::{
     cluster::Cluster,
-    conversation::Conversation,
+    conversation::{Conversation, WAIT_TIMEOUT},
+    postgres::connect,
     work::{noop, sql},
 };
 use nix::sys::signal::Signal;
-use rallypoint::server::DEFAULT_SHUTDOWN_GRACE;
+use rallypoint::{postgres::COORDINATION, server::DEFAULT_SHUTDOWN_GRACE};
 use rallypoint_client::api::{
-    ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest, Until,
-    scheduler_service_client::SchedulerServiceClient, until::Kind,
+    ExecAsyncRequest, ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest,
+    Until, scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{sleep, timeout};
 use tonic::{Code, transport::Endpoint};
+
+#[tokio::test]
+async fn calls_and_streams_wait_while_a_standby_reads_the_journal() {
+    let mut cluster = Cluster::start(2).await;
+    let owner = cluster.owner().await;
+    let heir = 1 - owner;
+    let client = cluster.client(heir);
+    let here = cluster.open(&client, SchedulerSettings::default()).await;
+    // A client that repeats nothing.
+    let plain = Endpoint::new(cluster.url(heir)).unwrap().connect_lazy();
+    let mut plain = SchedulerServiceClient::new(plain);
+    let handle = here.handle().to_owned();
+    let stream = SynchronizationRequest {
+        handle: handle.clone(),
+        until: Some(Until {
+            kind: Some(Kind::Forever(())),
+        }),
+        ..Default::default()
+    };
+    let mut events = plain.synchronization(stream).await.unwrap().into_inner();
+    let options = cluster.postgres.options_for(COORDINATION, COORDINATION);
+    let mut locking = connect(&options).await;
+    let lock = "begin; lock table scheduler in access exclusive mode";
+    sqlx::raw_sql(lock).execute(&mut locking).await.unwrap();
+    cluster.kill_9(owner);
+    let takes_over = async {
+        while cluster.owner_in_the_journal().await != Some(format!("r{heir}")) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, takes_over)
+        .await
+        .expect("a new owner");
+    let submit = ExecAsyncRequest {
+        handle,
+        tasks: vec![noop().into()],
+        ..Default::default()
+    };
+    let unlock = async {
+        sleep(Duration::from_millis(500)).await;
+        sqlx::raw_sql("commit").execute(&mut locking).await.unwrap();
+    };
+    let (submitted, ()) = tokio::join!(plain.exec_async(submit), unlock);
+    submitted.expect("it waits for the journal");
+    loop {
+        let next = timeout(WAIT_TIMEOUT, events.message()).await;
+        let next = next.expect("in time").expect("the stream goes on");
+        if let Some(done) = next.expect("no end").done.first() {
+            assert_eq!(done.done_no, 1);
+            break;
+        }
+    }
+}
 
 #[tokio::test]
 async fn any_replica_takes_any_call() {

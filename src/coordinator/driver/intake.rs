@@ -7,6 +7,7 @@ use crate::{
     coordinator::{
         commands::QueuedCommand,
         machine::{Envelope, Event},
+        ownership::role::Role,
     },
     core::{BatchNo, Ticket, Time},
     journal::{Commit, Writer},
@@ -115,9 +116,14 @@ impl Loop {
     }
 
     /// A command whose caller has gone, or that belongs to another replica, is dropped before it is
-    /// decided.
+    /// decided. One that comes while this replica takes the shard over waits for the journal to be
+    /// read: callers are sent here from then on.
     pub(super) fn admit(&mut self, queued: QueuedCommand) -> Option<Event> {
-        if queued.reply.is_closed() || self.driver.machine.stands_by() {
+        let driver = &mut self.driver;
+        if driver.machine.stands_by() && driver.state.role() != Role::Standby {
+            driver.machine.expect_recovery();
+        }
+        if queued.reply.is_closed() || driver.machine.stands_by() {
             return None;
         }
         self.next_ticket += 1;

@@ -43,6 +43,13 @@ impl Machine {
         effects.push(Effect::StandBy);
     }
 
+    /// This replica has taken the shard over, and reads the journal: what comes in waits for it.
+    pub fn expect_recovery(&mut self) {
+        if self.stands_by() {
+            self.state = State::Recovering;
+        }
+    }
+
     /// Gives the core away, if there is one, and what it decided that is not sealed.
     pub(super) fn without_core(&mut self, state: State, effects: &mut Vec<Effect>) {
         if let State::Working(core) = std::mem::replace(&mut self.state, state) {
@@ -115,6 +122,18 @@ mod tests {
         assert!(answers(&effects).is_empty());
         let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);
         assert_eq!(answers(&effects), [(1, true), (2, true)]);
+    }
+
+    #[test]
+    fn what_comes_while_the_shard_is_taken_over_waits() {
+        let mut machine = owner();
+        machine.step(NOW, [Event::Deposed]);
+        machine.expect_recovery();
+        machine.step(NOW, [opens(1)]);
+        assert!(machine.waits_for_journal() && machine.backlog() == 1);
+        // It was lost again before the journal was read.
+        machine.step(NOW, [Event::Deposed]);
+        assert!(machine.stands_by() && machine.backlog() == 0);
     }
 
     #[test]
