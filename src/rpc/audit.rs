@@ -48,6 +48,8 @@ pub(crate) struct Subject {
     pub namespace: OnceLock<Arc<str>>,
     /// What it is about, and why.
     pub object: OnceLock<(String, String)>,
+    /// Set when it only says what it would do.
+    dry: OnceLock<()>,
 }
 
 impl Subject {
@@ -57,6 +59,15 @@ impl Subject {
         let _ = self.caller.set(caller.name.clone());
         let _ = self.namespace.set(caller.namespace.0.clone());
         let _ = self.object.set((object, reason));
+    }
+
+    /// The call only says what it would do, so it has a row only if it is refused.
+    pub(crate) fn note_dry(&self) {
+        let _ = self.dry.set(());
+    }
+
+    fn is_dry(&self) -> bool {
+        self.dry.get().is_some()
     }
 }
 
@@ -122,7 +133,7 @@ impl Call {
     async fn answered(mut self, answer: Response<Body>) -> Response<Body> {
         self.is_written = true;
         let (outcome, refused) = outcome(&answer);
-        if outcome == OK && self.rule == Audited::IfRefused {
+        if outcome == OK && (self.rule == Audited::IfRefused || self.subject.is_dry()) {
             return answer;
         }
         let room = match self.rule {
@@ -166,7 +177,7 @@ impl Call {
 impl Drop for Call {
     /// A caller that leaves early keeps nothing secret.
     fn drop(&mut self) {
-        if !self.is_written && self.subject.object.get().is_some() {
+        if !self.is_written && self.subject.object.get().is_some() && !self.subject.is_dry() {
             let entry = self.entry(UNKNOWN.to_owned());
             self.audit.queue(entry, Room::Callers);
         }

@@ -63,7 +63,12 @@ impl OperatorService for Operators {
         let caller = self.auth.caller(&request)?;
         if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
             let asked = request.get_ref();
-            let about = (format!("target {}", asked.target), asked.reason.clone());
+            let dead = match &asked.scope {
+                Some(DeadScope::Replica(name)) => format!("replica {name}"),
+                _ => "all replicas".to_owned(),
+            };
+            let object = format!("target {}, {dead}", asked.target);
+            let about = (object, asked.reason.clone());
             subject.note(&caller, about);
         }
         let api::DeclareDeadRequest {

@@ -28,8 +28,10 @@ const MAX_QUEUED: usize = 10_000;
 const MAX_OF_CALLERS: usize = 8_000;
 /// Of them, those of refused calls.
 const MAX_REFUSED: usize = 2_000;
-/// Rows of refused calls that are written in a second: strangers fill no disk.
+/// Rows of refused calls that are written in a second, and in a day: strangers fill no disk.
 const REFUSED_PER_SECOND: u32 = 100;
+const REFUSED_PER_DAY: u32 = 100_000;
+const SECOND: Duration = Duration::from_secs(1);
 /// Rows in one statement.
 const MAX_WRITTEN: usize = 500;
 /// How long an operator's call waits for its row.
@@ -61,8 +63,37 @@ pub(crate) struct Audit {
     clock: Clock,
     metrics: Metrics,
     left_out: Arc<AtomicU32>,
-    /// Refused calls within a second, and when it began.
-    refused: Arc<Mutex<(Instant, u32)>>,
+    refused: Arc<Mutex<Refused>>,
+}
+
+/// Refused calls within a second and within a day, and when these began.
+struct Refused {
+    second: (Instant, u32),
+    day: (Instant, u32),
+}
+
+impl Refused {
+    fn new() -> Self {
+        let now = Instant::now();
+        Refused {
+            second: (now, 0),
+            day: (now, 0),
+        }
+    }
+
+    /// Counts one; false: there are too many by now.
+    fn is_in_time(&mut self, now: Instant) -> bool {
+        let limit = |(since, count): &mut (Instant, u32), length, most| {
+            if now.duration_since(*since) >= length {
+                (*since, *count) = (now, 0);
+            }
+            *count = count.saturating_add(1);
+            *count <= most
+        };
+        // What is over the limit of its second is no row of the day.
+        limit(&mut self.second, SECOND, REFUSED_PER_SECOND)
+            && limit(&mut self.day, 86_400 * SECOND, REFUSED_PER_DAY)
+    }
 }
 
 impl Audit {
@@ -92,7 +123,7 @@ impl Audit {
             clock,
             metrics,
             left_out: Arc::default(),
-            refused: Arc::new(Mutex::new((Instant::now(), 0))),
+            refused: Arc::new(Mutex::new(Refused::new())),
         };
         (audit, queued)
     }
@@ -165,15 +196,9 @@ impl Audit {
         }
     }
 
-    /// Counts a refused call; false: there are too many in this second.
     fn is_in_time(&self) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, count) = &mut *refused;
-        if since.elapsed() >= Duration::from_secs(1) {
-            (*since, *count) = (Instant::now(), 0);
-        }
-        *count += 1;
-        *count <= REFUSED_PER_SECOND
+        refused.is_in_time(Instant::now())
     }
 }
 
@@ -311,5 +336,19 @@ mod tests {
         let (kept, left_out) = beside_operators(CALLS, "UNKNOWN", Room::Callers);
         assert_eq!(kept, MAX_OF_CALLERS as u32);
         assert_eq!(kept + left_out, CALLS, "each of them is counted");
+    }
+
+    #[test]
+    fn strangers_have_so_many_rows_in_a_second_and_in_a_day() {
+        let mut refused = Refused::new();
+        let begun = refused.day.0;
+        let mut in_a_second = |second: u32| {
+            let now = begun + second * SECOND;
+            (0..200).filter(|_| refused.is_in_time(now)).count() as u32
+        };
+        assert_eq!(in_a_second(1), REFUSED_PER_SECOND);
+        let day: u32 = (2..2_000).map(&mut in_a_second).sum();
+        assert_eq!(day, REFUSED_PER_DAY - REFUSED_PER_SECOND);
+        assert_eq!(in_a_second(86_400), REFUSED_PER_SECOND);
     }
 }

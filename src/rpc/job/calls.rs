@@ -4,26 +4,26 @@
 use super::{Jobs, convert, validate};
 use crate::{
     core::{Caller, JobVerb},
-    rpc::forwarding::unary::unary_calls,
+    rpc::{errors, forwarding::unary::unary_calls},
 };
 use rallypoint_client::api::{self, job_service_client::JobServiceClient};
 use tonic::Status;
 
 unary_calls! {
     Jobs, JobServiceClient:
-    create_job(CreateJobRequest) -> CreateJobResponse, of "job" name;
+    create_job(CreateJobRequest) -> CreateJobResponse, of "job" name, dry if validate_only;
     update_job(UpdateJobRequest) -> UpdateJobResponse, of "job" name;
     delete_job(DeleteJobRequest) -> DeleteJobResponse, of "job" name;
     run_job(RunJobRequest) -> RunJobResponse, of "job" name, creates by request_id;
     pause_job(PauseJobRequest) -> PauseJobResponse, of "job" name since reason;
     resume_job(ResumeJobRequest) -> ResumeJobResponse, of "job" name;
     cancel_run(CancelRunRequest) -> CancelRunResponse, of "job" name;
-    backfill_job(BackfillJobRequest) -> BackfillJobResponse, of "job" name;
+    backfill_job(BackfillJobRequest) -> BackfillJobResponse, of "job" name, dry if dry_run;
     claim_run(ClaimRunRequest) -> ClaimRunResponse, creates by request_id;
     renew_run(RenewRunRequest) -> RenewRunResponse;
     finish_run(FinishRunRequest) -> FinishRunResponse;
-    start_agent(StartAgentRequest) -> StartAgentResponse;
-    stop_agent(StopAgentRequest) -> StopAgentResponse;
+    start_agent(StartAgentRequest) -> StartAgentResponse, about "agent";
+    stop_agent(StopAgentRequest) -> StopAgentResponse, about "agent" since reason;
 }
 
 impl Jobs {
@@ -143,7 +143,8 @@ impl Jobs {
         while goes_on.is_some() {
             stop.goes_on = goes_on;
             let verb = JobVerb::StopAgent(stop.clone());
-            (agent, _, goes_on) = self.agent(caller.clone(), verb).await?;
+            let again = self.agent(caller.clone(), verb).await;
+            (agent, _, goes_on) = again.map_err(errors::after_effect)?;
         }
         if changed {
             let reason = &request.reason;

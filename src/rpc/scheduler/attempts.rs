@@ -30,6 +30,10 @@ impl Schedulers {
         let states = self
             .states(&caller, id.handle, slice::from_mut(&mut task))
             .await?;
+        if task.done.is_none() && !states.contains_key(&id.seq) {
+            // Outcomes may go before the attempts: none of these runs.
+            return Err(errors::past_retention(id));
+        }
         let size = query.size.min(MAX_ATTEMPTS);
         // One more, to see whether there are more.
         let records = self

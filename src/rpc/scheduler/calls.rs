@@ -16,7 +16,7 @@ unary_calls! {
     pause_scheduler(PauseSchedulerRequest) -> PauseSchedulerResponse = pause, of "scheduler" handle;
     resume_scheduler(ResumeSchedulerRequest) -> ResumeSchedulerResponse = resume, of "scheduler" handle;
     cancel_task(CancelTaskRequest) -> CancelTaskResponse = cancel, of "task" id;
-    cancel_tasks(CancelTasksRequest) -> CancelTasksResponse = cancel_tasks, of "scheduler" handle;
+    cancel_tasks(CancelTasksRequest) -> CancelTasksResponse = cancel_tasks, of "scheduler" handle, dry if dry_run;
     retry_task(RetryTaskRequest) -> RetryTaskResponse = retry, of "task" id;
     retry_failed(RetryFailedRequest) -> RetryFailedResponse = retry_failed, of "scheduler" handle, creates by request_id;
     get_task(GetTaskRequest) -> GetTaskResponse = task;

@@ -111,11 +111,12 @@ impl Schedulers {
                 ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => match ended {
                     // Over the limit of streams: the release is in effect, so poll instead.
                     Ok(()) | Err(CallError::Rejected(Reject::LimitReached { .. })) => {}
-                    Err(error) => return Err(errors::call(error, handle)),
+                    Err(error) => return Err(errors::after_effect(errors::call(error, handle))),
                 },
                 () = self.stopping.cancelled() => return Err(errors::stopping()),
             }
-            (_, pending, done_no) = self.released(&caller, handle, mode).await?;
+            let again = self.released(&caller, handle, mode).await;
+            (_, pending, done_no) = again.map_err(errors::after_effect)?;
             if pending > 0 {
                 tokio::select! {
                     () = tokio::time::sleep(RELEASE_POLL_INTERVAL) => {}
