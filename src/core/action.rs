@@ -1,8 +1,7 @@
 //! What the core wants done once the records of its batch are durable.
 
 use super::{
-    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time,
-    Token, Work,
+    Attempt, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time, Token, Work,
 };
 use std::sync::Arc;
 
@@ -83,13 +82,10 @@ pub enum TimeLimit {
 
 impl Assignment {
     /// Whether its attempt had a row before it was handed out, whoever owned the shard: then no
-    /// other hand-out has the number of this one, so that it can be told from all others. First
-    /// attempts of tasks that may be repeated get one only when they last.
+    /// other hand-out has the number of this one, so that it can be told from all others. A first
+    /// attempt may also have one because its task passed others that were in doubt.
     pub fn is_numbered(&self) -> bool {
-        self.attempt > Attempt(1)
-            || match self.spec.options.delivery() {
-                Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
-                Delivery::AtLeastOnce => false,
-            }
+        let records_start = self.spec.work.has_session() && self.spec.options.records_start();
+        self.attempt > Attempt(1) || records_start
     }
 }

@@ -156,7 +156,7 @@ impl Shard {
                 work, unreported, ..
             } => self.clear(work.as_ref(), *unreported, ticket),
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
-            Command::StreamsOpen(open) => self.streams_open(open),
+            Command::StreamsOpen(open) => self.streams_open(turn, open),
             Command::Status => return Some(Reply::Status(Box::new(self.status(turn.now)))),
             Command::Resource { caller, verb } => {
                 let limits = self.limits;

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+/// The code of an attempt that was lost with its host.
+pub(crate) const LOST: &str = "LOST";
 const INITIAL: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -45,6 +47,11 @@ impl RetryPolicy {
     /// An error of this code is never followed by another attempt.
     pub fn forbids(&self, code: &str) -> bool {
         self.non_retryable.iter().any(|forbidden| forbidden == code)
+    }
+
+    /// Whether the task ends when an attempt is lost for the first time.
+    pub fn ends_with_a_loss(&self) -> bool {
+        self.max_losses() == 1 || self.forbids(LOST)
     }
 }
 

@@ -280,6 +280,18 @@ impl TaskOptions {
         *self == TaskOptions::default()
     }
 
+    /// Whether a first attempt is on record before it starts, whatever else there is: one that must
+    /// not start twice or whose fate must be known before it starts again, one that holds
+    /// resources, and one that waited for a time, which a later owner cannot infer from the task's
+    /// number.
+    pub fn records_start(&self) -> bool {
+        let must_be_known = match self.delivery() {
+            Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
+            Delivery::AtLeastOnce => self.retry.ends_with_a_loss(),
+        };
+        must_be_known || self.not_before.is_some() || !self.resources.is_empty()
+    }
+
     /// These options, and where they say nothing, `fallback`'s.
     pub fn or(&self, fallback: &TaskOptions) -> TaskOptions {
         TaskOptions {

@@ -2,8 +2,7 @@
 //! slot: a task that cannot run is never picked.
 
 use crate::core::{
-    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Shard, Time,
-    TimeLimit, Turn,
+    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Handle, Shard, Time, TimeLimit, Turn,
     fairness::{
         fair_share::{Fair, Grant},
         slot_kinds::KindId,
@@ -51,8 +50,7 @@ impl Shard {
         let is_short = self.fair.expected(&scheduler.share, kind) <= short.as_micros() as i64;
         let next = scheduler.next_without_record(kind).filter(|_| is_short)?;
         // A host that is lost takes all with it that stood in line there.
-        let retry = &next.spec.options.retry;
-        (retry.max_losses() > 1 && !retry.forbids("LOST")).then_some(grant)
+        (!next.spec.options.retry.ends_with_a_loss()).then_some(grant)
     }
 
     /// Starts the next task of the scheduler whose turn it is, or for work without a session
@@ -188,19 +186,10 @@ impl Scheduler {
         }
     }
 
-    /// Whether a first attempt is recorded before it starts: one that must not start twice or whose
-    /// fate must be known before it starts again, one that holds resources, and one out of turn
-    /// (its task waited for a time, or passes tasks in doubt), which a later owner cannot infer
-    /// from the task's number.
+    /// Whether a first attempt is recorded before it starts: by its options, or because it passes
+    /// tasks in doubt, so that a later owner cannot infer it from the task's number.
     pub(crate) fn must_record(&self, span: &Span) -> bool {
-        let options = &span.spec.options;
-        match options.delivery() {
-            Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
-            Delivery::AtLeastOnce => {
-                let waited = options.not_before.is_some() || span.needs_resources();
-                waited || self.running.in_doubt > 0
-            }
-        }
+        span.spec.options.records_start() || self.running.in_doubt > 0
     }
 
     fn assignment(&self, now: Time, span: &Span, attempt: Attempt) -> Assignment {

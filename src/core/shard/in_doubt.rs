@@ -12,7 +12,7 @@ use crate::core::{
     Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
     Shard, TaskError, TaskId, Ticket, Time, Turn, Unreported, Work,
     fairness::{fair_share::Fair, slot_kinds::KindId},
-    model::limits::SLOT_CHARGE,
+    model::{limits::SLOT_CHARGE, retry::LOST},
     scheduler::starts_and_ends::Used,
     scheduler::{
         Scheduler,
@@ -256,17 +256,15 @@ impl InFlight {
                 Delivery::AtMostOnce => began,
             };
         let overdue = self.span.deadline().is_some_and(|at| at <= now);
+        let lost = "its host was lost while it ran";
         match (&self.cancel, exhausted, overdue) {
             (Some(why), ..) => Some((
                 Outcome::Cancelled,
                 "CANCELLED",
                 format!("{}; its host was lost", why.message).into(),
             )),
-            (_, true, _) => Some((
-                Outcome::Exhausted,
-                "LOST",
-                "its host was lost while it ran".into(),
-            )),
+            _ if began && options.retry.forbids(LOST) => Some((Outcome::Failed, LOST, lost.into())),
+            (_, true, _) => Some((Outcome::Exhausted, LOST, lost.into())),
             (.., true) => Some((
                 Outcome::TimedOut,
                 "DEADLINE",

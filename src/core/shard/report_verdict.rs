@@ -3,6 +3,7 @@
 
 use crate::core::{
     Attempt, AttemptEvent, Delivery, Outcome, Report, TaskError, TaskId, Time,
+    model::retry::LOST,
     scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
 };
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Scheduler {
         let error = match report {
             Report::Succeeded(_) => return Verdict::End(Outcome::Succeeded, None),
             Report::Failed { error, .. } | Report::TimedOut(error) => Some(error.clone()),
-            Report::Lost => Some(reason("LOST", "its host was lost while it ran")),
+            Report::Lost => Some(reason(LOST, "its host was lost while it ran")),
             // Its outcome says what it has done. An attempt of another task has failed.
             Report::Unstorable(Some(_)) if is_exactly_once => {
                 return Verdict::End(Outcome::Succeeded, None);
@@ -74,7 +75,7 @@ impl Scheduler {
                 Delivery::AtLeastOnce | Delivery::ExactlyOnce => Verdict::Again,
                 Delivery::AtMostOnce => {
                     let message = "stopped while it ran, and it must not start twice";
-                    Verdict::End(Outcome::Exhausted, Some(reason("LOST", message)))
+                    Verdict::End(Outcome::Exhausted, Some(reason(LOST, message)))
                 }
             },
             (_, None) => Verdict::Again,

@@ -54,10 +54,12 @@ impl Shard {
         }
     }
 
-    /// Counts streams of an earlier core. Of schedulers that are over and forgotten they end by
-    /// themselves.
-    pub(crate) fn streams_open(&mut self, open: &[(Handle, u32)]) {
+    /// Counts streams of an earlier core, and shows them how far their schedulers are: a batch of
+    /// that core may have become durable after all. Of schedulers that are over and forgotten they
+    /// end by themselves.
+    pub(crate) fn streams_open(&mut self, turn: &mut Turn, open: &[(Handle, u32)]) {
         for (handle, count) in open {
+            turn.progressed(*handle);
             if let Some(scheduler) = self.schedulers.get_mut(*handle) {
                 scheduler.streams += count;
                 (0..*count).for_each(|_| self.quotas.watched(scheduler.share.namespace));

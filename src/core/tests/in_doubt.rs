@@ -1,7 +1,7 @@
 //! What may still run somewhere after a takeover waits until it is known; nothing else does.
 
 use super::world::{Cancelling, NONE, World, free, order, plain};
-use crate::core::{AttemptEvent, Delivery, Outcome, ReleaseMode, Report, Unreported};
+use crate::core::{AttemptEvent, Delivery, Outcome, ReleaseMode, Report, TaskOptions, Unreported};
 use std::time::Duration;
 
 #[test]
@@ -87,6 +87,29 @@ fn an_at_most_once_task_that_nobody_reports_ends_lost_and_a_reported_one_goes_on
     assert_eq!(w.outcomes(s), [(1, Outcome::Exhausted)]);
     w.succeed(s, [2]);
     assert_eq!(w.outcome(s, 2), Some(Outcome::Succeeded));
+}
+
+#[test]
+fn a_task_that_ends_with_its_first_loss_does_so_after_a_takeover_too() {
+    type Change = fn(&mut TaskOptions);
+    let cases: [(Change, Outcome); 2] = [
+        (
+            |o| o.retry.non_retryable = vec!["LOST".into()],
+            Outcome::Failed,
+        ),
+        (|o| o.retry.max_losses = Some(1), Outcome::Exhausted),
+    ];
+    for (change, outcome) in cases {
+        let mut w = World::new(1);
+        let s = w.open(plain);
+        w.submit(s, [free().with(change)]);
+        assert!(w.assignment(s, 1).is_numbered());
+        // It was lost within a moment.
+        w.running.clear();
+        w.take_over();
+        w.clear(Unreported::MayHaveBegun);
+        assert_eq!(w.outcomes(s), [(1, outcome)]);
+    }
 }
 
 #[test]
