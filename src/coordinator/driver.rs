@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{BatchNo, Command, Reply, Ticket},
+    core::{BatchNo, Command, RecoveredScheduler, Reply, Ticket, Work},
     executor_protocol::ExecutorReport,
     hub::Hub,
     journal::{Commit, Journal, Replica, Writer},
@@ -29,6 +29,7 @@ use crate::{
 use counting::Counting;
 use rustc_hash::FxHashMap;
 use std::{
+    collections::HashSet,
     mem,
     panic::resume_unwind,
     pin::Pin,
@@ -210,12 +211,11 @@ impl Loop {
             {
                 self.notice_lost_batches();
                 self.driver.bodies.lock().recovered(schedulers);
-                begun = Some((
-                    *epoch,
-                    window
-                        .as_ref()
-                        .map(|window| window.keys().cloned().collect()),
-                ));
+                let inherited = window.as_ref().map(|window| {
+                    let kinds = window.keys().cloned();
+                    kinds.chain(begun_kinds(schedulers)).collect()
+                });
+                begun = Some((*epoch, inherited));
             }
         }
         let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
@@ -228,6 +228,14 @@ impl Loop {
         self.last_step = Instant::now();
         self.driver.machine.step(now, events)
     }
+}
+
+/// What schedulers run of which attempts have begun: these are in doubt whoever has slots for their
+/// kinds by now.
+fn begun_kinds(schedulers: &[RecoveredScheduler]) -> HashSet<Work> {
+    let begun = schedulers.iter().filter(|one| !one.attempts.is_empty());
+    let works = begun.flat_map(|one| &one.runs).map(|run| &run.spec.work);
+    works.filter(|work| work.has_session()).cloned().collect()
 }
 
 /// Events after the end of an ownership belong to the next one. No events are one step as well:

@@ -137,7 +137,8 @@ async fn open(
     });
     tokio::select! {
         biased;
-        () = stop.cancelled() => Some(Report::Stopped),
+        // Nothing of the text was sent.
+        () = stop.cancelled() => Some(Report::NotStarted),
         opened = target.open_session(slot, assignment, conditions) => match opened {
             Ok(()) => None,
             Err(OpenError::OwnLogin(failure)) => Some(report(Err(failure), None)),

@@ -2,7 +2,7 @@
 
 use super::{ExecutorPool, assignments::Given, member::Member};
 use crate::{
-    core::{Assignment, Running, Work},
+    core::{Assignment, Report, Running, Work},
     executor_protocol::{Body, Dispatch, ExecutorId, Instruction, Token},
 };
 use std::mem;
@@ -17,9 +17,15 @@ impl ExecutorPool {
 
     /// Gives an assignment to the executor with most free slots, or else places in line; of equals,
     /// to the one that keeps the reserve, or the one of this process. Keeps it until one has room.
+    /// Where nobody has slots any more, as of a target that is away, it has not begun: it is the
+    /// core's again, whose pauses and deadlines hold for it.
     pub(super) fn hand_out(&mut self, assignment: Assignment, body: Body) {
         let work = &assignment.spec.work;
         let best = self.best(&assignment);
+        let has_slots = |member: &Member| member.total(work) > 0;
+        if best.is_none() && !self.members.values().any(has_slots) {
+            return self.end_unstarted(&assignment, Report::NotStarted);
+        }
         let member = best.and_then(|(id, _)| self.members.get_mut(&id));
         let Some((member, (_, kept))) = member.zip(best) else {
             return self.waiting.push_back((assignment, body));

@@ -1,5 +1,7 @@
 //! The pool as owner and executors see it, without either: who has a task, and whose word counts.
 
+mod no_slots;
+
 use super::*;
 use crate::{
     core::{Namespace, Report, Running, SessionReset, ShardId, Spec, TaskOptions, Unreported},

@@ -166,7 +166,8 @@ async fn a_task_that_waits_for_a_session_ends_when_it_is_stopped_or_too_late() {
     let report = fixture.ended(late).await.report;
     assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
     fixture.executor.stop(token(stopped));
-    assert_eq!(fixture.ended(stopped).await.report, Report::Stopped);
+    // Nothing was sent of it, so it may start elsewhere even if it must not start twice.
+    assert_eq!(fixture.ended(stopped).await.report, Report::NotStarted);
 }
 
 /// Connections between the executor and the server. Only the executor notices a cut, as when a
