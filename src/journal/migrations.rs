@@ -125,6 +125,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "fence_by_number",
         include_str!("../../migrations/0034_fence_by_number.sql"),
     ),
+    (
+        35,
+        "what_runs",
+        include_str!("../../migrations/0035_what_runs.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -317,7 +322,8 @@ mod tests {
                 "42fc54bfba578dfc",
                 "4e87849267d036e6",
                 "d2221f76aaadde43",
-                "317b0467e5cf32b5"
+                "317b0467e5cf32b5",
+                "1009864cef73500d"
             ]
         );
     }

@@ -6,9 +6,8 @@
 use super::{Maintenance, calendar::Calendar};
 use crate::{
     core::Time,
-    journal::{JournalError, bounded_connection::BoundedConnection, encoding::Stamp},
+    journal::{JournalError, encoding::Stamp},
 };
-use uuid::Uuid;
 
 /// Rows looked at by one statement.
 pub(super) const SLICE_ROWS: i64 = 1_000;
@@ -74,52 +73,8 @@ impl Maintenance {
                 break;
             }
         }
-        self.drop_stray_labels(&mut connection).await?;
         connection.close().await?;
         Ok(dropped)
-    }
-
-    /// Deletes the labels of schedulers that a version deleted which did not know of them.
-    async fn drop_stray_labels(
-        &self,
-        connection: &mut BoundedConnection,
-    ) -> Result<(), JournalError> {
-        let mut above = Uuid::nil();
-        while let Some(up_to) = sqlx::query_scalar(
-            "-- drop_stray_labels
-             with slice as materialized (
-                 select l.handle
-                 from scheduler_label l
-                 where l.shard = $1 and l.handle > $2
-                 order by l.handle
-                 limit $3
-             ),
-             dropped as (
-                 delete from scheduler_label l
-                 using slice s
-                 where l.shard = $1
-                     and l.handle = s.handle
-                     and not exists (
-                         select
-                         from scheduler r
-                         where r.shard = $1 and r.handle = l.handle
-                         offset 0
-                     )
-             )
-             select s.handle
-             from slice s
-             order by s.handle desc
-             limit 1",
-        )
-        .bind(self.shard.0)
-        .bind(above)
-        .bind(SLICE_ROWS)
-        .fetch_optional(&mut *connection)
-        .await?
-        {
-            above = up_to;
-        }
-        Ok(())
     }
 
     /// Deletes claims that ended before the retention began, and that no recovery reads. Returns

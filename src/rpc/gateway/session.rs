@@ -37,6 +37,8 @@ const NAME: &str = "rallypoint-token";
 const PAGE: HeaderName = HeaderName::from_static("rallypoint-page");
 /// No token is longer, nor what carries it.
 const MAX_BYTES: usize = 16 << 10;
+/// Browsers keep no longer cookie, and do not say so.
+const COOKIE_BYTES: usize = 4_096;
 /// How long that may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The browser forgets a token after so long; a token may end before.
@@ -166,6 +168,11 @@ async fn signed_in(
         return Err(errors::access::identity_invalid());
     }
     let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
+    if NAME.len() + token.len() > COOKIE_BYTES {
+        return Err(errors::gateway::http_invalid(
+            "the token is longer than what a browser keeps: sign in with a shorter one",
+        ));
+    }
     let mut response = json(StatusCode::OK, line(who.to_string()));
     set(&mut response, &token, KEPT_SECONDS, settings);
     Ok(response)

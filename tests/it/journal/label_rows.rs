@@ -217,21 +217,3 @@ async fn a_scheduler_has_a_row_for_each_label_that_it_has_now() {
     owned.write_images([with_labels(one, now, &[])]).await;
     assert_eq!(rows(&owned).await, [row(other, "is=x"), row(other, "v=1")]);
 }
-
-#[tokio::test]
-async fn labels_without_a_scheduler_go() {
-    let mut owned = Owned::new().await;
-    let (one, gone, now) = (handle(), handle(), owned.now);
-    let with = |handle| with_labels(handle, now, &[("is", "x")]);
-    owned.write_images([with(one), with(gone)]).await;
-    let go = format!("delete from scheduler where handle = '{}'", gone.uuid());
-    owned.psql().await.execute(AssertSqlSafe(go)).await.unwrap();
-    let maintenance = owned.journal.maintenance();
-    let calendar = maintenance.live(now, None).await.unwrap();
-    maintenance.drop_ended_schedulers(&calendar).await.unwrap();
-    let left: Vec<Uuid> = sqlx::query_scalar("select distinct handle from scheduler_label")
-        .fetch_all(&mut owned.psql().await)
-        .await
-        .unwrap();
-    assert_eq!(left, [one.uuid()]);
-}

@@ -117,6 +117,13 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     assert_eq!(scene.owned.count(count).await, 3);
     let running = "select seq from rallypoint_log.execution_status where target is null";
     assert_eq!(scene.owned.count(running).await, 6);
+    // Its outcome is past the retention: the attempts go a day later.
+    let over = "with over as (
+            update scheduler set highest_seq = 6, unfinished = '{}' returning 1
+        )
+        select count(*) from over";
+    assert!(scene.owned.count(over).await > 0);
+    assert_eq!(scene.owned.count(count).await, 2);
 }
 
 #[tokio::test]
