@@ -224,6 +224,13 @@ impl Hub {
         !self.state().commands.is_empty()
     }
 
+    /// Has the loop take up what came of something that was not done by itself.
+    pub(crate) fn wake(&self) {
+        if self.has_commands() {
+            self.0.ready.notify_one();
+        }
+    }
+
     /// What the loop must know.
     pub(crate) fn take_commands(&self) -> Vec<HubCommand> {
         mem::take(&mut self.state().commands)

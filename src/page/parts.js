@@ -37,12 +37,12 @@ export const empty = (...text) => h("div.empty", {}, ...text.map((one) => (typeo
 export const emptyFor = (view, role, nothing, advice, line) => empty(view.may(role) ? `${nothing} ${advice}` : nothing, view.may(role) ? command(line) : null);
 
 /** A text as one word of a command line: names are of callers, and lines are copied into shells. */
-export const word = (text) => (/^[\w.:@%+][\w.:@%+-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shellWord = (text) => (/^[\w.:@%+][\w.:@%+-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** A command line that reaches this server. */
 export function rallypoint(text) {
   const usual = ["http://localhost:50051", "http://127.0.0.1:50051"].includes(location.origin);
-  return `rallypoint ${text}${usual ? "" : ` --server ${location.origin}`}${session.namespace ? ` --namespace ${word(session.namespace)}` : ""}`;
+  return `rallypoint ${text}${usual ? "" : ` --server ${location.origin}`}${session.namespace ? ` --namespace ${shellWord(session.namespace)}` : ""}`;
 }
 
 export const command = (text) => h("pre", { tabindex: "0", "aria-label": "Command" }, text);

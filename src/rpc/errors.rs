@@ -133,7 +133,10 @@ pub(super) fn after_effect(failed: Status) -> Status {
     let reason = details.error_info().map(|info| info.reason.as_str());
     let without = [Reason::NotOwner, Reason::Overloaded].map(|one| one.as_str_name());
     match reason.is_some_and(|reason| without.contains(&reason)) {
-        true => owner_changed(),
+        true => unavailable(
+            "coordinator",
+            "the call has begun to have its effect, and how it goes on is not known: call again",
+        ),
         false => failed,
     }
 }

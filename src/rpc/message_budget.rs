@@ -171,14 +171,13 @@ impl Messages {
     /// Goes on past what has arrived; returns what is handed on of it.
     fn arrived(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, Status> {
         let Some(data) = frame.data_ref() else {
-            return Ok(Some(frame));
+            // gRPC has no trailers of requests.
+            return Ok(None);
         };
         let before = self.position.complete;
-        if !self.is_stream && before > 0 && !data.is_empty() {
-            return Err(errors::more_than_one_message());
-        }
-        let (place, largest) = (&self.place, self.largest);
-        self.position.advance(data, |bytes| match bytes {
+        let (place, largest, is_stream) = (&self.place, self.largest, self.is_stream);
+        self.position.advance(data, |bytes, earlier| match bytes {
+            _ if earlier > 0 && !is_stream => Err(errors::more_than_one_message()),
             _ if bytes > largest => Err(errors::call_too_large(largest)),
             _ if place.take(bytes) => Ok(()),
             _ => Err(errors::no_message_room()),
@@ -212,11 +211,12 @@ impl Messages {
 }
 
 impl Position {
-    /// Goes on past `data`, with leave for each message that begins in it.
+    /// Goes on past `data`. Of each message that begins in it, its length and how many came before
+    /// it are given to `begin`, which may refuse it.
     fn advance<E>(
         &mut self,
         mut data: &[u8],
-        mut begin: impl FnMut(usize) -> Result<(), E>,
+        mut begin: impl FnMut(usize, usize) -> Result<(), E>,
     ) -> Result<(), E> {
         while !data.is_empty() {
             if self.left == 0 {
@@ -231,7 +231,7 @@ impl Position {
                 let [_, length @ ..] = *prefix;
                 *filled = 0;
                 self.left = u32::from_be_bytes(length) as usize;
-                begin(self.left)?;
+                begin(self.left, self.complete)?;
             }
             let arrived = self.left.min(data.len());
             data = &data[arrived..];
@@ -314,7 +314,7 @@ mod tests {
         for size in 1..bytes.len() {
             let (mut position, mut begun) = (position(), Vec::new());
             for frame in bytes.chunks(size) {
-                let all = position.advance(frame, |length| {
+                let all = position.advance(frame, |length, _| {
                     begun.push(length);
                     Ok::<_, ()>(())
                 });
@@ -364,11 +364,19 @@ mod tests {
             panic!("{open:?}");
         };
         assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
-        let more = handed_on(UNARY, &[ONE, &[0, 0, 0, 0, 0]], true).await;
-        let [Err(more)] = &more[..] else {
-            panic!("{more:?}");
-        };
-        assert_eq!(more.code(), tonic::Code::InvalidArgument);
+        let empty: &[u8] = &[0; PREFIX_BYTES];
+        for (frames, ends) in [
+            (vec![ONE.to_vec(), empty.to_vec()], true),
+            (vec![[ONE, empty].concat()], true),
+            (vec![[ONE, empty].concat()], false),
+        ] {
+            let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+            let more = handed_on(UNARY, &frames, ends).await;
+            let [Err(more)] = &more[..] else {
+                panic!("{more:?}");
+            };
+            assert_eq!(more.code(), tonic::Code::InvalidArgument);
+        }
         // A stream of messages may stay open.
         let streamed = handed_on(STREAMED, &[ONE, ONE], false).await;
         assert_eq!(streamed.len(), 2);

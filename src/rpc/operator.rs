@@ -64,10 +64,11 @@ impl OperatorService for Operators {
         if let Some(subject) = request.extensions().get::<Arc<Subject>>() {
             let asked = request.get_ref();
             let dead = match &asked.scope {
-                Some(DeadScope::Replica(name)) => format!("replica {name}"),
-                _ => "all replicas".to_owned(),
+                Some(DeadScope::Replica(name)) => format!(", replica {name}"),
+                Some(DeadScope::AllReplicas(())) => ", all replicas".to_owned(),
+                None => String::new(),
             };
-            let object = format!("target {}, {dead}", asked.target);
+            let object = format!("target {}{dead}", asked.target);
             let about = (object, asked.reason.clone());
             subject.note(&caller, about);
         }

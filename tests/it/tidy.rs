@@ -9,6 +9,11 @@ mod source;
 use imports::Imports;
 use layers::{JOINTS, LAYERS};
 use source::{Source, room, sources, texts, words};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Words that were coined here once where the field has a word of its own; their plurals count.
 const COINED: &[&str] = &[
@@ -89,6 +94,22 @@ fn functions_have_at_most_60_lines() {
         faults.extend(long.map(|(name, lines)| format!("{}: {name} ({lines} lines)", file.name)));
     }
     none(faults, "give its parts names");
+}
+
+#[test]
+fn every_mutant_applies() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let patches = fs::read_dir(top.join("tests/mutants")).expect("a folder");
+    let patches = patches.map(|entry| entry.expect("an entry").path());
+    let patches = patches.filter(|path| path.extension().is_some_and(|it| it == "patch"));
+    let applies = |patch: &PathBuf| {
+        let mut git = Command::new("git");
+        let check = git.args(["apply", "--check"]).arg(patch).current_dir(top);
+        check.output().expect("git").status.success()
+    };
+    let faults = patches.filter(|patch| !applies(patch));
+    let faults = faults.map(|patch| patch.display().to_string()).collect();
+    none(faults, "what they change has changed: write them anew");
 }
 
 #[test]

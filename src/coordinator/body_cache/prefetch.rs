@@ -130,6 +130,8 @@ fn arrived(shared: &Shared, hub: &Hub, ranges: &[SeqRange], chunks: Vec<BodyChun
         let why = "the journal does not have it";
         fail(hub, lost, why);
     }
+    // For want of slots some may have been given back.
+    hub.wake();
 }
 
 /// Reads the body of a task that the database refuses to read, beside the others: again and again
@@ -174,6 +176,7 @@ fn fail(hub: &Hub, assignment: Assignment, error: impl Display) {
     let (handle, task) = (assignment.handle, assignment.first.0);
     tracing::error!(%handle, task, %error, "the body of a task cannot be read: it fails");
     hub.decline(assignment, unreadable());
+    hub.wake();
 }
 
 /// How a task ends whose body cannot be read.

@@ -55,8 +55,8 @@ impl Shard {
     }
 
     /// Counts streams of an earlier core, and shows them how far their schedulers are: a batch of
-    /// that core may have become durable after all. Of schedulers that are over and forgotten they
-    /// end by themselves.
+    /// that core may have become durable after all. Those of schedulers that are not known any more
+    /// are not counted.
     pub(crate) fn streams_open(&mut self, turn: &mut Turn, open: &[(Handle, u32)]) {
         for (handle, count) in open {
             turn.progressed(*handle);

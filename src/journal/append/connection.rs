@@ -65,10 +65,15 @@ impl Connection {
         Ok(self.note_lapse(done)?.rows_affected())
     }
 
-    /// Notes that this batch was written on it. Nothing else makes the limit short again: before a
-    /// batch that takes long is sent once more, other statements are answered soon.
+    /// Notes that this batch was written on it.
     pub(super) fn note_written(&mut self, batch: &Batch) {
         self.written = Some((batch.epoch, batch.no));
+        self.note_durable();
+    }
+
+    /// A batch is durable. Nothing else makes the limit short again: before a batch that takes long
+    /// is sent once more, other statements are answered soon.
+    pub(super) fn note_durable(&mut self) {
         self.timeout.note(true);
     }
 

@@ -94,6 +94,7 @@ async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Comm
                 batch = batch.no.0,
                 "an earlier send of the batch had committed"
             );
+            connection.note_durable();
             Some(Commit::Durable)
         }
         Ok(Some(_)) => Some(Commit::Fenced),

@@ -96,7 +96,7 @@ impl Recovery {
              where r.shard = $1
                  and (
                      r.state <> 3
-                     or r.state = 3 and r.released_at >= coalesce(
+                     or r.state = 3 and r.released_at >= $2 and r.released_at >= coalesce(
                          (
                              select e.released_at
                              from scheduler e
@@ -111,7 +111,8 @@ impl Recovery {
              order by r.handle"
         ));
         // Ended schedulers too, as long as their calls may be repeated; of many the last ones, by
-        // the time of the first of these: a list would be searched from its beginning for each.
+        // the time of the first of these: a list would be searched from its beginning for each. By
+        // `$2` alone the planner knows that they are few.
         let query = query.bind(shard.0).bind(Stamp(since)).bind(most as i64);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {

@@ -66,10 +66,12 @@ pub(crate) struct Audit {
     refused: Arc<Mutex<Refused>>,
 }
 
-/// Refused calls within a second and within a day, and when these began.
+/// Refused calls within a second and within a day, and when these began. Days of those who are
+/// known are not used up by strangers.
 struct Refused {
     second: (Instant, u32),
-    day: (Instant, u32),
+    of_strangers: (Instant, u32),
+    of_known: (Instant, u32),
 }
 
 impl Refused {
@@ -77,12 +79,13 @@ impl Refused {
         let now = Instant::now();
         Refused {
             second: (now, 0),
-            day: (now, 0),
+            of_strangers: (now, 0),
+            of_known: (now, 0),
         }
     }
 
     /// Counts one; false: there are too many by now.
-    fn is_in_time(&mut self, now: Instant) -> bool {
+    fn is_in_time(&mut self, now: Instant, is_known: bool) -> bool {
         let limit = |(since, count): &mut (Instant, u32), length, most| {
             if now.duration_since(*since) >= length {
                 (*since, *count) = (now, 0);
@@ -90,9 +93,13 @@ impl Refused {
             *count = count.saturating_add(1);
             *count <= most
         };
+        let day = match is_known {
+            true => &mut self.of_known,
+            false => &mut self.of_strangers,
+        };
         // What is over the limit of its second is no row of the day.
         limit(&mut self.second, SECOND, REFUSED_PER_SECOND)
-            && limit(&mut self.day, 86_400 * SECOND, REFUSED_PER_DAY)
+            && limit(day, 86_400 * SECOND, REFUSED_PER_DAY)
     }
 }
 
@@ -159,7 +166,7 @@ impl Audit {
     /// Queues a row. Returns the receiver that hears when it is durable, or is closed when it is
     /// not kept; `None`: nobody waits for that, or there is no room.
     pub(super) fn queue(&self, mut entry: AuditEntry, room: Room) -> Option<oneshot::Receiver<()>> {
-        if !self.has_room(room) {
+        if !self.has_room(room, !entry.caller.is_empty()) {
             self.leave_out(1);
             return None;
         }
@@ -187,18 +194,18 @@ impl Audit {
         self.left_out.fetch_add(rows, Ordering::Relaxed);
     }
 
-    fn has_room(&self, room: Room) -> bool {
+    fn has_room(&self, room: Room, is_known: bool) -> bool {
         let queued = MAX_QUEUED - self.rows.capacity();
         match room {
             Room::Operators => true,
             Room::Callers => queued < MAX_OF_CALLERS,
-            Room::Refused => self.is_in_time() && queued < MAX_REFUSED,
+            Room::Refused => queued < MAX_REFUSED && self.is_in_time(is_known),
         }
     }
 
-    fn is_in_time(&self) -> bool {
+    fn is_in_time(&self, is_known: bool) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.is_in_time(Instant::now())
+        refused.is_in_time(Instant::now(), is_known)
     }
 }
 
@@ -341,14 +348,16 @@ mod tests {
     #[test]
     fn strangers_have_so_many_rows_in_a_second_and_in_a_day() {
         let mut refused = Refused::new();
-        let begun = refused.day.0;
-        let mut in_a_second = |second: u32| {
+        let begun = refused.second.0;
+        let mut in_a_second = |second: u32, is_known| {
             let now = begun + second * SECOND;
-            (0..200).filter(|_| refused.is_in_time(now)).count() as u32
+            let in_time = |_: &u32| refused.is_in_time(now, is_known);
+            (0..200).filter(in_time).count() as u32
         };
-        assert_eq!(in_a_second(1), REFUSED_PER_SECOND);
-        let day: u32 = (2..2_000).map(&mut in_a_second).sum();
+        assert_eq!(in_a_second(1, false), REFUSED_PER_SECOND);
+        let day: u32 = (2..2_000).map(|second| in_a_second(second, false)).sum();
         assert_eq!(day, REFUSED_PER_DAY - REFUSED_PER_SECOND);
-        assert_eq!(in_a_second(86_400), REFUSED_PER_SECOND);
+        assert_eq!(in_a_second(2_000, true), REFUSED_PER_SECOND);
+        assert_eq!(in_a_second(86_400, false), REFUSED_PER_SECOND);
     }
 }

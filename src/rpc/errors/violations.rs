@@ -1,6 +1,6 @@
 //! What is wrong with a request: every field at fault, named by its path in the proto message. A
 //! path is built only when something is wrong, so that valid calls stay cheap. Of a request nothing
-//! is repeated but shortened map keys, and texts of which the longest are refused without.
+//! is repeated but short texts, and the beginning of map keys.
 
 use super::reason::Reason;
 use crate::likeness::shortened;

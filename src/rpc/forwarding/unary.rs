@@ -54,6 +54,11 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
         Default::default()
     }
 
+    /// Whether what the call is about is not there any more once it has had its effect.
+    fn deletes(&self) -> bool {
+        false
+    }
+
     /// Whether the call only says what it would do.
     fn is_dry(&self) -> bool {
         false
@@ -71,7 +76,7 @@ pub(crate) trait Unary<S>: Message + Clone + 'static {
 /// request as an `Arc`. `creates by FIELD`: the call creates something each time it is made without
 /// a request id there. `waits if FIELD`: it then waits for tasks. `of "KIND" FIELD since REASON`:
 /// what it is about, and why; `about "THING" since REASON` of what has no name. `dry if FIELD`: it
-/// then changes nothing.
+/// then changes nothing. `deletes FIELD`: what is named there is gone afterwards.
 macro_rules! unary_calls {
     (@run $here:ident, $caller:ident, $request:expr, $call:ident) => {
         $here.$call($caller, &$request).await
@@ -81,7 +86,7 @@ macro_rules! unary_calls {
     };
     ($here:ident, $client:ident: $($call:ident($request:ident) -> $response:ident $(= $run:ident)?
         $(, of $kind:literal $name:ident $(since $reason:ident)?)?
-        $(, about $thing:literal $(since $why:ident)?)? $(, dry if $dry:ident)?
+        $(, about $thing:literal $(since $why:ident)?)? $(, dry if $dry:ident)? $(, deletes $gone:ident)?
         $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
         $(impl $crate::rpc::forwarding::unary::Unary<$here> for rallypoint_client::api::$request {
             type Response = rallypoint_client::api::$response;
@@ -98,6 +103,10 @@ macro_rules! unary_calls {
 
             $(fn about(&self) -> (String, String) {
                 ($thing.to_owned(), [$(self.$why.clone(),)? String::new()].concat())
+            })?
+
+            $(fn deletes(&self) -> bool {
+                !self.$gone.is_empty()
             })?
 
             $(fn is_dry(&self) -> bool {
@@ -211,7 +220,6 @@ impl<S: Sync> Endpoint<'_, S> {
         if let Some(id) = missing_request_id(&mut call) {
             *id = Uuid::now_v7().to_string();
         }
-        let has_id = Arc::make_mut(&mut call).request_id().is_some();
         for wait in OWNER_WAITS.into_iter().map(Some).chain([None]) {
             let answered = match route.destination() {
                 Destination::Local => call.clone().run(self.here, caller.clone()).await,
@@ -220,7 +228,7 @@ impl<S: Sync> Endpoint<'_, S> {
             };
             let failed = match answered {
                 Err(status) if route::is_not_owner(&status) || route::is_unknown(&status) => status,
-                settled => return final_answer(settled, unknown, has_id),
+                settled => return final_answer(settled, unknown, call.deletes()),
             };
             // Once an attempt may have had an effect, a later refusal cannot take that back.
             unknown |= route::is_unknown(&failed);
@@ -263,10 +271,10 @@ impl<S: Sync> Endpoint<'_, S> {
 /// What the caller is told. What a replica refuses by its own configuration (a role, a target), or
 /// for want of room, it refuses before it looks for the request id: once an earlier attempt may
 /// have had an effect, that is no proof of the contrary, and the caller is to ask again with the
-/// same request id. A call without one may not find any more what an earlier attempt has deleted.
-fn final_answer<T>(answered: Result<T, Status>, unknown: bool, has_id: bool) -> Result<T, Status> {
+/// same request id. Nor is it one that what the call deletes is not there.
+fn final_answer<T>(answered: Result<T, Status>, unknown: bool, deletes: bool) -> Result<T, Status> {
     let proves_nothing = |status: &Status| {
-        is_refused_before_the_request_id(status) || !has_id && status.code() == Code::NotFound
+        is_refused_before_the_request_id(status) || deletes && status.code() == Code::NotFound
     };
     answered.map_err(|status| match unknown && proves_nothing(&status) {
         true => errors::owner_changed(),
@@ -298,23 +306,23 @@ mod tests {
     fn a_refusal_takes_back_no_attempt_that_may_have_had_an_effect() {
         let no_such_role = || Status::invalid_argument("no such role here");
         for refused in [no_such_role, errors::no_message_room] {
-            let answer = |unknown| final_answer(Err::<(), _>(refused()), unknown, true);
+            let answer = |unknown| final_answer(Err::<(), _>(refused()), unknown, false);
             let known = answer(false).expect_err("refused");
             assert_eq!(known.code(), refused().code());
             assert!(!route::is_unknown(&known));
             assert!(route::is_unknown(&answer(true).expect_err("unknown")));
         }
-        assert!(final_answer(Ok(()), true, true).is_ok());
+        assert!(final_answer(Ok(()), true, false).is_ok());
     }
 
     #[test]
     fn what_is_gone_may_have_been_deleted_by_an_earlier_attempt() {
-        let missing = |unknown, has_id| {
+        let missing = |unknown, deletes| {
             let answer = Err::<(), _>(Status::not_found("no such job"));
-            final_answer(answer, unknown, has_id).expect_err("missing")
+            final_answer(answer, unknown, deletes).expect_err("missing")
         };
-        assert!(route::is_unknown(&missing(true, false)));
-        assert_eq!(missing(true, true).code(), Code::NotFound);
-        assert_eq!(missing(false, false).code(), Code::NotFound);
+        assert!(route::is_unknown(&missing(true, true)));
+        assert_eq!(missing(true, false).code(), Code::NotFound);
+        assert_eq!(missing(false, true).code(), Code::NotFound);
     }
 }

@@ -13,11 +13,11 @@ unary_calls! {
     Jobs, JobServiceClient:
     create_job(CreateJobRequest) -> CreateJobResponse, of "job" name, dry if validate_only;
     update_job(UpdateJobRequest) -> UpdateJobResponse, of "job" name;
-    delete_job(DeleteJobRequest) -> DeleteJobResponse, of "job" name;
+    delete_job(DeleteJobRequest) -> DeleteJobResponse, of "job" name, deletes name;
     run_job(RunJobRequest) -> RunJobResponse, of "job" name, creates by request_id;
     pause_job(PauseJobRequest) -> PauseJobResponse, of "job" name since reason;
     resume_job(ResumeJobRequest) -> ResumeJobResponse, of "job" name;
-    cancel_run(CancelRunRequest) -> CancelRunResponse, of "job" name;
+    cancel_run(CancelRunRequest) -> CancelRunResponse, of "job" name, deletes name;
     backfill_job(BackfillJobRequest) -> BackfillJobResponse, of "job" name, dry if dry_run;
     claim_run(ClaimRunRequest) -> ClaimRunResponse, creates by request_id;
     renew_run(RenewRunRequest) -> RenewRunResponse;

@@ -16,7 +16,7 @@ unary_calls! {
     update_resource(UpdateResourceRequest) -> UpdateResourceResponse, of "resource" name;
     get_resource(GetResourceRequest) -> GetResourceResponse;
     list_resources(ListResourcesRequest) -> ListResourcesResponse;
-    delete_resource(DeleteResourceRequest) -> DeleteResourceResponse, of "resource" name;
+    delete_resource(DeleteResourceRequest) -> DeleteResourceResponse, of "resource" name, deletes name;
     try_acquire(TryAcquireRequest) -> TryAcquireResponse, creates by request_id;
     get_claim(GetClaimRequest) -> GetClaimResponse;
     renew(RenewRequest) -> RenewResponse;

@@ -70,6 +70,7 @@ async fn who_stands_in_line_behind_a_long_task_is_given_back() {
 async fn who_stands_in_line_at_the_end_of_an_executor_is_given_back() {
     let mut fixture = Fixture::new(1).await;
     let long = fixture.start(sql("select pg_sleep(3600)"));
+    fixture.asleep().await;
     let next = fixture.start(in_line("select 1", 0));
     let executor = fixture.executor.clone();
     let ending = tokio::spawn(async move { executor.shutdown(Duration::ZERO).await });

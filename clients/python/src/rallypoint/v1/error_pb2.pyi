@@ -36,9 +36,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     TOO_MANY_TASKS: _ErrorReason.ValueType  # 5
     """A call has more than 10 000 tasks."""
     CALL_TOO_LARGE: _ErrorReason.ValueType  # 6
-    """A call is larger than its limit: 4 MiB, larger for some (metadata `limit_bytes`), or
-    its lists would take more memory than 128 MiB once they are decoded
-    (`limit_decoded_bytes`). Divide it.
+    """A call is larger than its limit: 4 MiB, 64 KiB where it only reads, larger for some
+    (metadata `limit_bytes`), or its lists would take more memory than 128 MiB once they
+    are decoded (`limit_decoded_bytes`). Divide it.
     """
     KIND_MISSING: _ErrorReason.ValueType  # 7
     """A task does not say what to run, or names a kind this server does not know."""
@@ -328,9 +328,9 @@ TASKS_EMPTY: ErrorReason.ValueType  # 4
 TOO_MANY_TASKS: ErrorReason.ValueType  # 5
 """A call has more than 10 000 tasks."""
 CALL_TOO_LARGE: ErrorReason.ValueType  # 6
-"""A call is larger than its limit: 4 MiB, larger for some (metadata `limit_bytes`), or
-its lists would take more memory than 128 MiB once they are decoded
-(`limit_decoded_bytes`). Divide it.
+"""A call is larger than its limit: 4 MiB, 64 KiB where it only reads, larger for some
+(metadata `limit_bytes`), or its lists would take more memory than 128 MiB once they
+are decoded (`limit_decoded_bytes`). Divide it.
 """
 KIND_MISSING: ErrorReason.ValueType  # 7
 """A task does not say what to run, or names a kind this server does not know."""
