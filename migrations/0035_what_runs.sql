@@ -57,3 +57,5 @@ full join (
 ) a on a.shard = h.shard and a.handle = h.handle and a.seq = h.seq
 left join replica e on e.shard = h.shard and e.replica = h.replica
 left join scheduler r on r.shard = coalesce(h.shard, a.shard) and r.handle = coalesce(h.handle, a.handle);
+
+comment on view audit is 'A row per call that changed something, or was refused: who, what, when. Schedulers that were opened are among them, those of runs of jobs in the name of whoever changed the job last; submitted tasks are in execution_log.';

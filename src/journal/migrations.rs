@@ -323,7 +323,7 @@ mod tests {
                 "4e87849267d036e6",
                 "d2221f76aaadde43",
                 "317b0467e5cf32b5",
-                "652c76c2deafcd17"
+                "6a759e2e47bc532e"
             ]
         );
     }
