@@ -24,12 +24,10 @@ use tokio::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-/// Instructions that may wait for an executor besides those for its slots.
-const SPARE_INSTRUCTIONS: usize = 64;
-/// Instructions for each slot: an assignment, a stop, acknowledgements.
-const INSTRUCTIONS_PER_SLOT: usize = 2 + BEGUN_PER_SLOT as usize;
-/// Slots that count for that, at most.
-const MAX_COUNTED_SLOTS: usize = 4_096;
+/// Instructions that may wait for an executor: for each of its slots an assignment, a stop and
+/// acknowledgements. As for so many slots, since those it has when it comes may be few: of a target
+/// that is away it has none, and more after a reload.
+const MAX_INSTRUCTIONS: usize = 4_096 * (2 + BEGUN_PER_SLOT as usize);
 
 /// The service.
 #[derive(Clone)]
@@ -111,13 +109,7 @@ impl ExecutorService for Sessions {
         let Some(ToOwner::Hello(hello)) = heard(&mut requests).await? else {
             return Err(missing("hello"));
         };
-        let slots = hello
-            .snapshot
-            .slots
-            .iter()
-            .map(|(_, total)| *total as usize);
-        let slots = slots.sum::<usize>().min(MAX_COUNTED_SLOTS);
-        let (out, instructions) = mpsc::channel(SPARE_INSTRUCTIONS + INSTRUCTIONS_PER_SLOT * slots);
+        let (out, instructions) = mpsc::channel(MAX_INSTRUCTIONS);
         let (answer, admission) = oneshot::channel();
         tokio::spawn(self.clone().admit(hello, requests, out, answer));
         match admission.await.unwrap_or(Admission::NotNow) {
