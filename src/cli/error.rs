@@ -38,6 +38,8 @@ struct FailedCall {
     tasks_before: usize,
     /// No server answered.
     is_unanswered: bool,
+    /// It may have had an effect.
+    is_unknown: bool,
     /// The name of something that is not there.
     unknown: Option<String>,
 }
@@ -80,6 +82,7 @@ impl CliError {
             fields: Vec::new(),
             tasks_before: 0,
             is_unanswered: false,
+            is_unknown: false,
             unknown: Some(name.to_owned()),
         }));
         self
@@ -197,6 +200,11 @@ impl CliError {
         self.has_effect
     }
 
+    /// Whether nobody knows if the call that has failed had an effect.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.is_unknown)
+    }
+
     /// The command leaves this scheduler behind. `next`: what can be done with it, in place of
     /// repeating the command, which would do everything once more.
     pub(super) fn leaves(mut self, handle: &str, next: impl Into<String>) -> CliError {
@@ -221,6 +229,7 @@ impl CliError {
             fields: fields.collect(),
             tasks_before: 0,
             is_unanswered: error.transport,
+            is_unknown: error.is_unknown(),
             unknown: quoted.map(str::to_owned),
         }));
         cli_error.has_effect = error.is_unknown();

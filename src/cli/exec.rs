@@ -36,7 +36,7 @@ pub(super) use task_option::{
 
 use super::{
     connect::Server, enum_text::FailurePolicy, error::CliError, number::whole, output,
-    progress::Bars, settings::Settings, shell, signals::Signals,
+    progress::Bars, settings::Settings, shell, signals::Signals, submit_calls::is_one_call,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, builder::NonEmptyStringValueParser};
@@ -45,7 +45,7 @@ use follow::{detach, follow};
 use not_submitted::{not_opened, not_submitted};
 use own_tasks::OwnTasks;
 use printer::Printer;
-use rallypoint_client::api::{self, OnFailure, SchedulerSettings};
+use rallypoint_client::api::{self, OnFailure, SchedulerSettings, Task};
 use run::{Ending, Run};
 use std::{
     cell::Cell,
@@ -129,11 +129,13 @@ pub(super) struct Exec {
 
 impl Exec {
     /// Opens a scheduler, submits, prints, releases.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+    pub(super) async fn run(mut self, server: &Server) -> Result<ExitCode, CliError> {
         let tasks = self.tasks()?;
         if self.explain {
             return Ok(self.explained(&tasks));
         }
+        let all: Vec<Task> = tasks.iter().cloned().map(Described::into_task).collect();
+        self.halt_for_cancel_rest(&all)?;
         let mut signals = Signals::with_hangups()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let console = bars.console();
@@ -145,8 +147,7 @@ impl Exec {
             };
             opened += 1;
             console.say(format!("scheduler {}", run.scheduler.handle()));
-            let all = tasks.iter().cloned().map(Described::into_task).collect();
-            match run.submit(all, &console, &mut signals).await {
+            match run.submit(all.clone(), &console, &mut signals).await {
                 Ok(submitted) => break (run, submitted),
                 Err(error) if opened < MAX_OPENED && self.is_too_late(&error) => {}
                 Err(error) => {
@@ -292,6 +293,23 @@ impl Exec {
             return Err(CliError::usage("a statement is empty").next("write one, or leave it out"));
         }
         quoting::refuse_parts(&self.statements, words)
+    }
+
+    /// A failure cancels what was submitted before it, and not what a later call brings. A scheduler
+    /// that is released halts instead: then what the halt blocks is cancelled, too.
+    fn halt_for_cancel_rest(&mut self, tasks: &[Task]) -> Result<(), CliError> {
+        if self.on_failure() != FailurePolicy::CancelRest || is_one_call(tasks) {
+            return Ok(());
+        }
+        if self.keep || self.name.is_some() {
+            let what = "--on-failure cancel-rest is not for so many tasks";
+            let why = "they are submitted in several calls, and a failure cancels only those that \
+                       were submitted before it";
+            let next = "use --on-failure halt, or divide them";
+            return Err(CliError::usage(what).why(why).next(next));
+        }
+        self.settings.on_failure = Some(FailurePolicy::Halt);
+        Ok(())
     }
 
     /// Says where the tasks stand that the server has found at fault.

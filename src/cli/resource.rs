@@ -57,7 +57,7 @@ enum Verb {
             long,
             default_value_t = show::LISTED as i32,
             value_name = "N",
-            value_parser = whole::<i32>(1..)
+            value_parser = whole::<i32>(1..=1_000)
         )]
         limit: i32,
     },

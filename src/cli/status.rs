@@ -63,6 +63,8 @@ impl Status {
 
 async fn watch_status(client: &Client) -> Result<(), CliError> {
     let mut ticks = tokio::time::interval(WATCH_INTERVAL);
+    // After a stop of hours it goes on once.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let status = client.status().await.map_err(refused)?;

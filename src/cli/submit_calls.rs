@@ -46,6 +46,11 @@ pub(super) async fn submit(
     Ok(())
 }
 
+/// Whether these tasks are submitted in one call.
+pub(super) fn is_one_call(tasks: &[Task]) -> bool {
+    calls(tasks.to_vec()).len() <= 1
+}
+
 /// Splits tasks into calls that stay within the limits of the service.
 fn calls(tasks: Vec<Task>) -> Vec<Vec<Task>> {
     let mut calls: Vec<Vec<Task>> = Vec::new();

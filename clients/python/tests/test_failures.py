@@ -166,3 +166,34 @@ async def test_a_resource_that_is_missing_is_named_once(face: Face, rallypoint: 
     assert missing.endswith(
         "Client.create_resource, at the command line `rallypoint resource create`."
     )
+
+
+async def test_of_thousands_that_are_wrong_each_is_refused_and_the_others_run(
+    face: Face, rallypoint: Client
+) -> None:
+    async with face.scheduler(rallypoint) as s:
+        blocker = s.submit("select pg_sleep(60)", order=5)
+        while (await s.describe()).current_order != 5:
+            await asyncio.sleep(0.01)
+        late = await s.map(noop(), range(1_500), order=1)
+        good = await s.map(noop(), range(100))
+        nowhere = await s.map(sql("select 1", target="nowhere"), range(700))
+        for future in late:
+            assert (await face.error(future)).reason == "ORDER_CLOSED"
+        for future in nowhere:
+            assert (await face.error(future)).reason == "TARGET_UNKNOWN"
+        for future in good:
+            await face.result(future)
+        blocker.cancel()
+
+
+async def test_two_retries_of_a_task_are_one(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint) as s:
+        wrong = s.submit("select 1/0")
+        await face.error(wrong)
+        blocker = s.submit("select pg_sleep(60)", order=5)
+        first = await s.retry(wrong, sql("select pg_sleep(1)"))
+        second = await s.retry(wrong, sql("select pg_sleep(1)"))
+        assert first is second
+        await face.result(first)
+        blocker.cancel()

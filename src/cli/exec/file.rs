@@ -15,7 +15,8 @@ use crate::{
     toml_file,
 };
 use clap::ValueEnum;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 use std::{io::Read, path::Path};
 
 /// What a file of tasks holds.
@@ -35,12 +36,12 @@ pub(super) fn is_sql(path: &Path) -> bool {
 /// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.
 pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Described>, CliError> {
     let name = name_of(path);
-    let bytes = match name.as_str() {
-        "stdin" => {
+    let bytes = match path.as_os_str() == "-" {
+        true => {
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
         }
-        _ => std::fs::read(path),
+        false => std::fs::read(path),
     };
     let bytes = bytes.map_err(|error| unreadable::error(&name, &error))?;
     let tasks = match (text(&bytes), format) {
@@ -56,7 +57,7 @@ pub(in crate::cli) fn of_sql_file(path: &Path) -> Result<Vec<Described>, Vec<Str
     let name = path.display();
     let text =
         toml_file::read(path).map_err(|error| vec![format!("cannot read {name}: {error}")])?;
-    let tasks = sql_file::parse(&text, &How::default());
+    let tasks = sql_file::parse(without_mark(&text), &How::default());
     tasks.map_err(|faults| {
         let said = |fault: Fault| format!("{name}, line {}: {}", fault.line, fault.why);
         faults.into_iter().map(said).collect()
@@ -81,8 +82,12 @@ fn text(bytes: &[u8]) -> Result<&str, Fault> {
             "save it as UTF-8 (`iconv -t utf-8`)",
         )
     })?;
-    // Some editors put one before it.
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+    Ok(without_mark(text))
+}
+
+/// Some editors put a byte order mark before a text.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// The tasks of lines, or every malformed line.
@@ -172,10 +177,28 @@ fn object(line: &str, how: &How) -> Result<Described, Vec<Wrong>> {
         Some((format!("`{name}`: {why}"), ""))
     });
     let faults: Vec<Wrong> = faults.collect();
+    if let Ok(Params { params: Some(all) }) = serde_json::from_str(line) {
+        // As they stand there: a number may have more digits than a float holds.
+        task.params = all.into_iter().map(verbatim).collect();
+    }
     match task.statement.trim() {
         _ if !faults.is_empty() => Err(faults),
         "" => Err(vec![wrong("`statement` is missing".to_owned())]),
         _ => Ok(task),
+    }
+}
+
+/// The parameters of an object, as they are written.
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    params: Option<Vec<&'a RawValue>>,
+}
+
+fn verbatim(value: &RawValue) -> Option<String> {
+    match value.get() {
+        "null" => None,
+        text => Some(serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())),
     }
 }
 
@@ -279,8 +302,18 @@ mod tests {
 
     #[test]
     fn parameters_are_text_or_null() {
-        let tasks = tasks(r#"{"statement": "a", "params": ["x", 1, true, null, {"a": [2]}]}"#);
-        let params = ["x", "1", "true", "", r#"{"a":[2]}"#];
+        let tasks = tasks(
+            r#"{"statement": "a", "params": ["\u0078", 1, true, null, {"a": [2]}, 12345678901234567.890, 1e3]}"#,
+        );
+        let params = [
+            "x",
+            "1",
+            "true",
+            "",
+            r#"{"a": [2]}"#,
+            "12345678901234567.890",
+            "1e3",
+        ];
         let params = params.map(|text| (!text.is_empty()).then(|| text.to_owned()));
         assert_eq!(tasks[0].params, params);
     }

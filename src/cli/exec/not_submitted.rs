@@ -34,6 +34,10 @@ pub(super) async fn not_submitted(
         Err(_) if !error.has_effect() => error
             .why("its scheduler has no task, and could not be released")
             .leaves(handle, format!("`rallypoint release {word}` releases it")),
+        // It is cancelled by its numbers, which only an answer tells.
+        Ok(()) if error.is_unknown() && run.own.is_some() => error
+            .why("the last call may have submitted tasks all the same, which go on")
+            .leaves(handle, run.cancel_by_hand()),
         Ok(()) => error
             .why("what has been submitted is being cancelled")
             .leaves(

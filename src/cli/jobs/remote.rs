@@ -64,7 +64,7 @@ pub(super) struct Runs {
         long,
         default_value_t = 20,
         value_name = "N",
-        value_parser = whole::<i32>(1..)
+        value_parser = whole::<i32>(1..=1_000)
     )]
     limit: i32,
 }

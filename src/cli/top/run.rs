@@ -18,7 +18,7 @@ use std::{
 use tokio::{
     select,
     task::{AbortHandle, JoinSet},
-    time::interval,
+    time::{MissedTickBehavior, interval},
 };
 
 /// How often time passes for the model.
@@ -57,6 +57,8 @@ pub(super) async fn run(
     let (mut signals, mut job) = (Signals::new()?, JobSignals::new()?);
     let mut keys = input();
     let mut ticks = interval(TICK);
+    // After a stop of hours it goes on once.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let begun = Instant::now();
     loop {
         let event = select! {

@@ -55,6 +55,32 @@ fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
 }
 
 #[test]
+fn a_failure_cancels_the_rest_of_tasks_that_take_several_calls() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("many.txt");
+    let rest = "2, select pg_sleep(0)\n".repeat(10_000);
+    fs::write(&file, format!("1, select 1/0\n{rest}3, select 1\n")).expect("a file");
+    let file = file.display().to_string();
+    let asks = [
+        "exec",
+        "--quiet",
+        "--on-failure",
+        "cancel-rest",
+        "-f",
+        &file,
+    ];
+    let ended = server.run(&asks);
+    let said = text(&ended.stdout) + &text(&ended.stderr);
+    assert_eq!(code(&ended), 3, "{said}");
+    assert!(said.contains("0 of 10002 tasks succeeded"), "{said}");
+    for kept in [&["--keep"][..], &["--name", "many"]] {
+        let refused = server.run(&[&asks[..], kept].concat());
+        assert_eq!(code(&refused), 2, "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
     let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
     let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);

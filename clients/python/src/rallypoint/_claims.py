@@ -209,15 +209,19 @@ class _Waiting:
 
     async def _renew(self) -> None:
         """While it waits. What keeps that from coming about the stream will tell."""
+        third = self._seconds / 3
+        pause = third
         while True:
-            await asyncio.sleep(self._seconds / 3)
-            sent = time.monotonic()
+            await asyncio.sleep(pause)
+            sent, pause = time.monotonic(), third
             request = resource_pb2.RenewRequest(claim=self._claim.claim, token=self._claim.token)
             if request.claim:
-                with contextlib.suppress(CallError):
-                    limit = self._seconds / 3
-                    await self._connection.call(_methods.RENEW, request, limit=limit)
+                try:
+                    await self._connection.call(_methods.RENEW, request, limit=third)
                     self._since = sent
+                except CallError:
+                    # Another one still comes before its lease is over.
+                    pause = min(_RETRY_PAUSE, third)
 
     def give_up(self, error: BaseException) -> None:
         """Withdraws it, in the background: the lease ends it, too."""
@@ -236,6 +240,9 @@ class _Waiting:
                     await _withdraw(self._connection, message.claim)
                     return
 
+
+# Before a renewal that failed is sent again.
+_RETRY_PAUSE = 0.5
 
 # Tasks that ask for a claim, and those that withdraw one.
 _acquiring: set[asyncio.Task[Any]] = set()

@@ -71,7 +71,11 @@ class Connection:
         backoff, was_unknown = Backoff(retry_timeout), False
         while True:
             begun = clock()
-            index, channel = self.servers.pick()
+            try:
+                index, channel = self.servers.pick()
+            except CallError as closed:
+                closed.request_id = getattr(request, "request_id", None) or None
+                raise after_unknown(closed, was_unknown) from None
             try:
                 start = channel.unary(method.path)
                 answer = await _answer(start, payload, self.metadata())
@@ -79,12 +83,15 @@ class Connection:
             except CallError as error:
                 error.request_id = getattr(request, "request_id", None) or None
                 error.server = self.servers.text
+                is_final = not error.is_retryable
                 failed = after_unknown(error, was_unknown)
             was_unknown = failed.is_unknown
             if clock() - begun > self.servers.longest_silence:
                 # A server was there all the while: this is a new failure.
                 backoff = Backoff(retry_timeout)
             has_other = is_of_the_server(failed) and self.servers.failed(index)
+            if is_final and not has_other:
+                raise failed
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is called again after: %s", method.name, _brief(failed))
 

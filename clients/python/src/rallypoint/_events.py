@@ -70,6 +70,10 @@ class Events:
             self._cursor, self._resume_token = max(self._cursor, after), ""
             self._follower = asyncio.create_task(self._follow())
 
+    def expected(self, seq: int) -> TaskFuture | None:
+        """The future of a task that is followed already."""
+        return self._futures.get(seq)
+
     async def ended(self) -> None:
         """Until the scheduler is released and every task has ended, if it had any."""
         if self._follower is not None:

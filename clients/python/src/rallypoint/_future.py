@@ -104,6 +104,8 @@ class TaskFuture(Future[Result]):
         #: In which round of the ledger it failed; 0: it did not, or somebody has seen that.
         self._failed_in = 0
         self._is_cancelling = False
+        # A call that cancels it is under way, or was answered.
+        self._has_asked = False
 
     def __repr__(self) -> str:
         state = "pending" if not self.done() else "failed" if self._failure() else "succeeded"
@@ -143,8 +145,8 @@ class TaskFuture(Future[Result]):
         if self.done():
             return False
         self._submitter.check_process()
-        if not self._is_cancelling:
-            self._is_cancelling = True
+        if not self._has_asked:
+            self._is_cancelling = self._has_asked = True
             self._submitter.cancel(self)
         return True
 

@@ -135,7 +135,8 @@ class SchedulerCore:
         self.require_open()
         futures = self.ledger.open(order)
         try:
-            await asyncio.wait_for(self._ended(futures), timeout)
+            if not all(future.done() for future in futures):  # a timeout of 0 waits for nothing
+                await asyncio.wait_for(self._ended(futures), timeout)
         except TimeoutError:
             left = sum(not future.done() for future in futures)
             what = "1 task has" if left == 1 else f"{left} tasks have"
@@ -228,6 +229,8 @@ class SchedulerCore:
         try:
             answer = await self._connection.call(_methods.RETRY_TASK, request)
             self._halts.repaired()
+            if (earlier := self._events.expected(answer.seq)) is not None:
+                return earlier
             self.ledger.add([again])
             self._events.expect(answer.seq, [again], answer.done_no)
         finally:

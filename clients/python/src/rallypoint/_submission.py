@@ -136,8 +136,8 @@ class Submission:
         self._hurry = HURRY
         await self.drop_all()
         for future in self._ledger.open():
-            if not future._is_cancelling:
-                future._is_cancelling = True
+            if not future._has_asked:
+                future._is_cancelling = future._has_asked = True
                 self._cancel(future)
         while self._cancels:
             await asyncio.wait(self._cancels)
@@ -200,6 +200,12 @@ class Submission:
         return batch
 
     async def _submit(self, batch: list[Entry]) -> None:
+        parts = [batch]
+        while parts:
+            parts.extend(reversed(await self._submit_once(parts.pop())))
+
+    async def _submit_once(self, batch: list[Entry]) -> list[list[Entry]]:
+        """Submits a call; what of it is to be sent again, in calls of their own."""
         request = scheduler_pb2.ExecAsyncRequest(
             handle=self.handle,
             request_id=new_request_id(),
@@ -208,36 +214,31 @@ class Submission:
         try:
             taken = await self._connection.call(_methods.EXEC_ASYNC, request)
         except CallError as error:
-            await self._submit_others(batch, error)
-            return
+            return self._others(batch, error)
         futures = [future for future, _ in batch]
         self._events.expect(taken.first_seq, futures, taken.done_no)
         log.debug("submitted %d tasks from %d to %s", len(batch), taken.first_seq, self.handle)
         for future in futures:
             if future._is_cancelling and not future.done():
                 self._cancel(future)
+        return []
 
-    async def _submit_others(self, batch: list[Entry], error: CallError) -> None:
+    def _others(self, batch: list[Entry], error: CallError) -> list[list[Entry]]:
         """The call was refused: so are the tasks at fault, and the others are sent again."""
-        if error.is_unknown:
-            self._refuse(batch, error)
-            return
-        at_fault = _at_fault(error)
+        at_fault = {} if error.is_unknown else _at_fault(error, batch)
+        for place, wrong in at_fault.items():
+            self._refuse([batch[place]], wrong)
+        others = [entry for place, entry in enumerate(batch) if place not in at_fault]
+        halves = [others[: len(others) // 2], others[len(others) // 2 :]]
+        is_divisible = error.reason in ("JOURNAL_REJECTED", "CALL_TOO_LARGE")
         if at_fault:
-            for place, wrong in at_fault.items():
-                if place < len(batch):
-                    self._refuse([batch[place]], wrong)
-            others = [entry for place, entry in enumerate(batch) if place not in at_fault]
-            if others and len(others) < len(batch):
-                await self._submit(others)
-            elif others:
-                self._refuse(others, error)
-        elif error.reason in ("JOURNAL_REJECTED", "CALL_TOO_LARGE") and len(batch) > 1:
-            middle = len(batch) // 2
-            await self._submit(batch[:middle])
-            await self._submit(batch[middle:])
-        else:
-            self._refuse(batch, error)
+            # Of many faults the first are listed: in halves, so that not all are sent each time.
+            has_more = _number(error.metadata.get("violations")) > len(error.violations)
+            return [part for part in (halves if has_more else [others]) if part]
+        if is_divisible and not error.is_unknown and len(batch) > 1:
+            return halves
+        self._refuse(batch, error)
+        return []
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
@@ -259,16 +260,17 @@ class Submission:
         task = task_pb2.TaskId(handle=self.handle, seq=future.seq)
         try:
             async with self._cancel_slots:
-                if self._cut_off is None:
+                if self._cut_off is None and not future.done():
                     request = scheduler_pb2.CancelTaskRequest(id=task)
                     await self._connection.call(_methods.CANCEL_TASK, request, limit=self._hurry)
         except CallError as error:
+            future._has_asked = False
             if self._hurry is not None and error.is_unknown:
                 self._cut_off = error
             log.warning("task %d of %s cannot be cancelled: %s", future.seq, self.handle, error)
 
 
-def _at_fault(error: CallError) -> dict[int, CallError]:
+def _at_fault(error: CallError, batch: Sequence[Entry]) -> dict[int, CallError]:
     """Which tasks of a call are wrong, by their place in it, and the error of each."""
     wrong: dict[int, list[tuple[str, str]]] = {}
     for field, what in error.violations:
@@ -278,6 +280,11 @@ def _at_fault(error: CallError) -> dict[int, CallError]:
             )
     if error.reason == "ORDER_CLOSED" and error.metadata.get("index", "").isdigit():
         wrong.setdefault(int(error.metadata["index"]), [])
+        # It names the first one.
+        current = _number(error.metadata.get("current_order"))
+        for place, (_, message) in enumerate(batch):
+            if message.HasField("order") and message.order < current:
+                wrong.setdefault(place, [])
     return {
         place: CallError(
             error.code,
@@ -287,4 +294,9 @@ def _at_fault(error: CallError) -> dict[int, CallError]:
             violations=violations,
         )
         for place, violations in wrong.items()
+        if place < len(batch)
     }
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0
