@@ -5,12 +5,14 @@
 //! any more, the exit code still tells how the tasks have ended.
 
 mod api_word;
+mod cancel_rest;
 mod fault;
 mod file;
 mod file_name;
 mod follow;
 mod halt;
 mod idle_note;
+mod json_params;
 mod lone_statement;
 mod not_submitted;
 mod own_tasks;
@@ -36,7 +38,7 @@ pub(super) use task_option::{
 
 use super::{
     connect::Server, enum_text::FailurePolicy, error::CliError, number::whole, output,
-    progress::Bars, settings::Settings, shell, signals::Signals, submit_calls::is_one_call,
+    progress::Bars, settings::Settings, shell, signals::Signals,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, builder::NonEmptyStringValueParser};
@@ -135,7 +137,10 @@ impl Exec {
             return Ok(self.explained(&tasks));
         }
         let all: Vec<Task> = tasks.iter().cloned().map(Described::into_task).collect();
-        self.halt_for_cancel_rest(&all)?;
+        if self.on_failure() == FailurePolicy::CancelRest {
+            let is_kept = self.keep || self.name.is_some();
+            self.settings.on_failure = Some(cancel_rest::policy_of(&all, is_kept)?);
+        }
         let mut signals = Signals::with_hangups()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let console = bars.console();
@@ -151,7 +156,8 @@ impl Exec {
                 Ok(submitted) => break (run, submitted),
                 Err(error) if opened < MAX_OPENED && self.is_too_late(&error) => {}
                 Err(error) => {
-                    let error = self.with_line(error, &tasks);
+                    let file = self.sql_file().or(self.file.as_deref());
+                    let error = fault::with_line(error, file, &tasks);
                     return Err(not_submitted(error, &run, &console, &mut signals).await);
                 }
             }
@@ -295,42 +301,6 @@ impl Exec {
         quoting::refuse_parts(&self.statements, words)
     }
 
-    /// A failure cancels what was submitted before it, and not what a later call brings. A scheduler
-    /// that is released halts instead: then what the halt blocks is cancelled, too.
-    fn halt_for_cancel_rest(&mut self, tasks: &[Task]) -> Result<(), CliError> {
-        if self.on_failure() != FailurePolicy::CancelRest || is_one_call(tasks) {
-            return Ok(());
-        }
-        if self.keep || self.name.is_some() {
-            let what = "--on-failure cancel-rest is not for so many tasks";
-            let why = "they are submitted in several calls, and a failure cancels only those that \
-                       were submitted before it";
-            let next = "use --on-failure halt, or divide them";
-            return Err(CliError::usage(what).why(why).next(next));
-        }
-        self.settings.on_failure = Some(FailurePolicy::Halt);
-        Ok(())
-    }
-
-    /// Says where the tasks stand that the server has found at fault.
-    fn with_line(&self, error: CliError, tasks: &[Described]) -> CliError {
-        let at_fault = error.tasks();
-        let lines = at_fault.iter().filter_map(|at| tasks.get(*at)?.line);
-        let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
-        let Some(file) = self.sql_file().or(self.file.as_deref()) else {
-            return error;
-        };
-        let file = file::name_of(file);
-        match &lines[..] {
-            [] => error,
-            [line] => error.why(format!("the statement begins in {file}, line {line}")),
-            lines => error.why(format!(
-                "the statements begin in {file}, lines {}",
-                lines.join(", ")
-            )),
-        }
-    }
-
     /// A file of SQL says all of its tasks.
     fn stands_alone(&self, path: &Path) -> Result<(), CliError> {
         if self.statements.len() + usize::from(self.file.is_some()) == 1 {
@@ -356,7 +326,7 @@ impl Exec {
                 r#"write the values in each line: `{"statement": "select $1", "params": ["5"]}`"#,
             ),
         };
-        let file = file::name_of(path);
+        let file = fault::name_of(path);
         let what = format!("{option} is for statements given as arguments, not for {file}");
         Err(CliError::usage(what).next(next))
     }

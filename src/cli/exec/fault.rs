@@ -1,7 +1,11 @@
 //! What is wrong with a line of a file, and what to write instead.
 
+use super::task_option::Described;
 use crate::cli::error::CliError;
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 /// Faults of a file that are said at a time.
 const MOST_SAID: usize = 20;
@@ -78,6 +82,33 @@ fn named(lines: &[usize]) -> String {
     match lines.len().saturating_sub(MOST_LINES) {
         0 => format!("lines {named}"),
         more => format!("lines {named} and {more} more"),
+    }
+}
+
+/// Says where the tasks stand that the server has found at fault.
+pub(super) fn with_line(error: CliError, file: Option<&Path>, tasks: &[Described]) -> CliError {
+    let at_fault = error.tasks();
+    let lines = at_fault.iter().filter_map(|at| tasks.get(*at)?.line);
+    let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
+    let Some(file) = file else {
+        return error;
+    };
+    let file = name_of(file);
+    match &lines[..] {
+        [] => error,
+        [line] => error.why(format!("the statement begins in {file}, line {line}")),
+        lines => error.why(format!(
+            "the statements begin in {file}, lines {}",
+            lines.join(", ")
+        )),
+    }
+}
+
+/// What a file is called in errors.
+pub(super) fn name_of(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "stdin".to_owned(),
+        false => path.display().to_string(),
     }
 }
 

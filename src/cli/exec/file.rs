@@ -5,7 +5,7 @@
 
 use super::{
     fault::{self, Fault},
-    sql_file,
+    json_params, sql_file,
     task_option::{self, Described, How},
     task_resource,
     unique_json::Unique,
@@ -15,8 +15,7 @@ use crate::{
     toml_file,
 };
 use clap::ValueEnum;
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use std::{io::Read, path::Path};
 
 /// What a file of tasks holds.
@@ -35,7 +34,7 @@ pub(super) fn is_sql(path: &Path) -> bool {
 
 /// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.
 pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Described>, CliError> {
-    let name = name_of(path);
+    let name = fault::name_of(path);
     let bytes = match path.as_os_str() == "-" {
         true => {
             let mut bytes = Vec::new();
@@ -62,14 +61,6 @@ pub(in crate::cli) fn of_sql_file(path: &Path) -> Result<Vec<Described>, Vec<Str
         let said = |fault: Fault| format!("{name}, line {}: {}", fault.line, fault.why);
         faults.into_iter().map(said).collect()
     })
-}
-
-/// What a file is called in errors.
-pub(super) fn name_of(path: &Path) -> String {
-    match path.as_os_str() == "-" {
-        true => "stdin".to_owned(),
-        false => path.display().to_string(),
-    }
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Fault> {
@@ -177,28 +168,13 @@ fn object(line: &str, how: &How) -> Result<Described, Vec<Wrong>> {
         Some((format!("`{name}`: {why}"), ""))
     });
     let faults: Vec<Wrong> = faults.collect();
-    if let Ok(Params { params: Some(all) }) = serde_json::from_str(line) {
-        // As they stand there: a number may have more digits than a float holds.
-        task.params = all.into_iter().map(verbatim).collect();
+    if let Some(params) = json_params::of(line) {
+        task.params = params;
     }
     match task.statement.trim() {
         _ if !faults.is_empty() => Err(faults),
         "" => Err(vec![wrong("`statement` is missing".to_owned())]),
         _ => Ok(task),
-    }
-}
-
-/// The parameters of an object, as they are written.
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    params: Option<Vec<&'a RawValue>>,
-}
-
-fn verbatim(value: &RawValue) -> Option<String> {
-    match value.get() {
-        "null" => None,
-        text => Some(serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())),
     }
 }
 
@@ -298,24 +274,6 @@ mod tests {
             task_option::labels(&tasks[1].how),
             [("team", "sales")].into()
         );
-    }
-
-    #[test]
-    fn parameters_are_text_or_null() {
-        let tasks = tasks(
-            r#"{"statement": "a", "params": ["\u0078", 1, true, null, {"a": [2]}, 12345678901234567.890, 1e3]}"#,
-        );
-        let params = [
-            "x",
-            "1",
-            "true",
-            "",
-            r#"{"a": [2]}"#,
-            "12345678901234567.890",
-            "1e3",
-        ];
-        let params = params.map(|text| (!text.is_empty()).then(|| text.to_owned()));
-        assert_eq!(tasks[0].params, params);
     }
 
     #[test]

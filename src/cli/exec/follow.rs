@@ -81,8 +81,8 @@ async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
     }
     if halted {
         let cancelled = [
-            "blocked task is cancelled (--keep leaves it waiting)",
-            "blocked tasks are cancelled (--keep leaves them waiting)",
+            "blocked task is cancelled (--on-failure halt --keep leaves it waiting)",
+            "blocked tasks are cancelled (--on-failure halt --keep leaves them waiting)",
         ];
         let cancelled = plural::with_verb(end.blocked, cancelled);
         console.say(format!("halted by a failure: {cancelled}"));

@@ -51,7 +51,7 @@ function draw(view, one, list) {
   ];
   const filtered = KEYS.some((key) => query.get(key));
   const nothing = filtered ? empty(isWrong(query) ? UNREADABLE : "No task is like this.", h("p", {}, h("button.link", { type: "button", onclick: () => view.set(Object.fromEntries(KEYS.map((key) => [key, ""]))) }, "Show all")))
-    : one.state === "SCHEDULER_STATE_OPEN" ? emptyFor(view, "submitter", "No tasks yet.", "Submit some, here with the command line:", rallypoint(`exec --scheduler ${shellWord(one.name || one.handle)} 'select 1'`)) : empty("It has had no tasks.");
+    : one.state === "SCHEDULER_STATE_OPEN" ? one.name ? emptyFor(view, "submitter", "No tasks yet.", "Submit some, here with the command line:", rallypoint(`exec --name ${shellWord(one.name)} 'select 1'`)) : empty("No tasks yet.") : empty("It has had no tasks.");
   return card("Tasks", filtered ? "filtered" : "newest first", null,
     h("div.filters", {}, choice(view, "state", "State", STATES), field(view, "order", "Order", { check: checkOrder }), field(view, "code", "Error code", { placeholder: "such as 57014" }), field(view, "label", "Label", { placeholder: "key=value", check: checkLabels })),
     list.tasks.length ? table("Tasks", columns, list.tasks, (task) => task.id.seq) : nothing,

@@ -219,9 +219,9 @@ class _Waiting:
                 try:
                     await self._connection.call(_methods.RENEW, request, limit=third)
                     self._since = sent
-                except CallError:
-                    # Another one still comes before its lease is over.
-                    pause = min(_RETRY_PAUSE, third)
+                except CallError as error:
+                    if error.is_retryable:  # another one still comes before its lease is over
+                        pause = min(_RETRY_PAUSE, third)
 
     def give_up(self, error: BaseException) -> None:
         """Withdraws it, in the background: the lease ends it, too."""

@@ -232,9 +232,10 @@ class Submission:
         halves = [others[: len(others) // 2], others[len(others) // 2 :]]
         is_divisible = error.reason in ("JOURNAL_REJECTED", "CALL_TOO_LARGE")
         if at_fault:
-            # Of many faults the first are listed: in halves, so that not all are sent each time.
-            has_more = _number(error.metadata.get("violations")) > len(error.violations)
-            return [part for part in (halves if has_more else [others]) if part]
+            # Of many faults the first are listed, or the first one is named: in halves, so that not
+            # all others are sent each time.
+            is_listed = _number(error.metadata.get("violations")) == len(at_fault) > 1
+            return [part for part in ([others] if is_listed else halves) if part]
         if is_divisible and not error.is_unknown and len(batch) > 1:
             return halves
         self._refuse(batch, error)
@@ -260,7 +261,9 @@ class Submission:
         task = task_pb2.TaskId(handle=self.handle, seq=future.seq)
         try:
             async with self._cancel_slots:
-                if self._cut_off is None and not future.done():
+                if self._cut_off is not None:
+                    future._has_asked = False
+                elif not future.done():
                     request = scheduler_pb2.CancelTaskRequest(id=task)
                     await self._connection.call(_methods.CANCEL_TASK, request, limit=self._hurry)
         except CallError as error:
@@ -278,8 +281,9 @@ def _at_fault(error: CallError, batch: Sequence[Entry]) -> dict[int, CallError]:
             wrong.setdefault(int(found[1]), []).append(
                 (re.sub(_FIELD, "task", field, count=1), what)
             )
-    if error.reason == "ORDER_CLOSED" and error.metadata.get("index", "").isdigit():
+    if error.metadata.get("index", "").isdigit():
         wrong.setdefault(int(error.metadata["index"]), [])
+    if error.reason == "ORDER_CLOSED":
         # It names the first one.
         current = _number(error.metadata.get("current_order"))
         for place, (_, message) in enumerate(batch):
