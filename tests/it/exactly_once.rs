@@ -320,8 +320,9 @@ async fn a_task_that_has_a_marker_is_not_run_and_ends_as_that_says() {
 async fn a_marker_that_no_attempt_has_completed_is_said_to_be_wrong() {
     let mut scene = Scene::start().await;
     let conversation = scene.open().await;
+    // Of today, so that it is not past the retention.
     let insert = "insert into rallypoint.marker (handle, seq, secret, begun)
-        values ($1, 1, gen_random_uuid(), 0)";
+        values ($1, 1, gen_random_uuid(), extract(epoch from now())::int8 * 1000000)";
     sqlx::query(insert)
         .bind(conversation.handle())
         .execute(&mut scene.administrator)
