@@ -48,11 +48,11 @@ async fn release_finish_takes_nothing_more_and_lets_the_rest_finish() {
 async fn release_cancel_stops_what_runs_and_starts_nothing_that_waits() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    let _gate = server.gate().await;
+    let mut gate = server.gate().await;
     scheduler
-        .submit([_gate.task().order(1), noop().order(2), noop().order(3)])
+        .submit([gate.task().order(1), noop().order(2), noop().order(3)])
         .await;
-    scheduler.until(|now| now.running == 1).await;
+    gate.reached_by(1).await;
     scheduler.cancel_everything().await;
     let log = scheduler.log().await;
     assert_eq!(log.outcomes()["cancelled"], 3);
