@@ -50,6 +50,7 @@ fn recovered(scheduler: &SchedulerUnits) -> RecoveredScheduler {
     let handle = scheduler.image.handle;
     RecoveredScheduler {
         image: image(scheduler),
+        was_set_aside: false,
         runs: scheduler.spans.iter().map(run).collect(),
         outcomes: Vec::new(),
         copies: Vec::new(),

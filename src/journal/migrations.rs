@@ -130,6 +130,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "what_runs",
         include_str!("../../migrations/0035_what_runs.sql"),
     ),
+    (
+        36,
+        "set_aside",
+        include_str!("../../migrations/0036_set_aside.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -323,7 +328,8 @@ mod tests {
                 "4e87849267d036e6",
                 "d2221f76aaadde43",
                 "317b0467e5cf32b5",
-                "6a759e2e47bc532e"
+                "6a759e2e47bc532e",
+                "a26e1109b6322bff"
             ]
         );
     }

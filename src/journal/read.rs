@@ -18,6 +18,7 @@ pub(crate) mod retention_pin;
 pub(crate) mod retries;
 pub(crate) mod scheduler_pages;
 pub(crate) mod schedulers;
+mod set_aside;
 mod slot_gaps;
 pub(crate) mod status;
 mod target_pauses;

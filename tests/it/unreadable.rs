@@ -3,11 +3,11 @@
 use crate::harness::{
     cluster::Cluster,
     conversation::{Conversation, WAIT_TIMEOUT},
-    postgres::connect,
+    postgres::{connect, value},
     work::{noop, sql},
 };
 use prost_types::FieldMask;
-use rallypoint::postgres::{COORDINATION, SUPERUSER};
+use rallypoint::postgres::{COORDINATION, SUPERUSER, TARGET};
 use rallypoint_client::{
     Client,
     api::{
@@ -15,6 +15,7 @@ use rallypoint_client::{
         SchedulerSettings, TryAcquireRequest, UpdateResourceRequest,
     },
 };
+use sqlx::Executor;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
@@ -93,6 +94,48 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
         "{status:?}"
     );
     whole.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn what_must_not_start_twice_does_not_when_its_scheduler_can_be_read_again() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let open = async |name| cluster.open_named(&client, name).await;
+    let (lost, whole) = (open("a").await, open("b").await);
+    let target = cluster.postgres.options_for(TARGET, TARGET);
+    let mut target = connect(&target).await;
+    target
+        .execute("create sequence starts")
+        .await
+        .expect("created");
+    for scheduler in [&lost, &whole] {
+        let task = sql("select nextval('starts'), pg_sleep(600)").at_most_once();
+        scheduler.submit([task]).await;
+    }
+    let starts = "select coalesce(pg_sequence_last_value('starts'), 0)::text";
+    while value(&mut target, starts).await != "2" {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let settings = |value: &str| {
+        let handle = lost.handle();
+        format!("update scheduler set settings = {value} where handle = '{handle}'")
+    };
+    cluster
+        .meddle(COORDINATION, settings("'?'::bytea || settings"))
+        .await;
+    cluster.kill_9(0);
+    cluster.restart(0);
+    // The sessions of the last process are fenced, and nobody has reported their tasks.
+    assert_eq!(whole.all_done().await[0].outcome(), Outcome::Exhausted);
+    assert!(lost.scheduler.describe().await.is_err());
+    cluster
+        .meddle(COORDINATION, settings("substring(settings from 2)"))
+        .await;
+    // One that stops in good order leaves no session to be fenced.
+    cluster.terminate(0).await;
+    cluster.restart(0);
+    assert_eq!(lost.all_done().await[0].outcome(), Outcome::Exhausted);
+    assert_eq!(value(&mut target, starts).await, "2");
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ impl Tables {
             .rev();
         RecoveredScheduler {
             image: self.image.clone(),
+            was_set_aside: false,
             runs: self.runs(),
             outcomes: self.outcomes(),
             copies: self.copies(),

@@ -20,6 +20,7 @@ use crate::core::{
         queue::{span::Span, step_counter::step},
     },
 };
+use rustc_hash::FxHashSet;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -37,6 +38,9 @@ pub(crate) struct InDoubt {
     by_kind: BTreeMap<KindId, BTreeSet<(Handle, Seq)>>,
     /// What is cleared, in sequence.
     cleared: VecDeque<Clearance>,
+    /// Schedulers that an earlier owner could not read. Executors may have reported to it how
+    /// a task ended: that nobody reports it now does not mean that it has not begun.
+    pub(super) set_aside: FxHashSet<Handle>,
 }
 
 /// Nothing runs any more of these kinds that was not reported.
@@ -78,7 +82,11 @@ impl InDoubt {
             while let Some(kind) = clearance.kinds.last() {
                 let all = self.by_kind.get_mut(kind);
                 if let Some((handle, first)) = all.and_then(BTreeSet::pop_first) {
-                    return Some((handle, first, clearance.unreported));
+                    let unreported = match self.set_aside.contains(&handle) {
+                        true => Unreported::MayHaveBegun,
+                        false => clearance.unreported,
+                    };
+                    return Some((handle, first, unreported));
                 }
                 self.by_kind.remove(kind);
                 clearance.kinds.pop();

@@ -11,6 +11,9 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct RecoveredScheduler {
     /// Its row, with the checkpoint.
     pub image: SchedulerImage,
+    /// Whether an owner since its opening could not read it. What executors reported to that owner
+    /// is not on record, and they do not report it again.
+    pub was_set_aside: bool,
     /// Every submission that holds a task unfinished at the checkpoint or is later, by ascending
     /// `first_seq`.
     pub runs: Vec<RecoveredRun>,

@@ -79,6 +79,7 @@ impl Shard {
     ) {
         let RecoveredScheduler {
             image,
+            was_set_aside,
             runs,
             outcomes,
             copies,
@@ -120,6 +121,9 @@ impl Shard {
         self.restore_intentions(now, &mut scheduler, window);
         for InFlight { span, .. } in scheduler.running.by_first.values() {
             self.in_doubt.add(span.kind, handle, span.first);
+        }
+        if was_set_aside {
+            self.in_doubt.set_aside.insert(handle);
         }
         let cancels = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);

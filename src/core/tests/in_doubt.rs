@@ -132,6 +132,20 @@ fn an_at_most_once_task_that_is_reported_as_never_begun_starts_after_all() {
 }
 
 #[test]
+fn what_ran_while_nobody_could_read_its_scheduler_may_have_begun() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    let once = free().with(|o| o.delivery = Some(Delivery::AtMostOnce));
+    w.submit(s, [once, free()]);
+    w.running.clear();
+    w.remembered.set_aside = true;
+    w.take_over();
+    w.clear(Unreported::NotBegun);
+    assert_eq!(w.outcomes(s), [(1, Outcome::Exhausted)]);
+    assert_eq!(w.attempt(s, 2), 2);
+}
+
+#[test]
 fn tasks_in_doubt_hold_the_limit_of_their_scheduler() {
     let mut w = World::new(4);
     let s = w.open(|settings| settings.max_parallelism = Some(2));

@@ -66,11 +66,12 @@ impl Schedulers {
     pub(super) fn insert(
         &mut self,
         aside: Unreadable,
+        was_set_aside: bool,
         image: Result<SchedulerImage, JournalError>,
     ) -> Result<(), JournalError> {
         let image = match image {
             Err(JournalError::Corrupt(why)) => {
-                self.set_aside(aside, why);
+                self.put_aside(aside, why);
                 return Ok(());
             }
             image => image?,
@@ -79,6 +80,7 @@ impl Schedulers {
         self.indexes.insert(handle, self.schedulers.len());
         self.schedulers.push(RecoveredScheduler {
             image,
+            was_set_aside,
             runs: Vec::new(),
             outcomes: Vec::new(),
             copies: Vec::new(),
@@ -101,11 +103,16 @@ impl Schedulers {
         match add(scheduler) {
             Err(JournalError::Corrupt(why)) => {
                 let aside = Unreadable::of(&scheduler.image);
-                self.set_aside(aside, why);
+                self.put_aside(aside, why);
                 Ok(())
             }
             added => added,
         }
+    }
+
+    /// Those that are set aside.
+    pub(super) fn set_aside(&self) -> Vec<Uuid> {
+        self.unreadable.keys().copied().collect()
     }
 
     pub(super) fn finish(
@@ -125,7 +132,7 @@ impl Schedulers {
         }
     }
 
-    fn set_aside(&mut self, aside: Unreadable, why: String) {
+    fn put_aside(&mut self, aside: Unreadable, why: String) {
         let unreadable = Unreadable { why, ..aside };
         let handle = unreadable.handle.uuid();
         self.unreadable.entry(handle).or_insert(unreadable);

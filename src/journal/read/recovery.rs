@@ -8,6 +8,7 @@ use super::{
     recovered::{Recovered, Schedulers},
     resources::resources,
     schedulers::{SchedulerRow, scheduler_columns},
+    set_aside,
     target_pauses::target_pauses,
 };
 use crate::core::{DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time};
@@ -44,6 +45,7 @@ pub async fn recover(
         recovery.outcomes(link, shard).await?;
         recovery.attempts(link, shard).await?;
         recovery.requests(link, shard, requests, since).await?;
+        set_aside::note(link, shard, recovery.read.set_aside()).await?;
         let pauses = target_pauses(link, shard).await?;
         let resources = resources(link, shard).await?;
         let jobs = jobs(link, shard, since).await?;
@@ -116,7 +118,9 @@ impl Recovery {
         let query = query.bind(shard.0).bind(Stamp(since)).bind(most as i64);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            self.read.insert(row.set_aside(), row.image())?;
+            let was_set_aside = row.set_aside;
+            self.read
+                .insert(row.unreadable(), was_set_aside, row.image())?;
         }
         Ok(())
     }

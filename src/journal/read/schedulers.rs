@@ -22,7 +22,8 @@ macro_rules! scheduler_columns {
     () => {
         "r.handle, r.name, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state,
         r.release_mode, r.paused, r.halt, r.halt_failures,
-        r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
+        r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.set_aside,
+        r.highest_seq, r.done_no,
         array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
         array(select upper(part) - 1 from unnest(r.unfinished) as part) as unfinished_to"
     };
@@ -58,6 +59,7 @@ pub(crate) struct SchedulerRow {
     released_at: Option<Stamp>,
     first_day: Date,
     resting: bool,
+    pub set_aside: bool,
     highest_seq: i64,
     done_no: i64,
     unfinished_from: Vec<i64>,
@@ -82,6 +84,7 @@ from_row!(SchedulerRow {
     released_at,
     first_day,
     resting,
+    set_aside,
     highest_seq,
     done_no,
     unfinished_from,
@@ -169,7 +172,7 @@ impl Reader {
 
 impl SchedulerRow {
     /// What is said of it when the rest cannot be read.
-    pub(crate) fn set_aside(&self) -> Unreadable {
+    pub(crate) fn unreadable(&self) -> Unreadable {
         let released = [SchedulerState::Releasing, SchedulerState::Released];
         let is_open = released.iter().all(|state| *state as i16 != self.state);
         Unreadable {

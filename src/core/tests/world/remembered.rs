@@ -18,6 +18,8 @@ pub(crate) struct Remembered {
     pub job_runs: BTreeMap<RunKey, RunImage>,
     /// Every claim of a run.
     pub job_claims: BTreeMap<(RunKey, RunToken), RunClaim>,
+    /// Whether the last owner could read no scheduler.
+    pub set_aside: bool,
     /// Checkpoints written.
     pub checkpoints: usize,
     /// Ranges of unfinished tasks written.
@@ -187,6 +189,7 @@ impl Remembered {
                 let (runs, outcomes, copies, attempts) = Default::default();
                 return Some(RecoveredScheduler {
                     image,
+                    was_set_aside: self.set_aside,
                     runs,
                     outcomes,
                     copies,
@@ -206,6 +209,7 @@ impl Remembered {
             attempts.sort_by_key(|record| record.at);
             Some(RecoveredScheduler {
                 image,
+                was_set_aside: self.set_aside,
                 runs,
                 outcomes,
                 copies: one.copies.clone(),
