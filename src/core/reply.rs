@@ -145,6 +145,8 @@ pub enum Reject {
         index: usize,
         /// Which of its resources, by its place in `resources`, sorted by name.
         name: Arc<str>,
+        /// Whether it has it from the default options of its scheduler.
+        by_default: bool,
         /// Why.
         reject: ResourceReject,
     },

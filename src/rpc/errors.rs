@@ -19,7 +19,7 @@ pub(crate) mod violations;
 
 use crate::{
     coordinator::CallError,
-    core::{Handle, Reject, Reply, TaskId},
+    core::{Handle, Reject, Reply, Seq},
     journal::JournalError,
 };
 pub(super) use messages::{call_too_large, message_late, message_malformed, more_than_one_message};
@@ -80,7 +80,14 @@ fn not_carried_out(error: CallError, rejected: impl FnOnce(Reject) -> Status) ->
             );
             Status::with_error_details(Code::Unavailable, message, details)
         }
-        CallError::Truncated { oldest } => truncated("after", oldest.0),
+        CallError::Truncated { oldest } => {
+            let begin = format!("begin at {}", oldest.0);
+            truncated(
+                "after",
+                Some(oldest.0),
+                &format!("without a resume_token, {begin}"),
+            )
+        }
         CallError::Unreadable => unreadable(),
         CallError::Overloaded { retry_after, limit } => call_overloaded(limit, retry_after),
     }
@@ -178,8 +185,9 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         Reject::TaskResource {
             index,
             name,
+            by_default,
             reject,
-        } => resource::of_task(index, &name, reject),
+        } => resource::of_task(index, &name, by_default, reject),
         Reject::Resource(reject) => resource::rejected(reject),
         Reject::Job(reject) => job::rejected(reject),
     }
@@ -205,10 +213,11 @@ fn journal_rejected() -> Status {
 }
 
 /// The requested rows are past their retention; `oldest` is the lowest value of `field` that still
-/// has rows.
-pub(super) fn truncated(field: &str, oldest: i64) -> Status {
-    let mut details = info(Reason::CursorTruncated, &[("oldest", oldest.to_string())]);
-    let description = format!("older than the retention; begin at {oldest}");
+/// has rows, if that is known, and `remedy` says what to do.
+fn truncated(field: &str, oldest: Option<i64>, remedy: &str) -> Status {
+    let facts = oldest.map(|oldest| ("oldest", oldest.to_string()));
+    let mut details = info(Reason::CursorTruncated, facts.as_slice());
+    let description = format!("older than the retention; {remedy}");
     details.set_bad_request([violation(field, Reason::CursorTruncated, description)]);
     Status::with_error_details(
         Code::OutOfRange,
@@ -217,9 +226,20 @@ pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     )
 }
 
-/// So is a task, or what became of it.
-pub(super) fn past_retention(task: TaskId) -> Status {
-    truncated("id.seq", task.seq.0.saturating_add(1))
+/// So is a task; `oldest` is the first that is left.
+pub(super) fn task_truncated(oldest: Seq) -> Status {
+    let begin = format!("begin at {}", oldest.0);
+    truncated("id.seq", Some(oldest.0), &begin)
+}
+
+/// So is what became of a task.
+pub(super) fn past_retention() -> Status {
+    truncated("id.seq", None, "nobody knows any more what became of it")
+}
+
+/// So is the last task of the page before.
+pub(super) fn page_truncated() -> Status {
+    truncated("page_token", None, "begin again without it")
 }
 
 pub(super) fn task_not_found() -> Status {

@@ -127,7 +127,7 @@ impl KindSlots {
         (open, lined_up.min(open))
     }
 
-    pub(super) fn free(&self) -> u32 {
+    pub(crate) fn free(&self) -> u32 {
         self.counts.total.saturating_sub(self.running())
     }
 

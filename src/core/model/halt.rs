@@ -12,10 +12,16 @@ pub struct Halt {
     /// The failed tasks, the first hundred.
     pub failed: Vec<Seq>,
     /// How many failures there are, none of which has a retry that succeeded. `None`: a failure was
-    /// not counted, so retries do not lift this halt. In the journal a column of its own, which an
+    /// not counted, or those of more than [`Halt::ORDERS`] orders were, so retries do not lift this
+    /// halt. In the journal a column of its own, which an
     /// older version leaves alone.
     #[serde(skip)]
     pub failures: Option<Box<HaltFailures>>,
+}
+
+impl Halt {
+    /// Orders whose failures are counted: the count is written anew with each failure.
+    pub(crate) const ORDERS: usize = 1_000;
 }
 
 /// The failures that a halt waits for.

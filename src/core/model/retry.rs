@@ -27,7 +27,10 @@ impl RetryPolicy {
     /// that a replay draws the same.
     pub fn next_at(&self, now: Time, task: TaskId, attempt: Attempt, ended: u32) -> Time {
         let initial = self.initial.unwrap_or(INITIAL).as_secs_f64();
-        let longest = self.max.unwrap_or(LONGEST).as_secs_f64();
+        let longest = self
+            .max
+            .unwrap_or(LONGEST.max(self.initial.unwrap_or(INITIAL)));
+        let longest = longest.as_secs_f64();
         let bound = self.longest_wait().as_secs_f64();
         let factor = self
             .multiplier
@@ -89,6 +92,17 @@ mod tests {
             .map(|ended| wait(&policy, ended).as_secs())
             .collect();
         assert_eq!(waits, [1, 2, 4, 5, 5]);
+    }
+
+    #[test]
+    fn a_first_wait_that_is_longer_than_the_longest_by_default_is_not_cut() {
+        let hour = Duration::from_secs(3600);
+        let policy = RetryPolicy {
+            jitter: Some(0.0),
+            initial: Some(hour),
+            ..RetryPolicy::default()
+        };
+        assert_eq!([wait(&policy, 1), wait(&policy, 2)], [hour, hour]);
     }
 
     #[test]

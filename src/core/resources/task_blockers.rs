@@ -1,19 +1,24 @@
 //! Why a task cannot have what it wants.
 
 use super::Resources;
-use crate::core::{ClaimNo, Mode, Namespace, ResourceBlocker, ResourceKey, Want};
+use crate::core::{ClaimNo, Mode, Namespace, ResourceBlocker, ResourceKey, Time, Want};
 
 /// Holders that are named for one resource.
 const HOLDERS_NAMED: usize = 10;
+/// Lines that are counted: who waits behind more is shown a place before its own.
+const LINES_COUNTED: usize = 10_000;
 
 impl Resources {
     /// The resources that somebody at this place in line cannot have now, at the end for `None`.
     pub(crate) fn blockers(
         &mut self,
+        now: Time,
         namespace: &Namespace,
         wants: &[Want],
         place: Option<ClaimNo>,
     ) -> Vec<ResourceBlocker> {
+        // Permits that have come back by time are there.
+        self.now = now;
         let no = place.unwrap_or(ClaimNo(self.last.0 + 1));
         let mut blockers = Vec::new();
         for want in wants {
@@ -36,7 +41,9 @@ impl Resources {
         let in_use = self.in_use.get(key);
         let claims = in_use.map_or(0, |one| one.before(no));
         let watch = self.tasks.watched.get(key);
-        let lines = watch.into_iter().flat_map(|watch| watch.all());
+        let lines = watch
+            .into_iter()
+            .flat_map(|watch| watch.all().take(LINES_COUNTED));
         let lines = lines.filter(|line| *line < no && !self.is_kept_for(*line));
         let held = in_use
             .into_iter()

@@ -39,6 +39,9 @@ impl Scheduler {
         if let Some(failures) = &mut halt.failures {
             let new = i64::from(failed.span.count) - stand_ins.len() as i64;
             *failures.by_order.entry(failed.order).or_default() += new;
+            if failures.by_order.len() > Halt::ORDERS {
+                halt.failures = None;
+            }
         }
     }
 

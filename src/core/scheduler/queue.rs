@@ -274,12 +274,18 @@ impl Queue {
             .flat_map(move |group| group.first_spans(most))
     }
 
-    /// The spans that `start_limit` allows to start when the current order is done, by order.
-    pub(crate) fn later_spans(&self, start_limit: StartLimit) -> impl Iterator<Item = &Span> {
+    /// The spans that `start_limit` allows to start when the current order is done, by order: those
+    /// of `most` orders, some of which may have none.
+    pub(crate) fn later_spans(
+        &self,
+        start_limit: StartLimit,
+        most: usize,
+    ) -> impl Iterator<Item = &Span> {
         let later = self
             .ordered
             .iter()
             .skip(1)
+            .take(most)
             .take_while(move |(order, _)| admits(start_limit, **order));
         later.flat_map(|(_, group)| group.spans())
     }

@@ -21,7 +21,7 @@ const TASKS_NAMED: usize = 10;
 impl Shard {
     /// Why a task does not run; nothing when it has ended.
     pub(crate) fn explain(&mut self, now: Time, handle: Handle, task: TaskRef) -> Reply {
-        let wanted = self.wanted_by(handle, task);
+        let wanted = self.wanted_by(now, handle, task);
         let scheduler = self.schedulers.expect(handle);
         if task.seq.0 < 1 || task.seq > scheduler.highest_seq {
             return Reply::Rejected(Reject::UnknownTask);

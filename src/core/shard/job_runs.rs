@@ -209,6 +209,7 @@ fn why(reject: &Reject) -> String {
             index,
             name,
             reject,
+            ..
         } => {
             let reason = match reject {
                 ResourceReject::UnknownResource(_) => "there is none of that name".to_owned(),

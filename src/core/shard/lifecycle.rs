@@ -15,6 +15,8 @@ pub(crate) enum Releaser {
 
 impl Shard {
     /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH.
+    /// A caller who releases ends a pause, also if the scheduler is released already: whoever asks
+    /// for the end of the remaining tasks wants them to run.
     pub(crate) fn release(
         &mut self,
         turn: &mut Turn,
@@ -31,7 +33,6 @@ impl Shard {
             scheduler.image.state = SchedulerState::Releasing;
             scheduler.image.release_mode = Some(mode);
             scheduler.image.released_at.get_or_insert(turn.now);
-            // A caller who releases with FINISH wants the remaining tasks to run.
             scheduler.image.paused &= by != Releaser::Caller;
             let (namespace, halt) = (
                 scheduler.share.namespace,
@@ -48,6 +49,9 @@ impl Shard {
             }
             self.record(turn, handle);
             self.end_if_done(turn, handle);
+        } else if scheduler.image.paused && !over && by == Releaser::Caller {
+            scheduler.image.paused = false;
+            self.record(turn, handle);
         }
         let scheduler = self.schedulers.expect_mut(handle);
         Reply::Released {

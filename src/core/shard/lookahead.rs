@@ -59,7 +59,7 @@ impl Shard {
 
 impl Queue {
     /// About `most` waiting spans of each kind with a session, in the order in which `start_limit`
-    /// lets them start. Looks no further than at `most` spans of later orders, whatever they hold.
+    /// lets them start. Looks no further than at `most` later orders, and as many spans of them.
     fn ahead(&self, start_limit: StartLimit, most: usize) -> Vec<&Span> {
         let with_body = |span: &&Span| span.spec.work.has_session();
         let mut startable: Vec<&Span> = self
@@ -68,7 +68,8 @@ impl Queue {
             .collect();
         startable.sort_unstable_by_key(|span| span.first);
         let left = most.saturating_sub(startable.len());
-        startable.extend(self.later_spans(start_limit).take(left).filter(with_body));
+        let later = self.later_spans(start_limit, left).take(left);
+        startable.extend(later.filter(with_body));
         startable
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::core::{
     ClaimNo, Handle, Order, Reject, ResourceBlocker, Seq, Shard, Spec, Submit, TaskId, TaskRef,
-    Token, Turn,
+    Time, Token, Turn,
     fairness::{fair_share::Grant, slot_kinds::KindId},
     resources::Resources,
     scheduler::{
@@ -16,13 +16,17 @@ use crate::core::{
 use std::sync::Arc;
 
 impl Shard {
-    /// Refused when a task wants a resource that does not exist, or more than there is of it.
+    /// Refused when a task wants a resource that does not exist, or more than there is of it. The
+    /// copy of a task is not: it waits as its task would, and keeps no other one from being retried.
     pub(super) fn check_resources(
         &self,
         handle: Handle,
         submit: &Submit,
         resolved: &[(Option<Order>, Arc<Spec>)],
     ) -> Result<(), Reject> {
+        if submit.retries.is_some() {
+            return Ok(());
+        }
         let namespace = &self.schedulers.expect(handle).image.namespace;
         let mut index = 0;
         for (run, (_, spec)) in submit.runs.iter().zip(resolved) {
@@ -34,6 +38,7 @@ impl Shard {
                     return Err(Reject::TaskResource {
                         index,
                         name: want.name.clone(),
+                        by_default: run.spec.options.resources.is_empty(),
                         reject,
                     });
                 }
@@ -44,7 +49,12 @@ impl Shard {
     }
 
     /// The resources that a waiting task cannot have now.
-    pub(super) fn wanted_by(&mut self, handle: Handle, task: TaskRef) -> Vec<ResourceBlocker> {
+    pub(super) fn wanted_by(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        task: TaskRef,
+    ) -> Vec<ResourceBlocker> {
         let scheduler = self.schedulers.expect(handle);
         let delayed = scheduler.queue.delayed_of(task.seq);
         let span = match delayed {
@@ -57,7 +67,8 @@ impl Shard {
         let lane = (span.order, LaneKey::of(span));
         let place = scheduler.lines.of(&lane).filter(|_| delayed.is_none());
         let namespace = scheduler.image.namespace.clone();
-        self.resources.blockers(&namespace, &lane.1.wants, place)
+        self.resources
+            .blockers(now, &namespace, &lane.1.wants, place)
     }
 
     /// After a recovery: nothing is held for attempts that are over by the journal. What is held

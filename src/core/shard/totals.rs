@@ -118,7 +118,7 @@ impl Shard {
                 slots.work.clone(),
                 slots.counts.total,
                 slots.running(),
-                slots.reserve(),
+                slots.reserved().min(slots.free()),
             )
         };
         let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();

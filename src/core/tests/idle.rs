@@ -1,6 +1,6 @@
 //! Idle and ended schedulers.
 
-use super::world::{World, free, order, plain, request, submission};
+use super::world::{NONE, World, free, order, plain, request, submission};
 use crate::core::{
     Caller, Command, DoneNo, Namespace, Outcome, Phase, Reject, ReleaseMode, Reply, SchedulerState,
     Seq, Time, Until, Verb, model::limits::Limits,
@@ -317,4 +317,22 @@ fn a_core_built_anew_counts_the_streams_that_were_open_before() {
     w.command(Command::StreamClosed(s));
     w.seconds(100_000.0);
     assert!(w.view(s).image.state == SchedulerState::Released);
+}
+
+#[test]
+fn whoever_releases_what_was_left_paused_has_it_finish() {
+    let mut w = World::new(1);
+    let s = w.open(ten_seconds);
+    w.call(s, Verb::Pause);
+    w.submit(s, [free(), free()]);
+    w.seconds(11.0);
+    assert_eq!(w.running(s), NONE, "it is released, and still paused");
+    w.release(s, ReleaseMode::Finish);
+    assert_eq!(w.running(s), [1]);
+    w.crash();
+    assert_eq!(
+        w.running(s),
+        [1],
+        "the pause has ended for later owners, too"
+    );
 }

@@ -2,10 +2,13 @@
 
 mod halts;
 
-use super::world::{Task, World, free, order, plain, request, submission};
+use super::{
+    resources::settings,
+    world::{Task, World, free, order, plain, request, submission},
+};
 use crate::core::{
-    DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Reply, Request, Retries, RetryOf, Seq,
-    Settings, SettingsField, Update, Verb, model::limits::Limits,
+    DoneNo, Handle, Mode, Order, Outcome, Reject, ReleaseMode, Reply, Request, ResourceVerb,
+    Retries, RetryOf, Seq, Settings, SettingsField, Update, Verb, Want, model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -82,6 +85,28 @@ fn a_retry_runs_in_its_order_while_that_has_not_passed_and_at_once_afterwards() 
         [7],
         "with no order current it is the next one"
     );
+}
+
+#[test]
+fn a_retry_waits_for_a_resource_that_is_no_more_and_keeps_no_other_waiting() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    w.define("a", settings(1));
+    let needs = || {
+        let want = Want {
+            name: "a".into(),
+            mode: Mode::Exclusive,
+        };
+        free().with(|options| options.resources = [want].into())
+    };
+    w.submit(s, [needs(), free()]);
+    [1, 2].into_iter().for_each(|seq| w.fail(s, seq));
+    w.ask(ResourceVerb::Delete("a".into())).expect("idle");
+    assert_eq!(w.retry(s, &[(1, 1)], needs()), Ok(3));
+    assert_eq!(w.retry(s, &[(2, 2)], free()), Ok(4));
+    assert_eq!(w.running(s), [4]);
+    w.define("a", settings(1));
+    assert_eq!(w.running(s), [3, 4]);
 }
 
 #[test]

@@ -68,11 +68,7 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             capacity,
         } => exceeded(&name, &definition, capacity),
         PermitsRefill(name) => {
-            let message = format!(
-                "the permits of resource {name:?} come back by time, so nobody has it alone: set \
-                 the mode to SHARED"
-            );
-            precondition(Reason::PermitsRefill, &[], &name, message)
+            precondition(Reason::PermitsRefill, &[], &name, permits_refill(&name))
         }
         CircularWait(circle) => circular(&circle),
         UnknownClaim => plain(
@@ -163,9 +159,18 @@ fn held_by(TaskId { handle, seq }: TaskId) -> Status {
 /// Steps of a circle that an error names: it travels in the headers of the answer, which are short.
 const STEPS_NAMED: usize = 5;
 
-/// Why a task of a call cannot have the resource of this name.
-pub(super) fn of_task(index: usize, name: &str, reject: ResourceReject) -> Status {
-    let field = format!("tasks[{index}].options.resources");
+/// Why a task of a call cannot have the resource of this name, which it names itself or has from
+/// its scheduler.
+pub(super) fn of_task(
+    index: usize,
+    name: &str,
+    by_default: bool,
+    reject: ResourceReject,
+) -> Status {
+    let field = match by_default {
+        true => "default_options.resources".to_owned(),
+        false => format!("tasks[{index}].options.resources"),
+    };
     match reject {
         ResourceReject::UnknownResource(_) => {
             let what = format!(
@@ -191,8 +196,20 @@ pub(super) fn of_task(index: usize, name: &str, reject: ResourceReject) -> Statu
             ];
             precondition(Reason::PermitsExceedCapacity, &facts, &field, message)
         }
+        ResourceReject::PermitsRefill(_) => {
+            let message = format!("{field}: {}", permits_refill(name));
+            let facts = [("index", index.to_string())];
+            precondition(Reason::PermitsRefill, &facts, &field, message)
+        }
         other => rejected(other),
     }
+}
+
+fn permits_refill(name: &str) -> String {
+    format!(
+        "the permits of resource {name:?} come back by time, so nobody has it alone: set the mode \
+         to SHARED"
+    )
 }
 
 fn circular(circle: &[Waits]) -> Status {

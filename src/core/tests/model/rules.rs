@@ -128,6 +128,7 @@ impl Model {
         if self.released.is_some()
             && (mode == ReleaseMode::Finish || self.released == Some(ReleaseMode::Cancel))
         {
+            self.paused = false;
             return;
         }
         self.released = Some(mode);

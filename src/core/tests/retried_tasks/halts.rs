@@ -205,3 +205,25 @@ fn of_two_halted_orders_the_lower_one_opens_first() {
     w.succeed(s, [5]);
     assert_eq!((w.halted_by(s), w.running(s)), (None, vec![4]));
 }
+
+#[test]
+fn a_halt_of_very_many_orders_counts_no_more_and_is_lifted_by_resume_alone() {
+    let mut w = World::new(1);
+    let s = w.open(on_failure(OnFailure::Halt));
+    w.call(s, Verb::Pause);
+    let overdue = |no| order(no).with(|o| o.deadline = Some(Duration::from_secs(1)));
+    let counts = |w: &mut World| w.view(s).image.halt.expect("halted").failures.is_some();
+    w.submit(s, (1..=1_000).map(overdue));
+    w.seconds(2.0);
+    assert!(counts(&mut w), "of each order");
+    w.submit(s, [overdue(1_001)]);
+    w.seconds(2.0);
+    assert!(!counts(&mut w));
+    w.crash();
+    assert!(!counts(&mut w));
+    let resume = Verb::Resume {
+        ignore_failures: true,
+    };
+    w.call(s, resume);
+    assert_eq!(w.halted_by(s), None);
+}
