@@ -1,5 +1,5 @@
 //! Database time without asking the database: the last measured offset plus this machine's
-//! monotonic clock.
+//! monotonic clock, which goes on while the machine is suspended.
 //!
 //! From the first measurement on, time runs at least half and at most twice as fast as it really
 //! passes, whatever the database's clock does: a clock that steps is followed gradually. So nothing
@@ -8,9 +8,10 @@
 //! wrong by days, and that of a replica that goes by the time of its owner from then on.
 
 use crate::core::Time;
+use nix::time::{ClockId, clock_gettime};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A difference that is no drift any more: somebody has set a clock.
@@ -22,7 +23,8 @@ pub struct Clock(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    base: Instant,
+    /// When it was made, by the machine.
+    base: Duration,
     time: Mutex<Slewed>,
 }
 
@@ -49,7 +51,7 @@ impl Clock {
 
     fn starting_at(wall_us: i64) -> Self {
         Clock(Arc::new(Shared {
-            base: Instant::now(),
+            base: uptime(),
             time: Mutex::new(Slewed {
                 time: wall_us,
                 looked: 0,
@@ -109,8 +111,18 @@ impl Clock {
     }
 
     fn elapsed_us(&self) -> i64 {
-        self.0.base.elapsed().as_micros() as i64
+        uptime().saturating_sub(self.0.base).as_micros() as i64
     }
+}
+
+/// Since the machine was started, suspended or not: `Instant` stands still while it is, and time
+/// would have to be made up for as long again.
+fn uptime() -> Duration {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+    clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from)
 }
 
 impl Slewed {

@@ -315,7 +315,9 @@ fn pinned(pin: &DayPin) -> String {
             "pinned by a long transaction of backend {} {}",
             pin.backend_pid, pin.application
         ),
-        Reason::Due | Reason::Unspecified => "it is dropped in the next round".to_owned(),
+        Reason::Due | Reason::Unspecified => {
+            "it is dropped once the service has also run for the retention since".to_owned()
+        }
     }
 }
 

@@ -101,7 +101,8 @@ impl MaintenanceTask {
                 done("times were not summarized", summary);
                 summarized = (last, Instant::now());
             }
-            if status.available && Instant::now() >= next_round {
+            // Also while nothing can be written: a disk may be full of what is over.
+            if status.role.is_owner() && Instant::now() >= next_round {
                 let whole = self.round(&mut lived).await;
                 if whole {
                     self.state.maintained();
@@ -143,6 +144,7 @@ impl MaintenanceTask {
         let days = self.maintenance.drop_days(calendar).await;
         let ended = self.maintenance.drop_ended_schedulers(calendar).await;
         let claims = self.maintenance.drop_ended_claims(calendar).await;
+        let resources = self.maintenance.drop_deleted_resources(calendar).await;
         let runs = self.maintenance.drop_old_job_runs(calendar).await;
         let run_claims = self.maintenance.drop_old_run_claims(calendar).await;
         let jobs = self.maintenance.drop_deleted_jobs(calendar).await;
@@ -153,6 +155,7 @@ impl MaintenanceTask {
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),
             done("ended claims were not forgotten", claims),
+            done("deleted resources were not forgotten", resources),
             done("old runs of jobs were not forgotten", runs),
             done("old claims of runs were not forgotten", run_claims),
             done("deleted jobs were not forgotten", jobs),

@@ -27,6 +27,9 @@ pub enum JournalError {
     /// The database is set up in a way that would lose what it acknowledged.
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),
+    /// A standby, which may be promoted in a while.
+    #[error("the coordination database is read-only (a standby?)")]
+    ReadOnly,
     /// A row is missing, or cannot be what this version wrote.
     #[error(
         "the journal makes no sense to this version: {0}; run the version that wrote it, or \
@@ -47,7 +50,7 @@ impl JournalError {
     pub fn is_outage(&self) -> bool {
         use sqlx::migrate::MigrateError;
         match self {
-            JournalError::Timeout => true,
+            JournalError::Timeout | JournalError::ReadOnly => true,
             JournalError::Database(error) => is_outage(error),
             JournalError::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),

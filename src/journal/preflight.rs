@@ -111,6 +111,7 @@ impl Preflight {
         .await?;
         match server.problem(self.allow_unsafe) {
             Some(problem) => Err(JournalError::Unsafe(problem)),
+            None if server.read_only != "off" => Err(JournalError::ReadOnly),
             None => self.count_locks(connection).await,
         }
     }
@@ -188,7 +189,6 @@ impl Server {
                 "full_page_writes is off: a crash of the server could tear its pages".to_owned()
             }
             _ if self.encoding != "UTF8" => "its encoding is not UTF8: create the database anew, `encoding 'UTF8' template template0`".to_owned(),
-            _ if self.read_only != "off" => "it is read-only (a standby?)".to_owned(),
             _ => return None,
         })
     }
@@ -229,7 +229,6 @@ mod tests {
                 true,
             ),
             (with(|s| s.encoding = "SQL_ASCII".into()), "UTF8", false),
-            (with(|s| s.read_only = "on".into()), "read-only", false),
         ];
         for (server, word, may_be_allowed) in bad {
             let problem = server.problem(false);

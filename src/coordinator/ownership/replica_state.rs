@@ -191,6 +191,8 @@ impl ReplicaState {
         state.role = role;
         if role == Role::Standby {
             state.lease_until = None;
+            // The next owner may read what this one could not.
+            state.unreadable = Arc::default();
         }
     }
 

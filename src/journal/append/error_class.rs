@@ -87,9 +87,18 @@ async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Comm
         Ok(link) => link,
         Err(error) => return Some(unknown(error)),
     };
-    match query.fetch_optional(link).await {
+    match query.fetch_optional(&mut *link).await {
         Ok(None) => None,
         Ok(Some(epoch)) if epoch == batch.epoch.0 => {
+            // It is seen, which after a restart of the server does not mean that a synchronous
+            // standby has it: a commit behind it waits for that.
+            let behind_it = sqlx::query(
+                "-- commit_behind
+                 select pg_logical_emit_message(true, 'rallypoint', '')",
+            );
+            if let Err(error) = behind_it.execute(link).await {
+                return Some(unknown(error));
+            }
             tracing::info!(
                 batch = batch.no.0,
                 "an earlier send of the batch had committed"

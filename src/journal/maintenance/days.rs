@@ -72,6 +72,12 @@ impl Maintenance {
     /// owner looks for; `day` is where they were written.
     pub async fn summarize_times(&self, day: Day) -> Result<(), JournalError> {
         let mut connection = BoundedConnection::open(&self.options, Duty::Batches).await?;
+        // Whoever waits for a second has an autovacuum cancelled, which summarizes them at its end.
+        let wait_briefly = sqlx::query(
+            "-- summarize_times_within
+             set lock_timeout = '300ms'",
+        );
+        wait_briefly.execute(&mut connection).await?;
         sqlx::query(
             "-- summarize_times
              select brin_summarize_new_values(i.inhrelid::regclass)

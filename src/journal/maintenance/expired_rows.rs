@@ -1,5 +1,5 @@
-//! Deletes rows that no partition takes with it: schedulers and claims that ended long ago, and
-//! runs of servers.
+//! Deletes rows that no partition takes with it: schedulers and claims that ended long ago,
+//! resources that were deleted, and runs of servers.
 //!
 //! Rows are deleted in slices, so that no statement lasts long.
 
@@ -61,6 +61,43 @@ impl Maintenance {
                  delete from scheduler r
                  using old
                  where r.shard = $1 and r.handle = old.handle and r.state = 3",
+            )
+            .bind(self.shard.0)
+            .bind(Stamp(retained))
+            .bind(SLICE_ROWS)
+            .execute(&mut connection)
+            .await?
+            .rows_affected();
+            dropped += slice;
+            if slice < SLICE_ROWS as u64 {
+                break;
+            }
+        }
+        connection.close().await?;
+        Ok(dropped)
+    }
+
+    /// Deletes the rows of resources that were deleted before the retention began. Returns how many.
+    pub async fn drop_deleted_resources(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let retained = calendar.begin_of_retained(self.retention_days);
+        let mut connection = self.connect().await?;
+        let mut dropped = 0;
+        for _ in 0..MAX_SLICES {
+            let slice = sqlx::query(
+                "-- drop_deleted_resources
+                 with old as materialized (
+                     select r.namespace, r.name
+                     from resource r
+                     where r.shard = $1 and r.deleted and r.changed_at < $2
+                     limit $3
+                 )
+                 delete from resource r
+                 using old
+                 where r.shard = $1
+                     and r.namespace = old.namespace
+                     and r.name = old.name
+                     and r.deleted
+                     and r.changed_at < $2",
             )
             .bind(self.shard.0)
             .bind(Stamp(retained))

@@ -164,3 +164,36 @@ async fn as_many_claims_go_in_one_round_as_are_past_their_retention() {
     assert_eq!(owned.count("select count(*) from claim").await, 4);
     assert_eq!(owned.drop_ended_claims().await, 0);
 }
+
+#[tokio::test]
+async fn a_deleted_resource_goes_when_it_is_past_the_retention() {
+    let mut owned = at_work_ago(40).await;
+    let old = owned.now - Duration::from_secs(35 * 86_400);
+    for (name, at, deleted) in [
+        ("old", old, true),
+        ("young", owned.now, true),
+        ("there", old, false),
+    ] {
+        let (_, image) = definition(at).definitions.pop_first().expect("one");
+        let namespace = image.key.namespace.clone();
+        let key = ResourceKey {
+            namespace,
+            name: name.into(),
+        };
+        let image = ResourceImage {
+            key: key.clone(),
+            deleted,
+            ..image
+        };
+        let mut records = Records::default();
+        records.resources.definitions = [(key, image)].into();
+        owned.write(records).await;
+    }
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(owned.now, None).await.expect("it lives");
+    let dropped = maintenance.drop_deleted_resources(&calendar).await;
+    assert_eq!(dropped.expect("it can"), 1);
+    assert_eq!(owned.count("select count(*) from resource").await, 2);
+    let gone = "select count(*) from resource where name = 'old'::bytea";
+    assert_eq!(owned.count(gone).await, 0);
+}
