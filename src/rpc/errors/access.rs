@@ -1,11 +1,14 @@
 //! Errors of callers who are not known, or may not do what they ask for. None says what there is:
 //! a namespace that does not exist and one of others get the same answer.
 
-use super::{RETRY_DELAY, info, plain, reason::Reason};
+use super::{
+    DOMAIN, RETRY_DELAY, info, plain,
+    reason::{self, Reason},
+};
 use crate::{core::Namespace, identity::Role};
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// Before a stream is opened again.
 const REOPEN_DELAY: Duration = Duration::from_millis(100);
@@ -31,9 +34,13 @@ pub(in crate::rpc) fn keys_unavailable() -> Status {
     Status::with_error_details(Code::Unavailable, message, details)
 }
 
-/// The caller was allowed to open the stream, and may be again.
+/// The caller was allowed to open the stream, and may be again. What was asked for on it may have
+/// been done.
 pub(in crate::rpc) fn identity_expired() -> Status {
-    let mut details = info(Reason::IdentityInvalid, &[]);
+    let effect = reason::effect(Reason::IdentityLost).to_owned();
+    let effect = HashMap::from([("effect".to_owned(), effect)]);
+    let reason = Reason::IdentityInvalid.as_str_name();
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, effect);
     details.set_retry_info(Some(REOPEN_DELAY));
     let message = "the token has expired, or the caller has lost its role: open the stream again, \
                    with a token that is valid";

@@ -13,17 +13,26 @@ const DETAILS: &str = "grpc-status-details-bin";
 pub(crate) fn translate(response: Response<Body>) -> Response<Body> {
     let headers = response.headers();
     let without_details = !headers.contains_key(DETAILS);
-    match headers
-        .get(CODE)
-        .filter(|_| without_details)
-        .map(|code| Code::from_bytes(code.as_bytes()))
-    {
-        Some(Code::OutOfRange) => answer(errors::call_too_large(CALL_BYTES)),
-        Some(Code::Internal) => answer(errors::message_malformed()),
-        _ => response,
+    let code = headers.get(CODE).filter(|_| without_details);
+    let code = code.map(|code| Code::from_bytes(code.as_bytes()));
+    match code.and_then(refusal) {
+        Some(refused) => refused.into_http(),
+        None => response,
     }
 }
 
-fn answer(status: Status) -> Response<Body> {
-    status.into_http()
+/// The same for a message within a stream of them, which a handler reads itself.
+pub(in crate::rpc) fn message_error(status: Status) -> Status {
+    match status.details().is_empty() {
+        true => refusal(status.code()).unwrap_or(status),
+        false => status,
+    }
+}
+
+fn refusal(code: Code) -> Option<Status> {
+    match code {
+        Code::OutOfRange => Some(errors::call_too_large(CALL_BYTES)),
+        Code::Internal => Some(errors::message_malformed()),
+        _ => None,
+    }
 }

@@ -48,7 +48,7 @@ impl JsonMessage {
 
 impl JsonMessage {
     fn framed(&self, text: &[u8]) -> Result<Bytes, Status> {
-        let values = json_shape::values(text)?.unwrap_or_default();
+        let values = json_shape::values(&self.kind, text)?.unwrap_or_default();
         if !self.place.take(2 * text.len() + values * VALUE_BYTES) {
             return Err(errors::no_message_room());
         }

@@ -3,7 +3,10 @@
 //! so a caller who reads no answers stops nobody but itself.
 
 use super::{Messages, Resources, errors, validate};
-use crate::{core::Caller, rpc::observed};
+use crate::{
+    core::Caller,
+    rpc::{errors::transport::message_error, observed},
+};
 use bytes::Bytes;
 use futures_util::{
     Stream, StreamExt,
@@ -245,7 +248,7 @@ impl ManagedClaims {
         while self.unanswered.0 < MOST_UNDER_WAY && self.unanswered.1 < MOST_BYTES {
             let Some(calls) = &mut self.calls else { break };
             match calls.poll_next_unpin(context) {
-                Poll::Ready(Some(call)) => self.begin(call?),
+                Poll::Ready(Some(call)) => self.begin(call.map_err(message_error)?),
                 Poll::Ready(None) => self.calls = None,
                 Poll::Pending => break,
             }

@@ -32,7 +32,7 @@ impl Schedulers {
             .await?;
         if task.done.is_none() && !states.contains_key(&id.seq) {
             // Outcomes may go before the attempts: none of these runs.
-            return Err(errors::past_retention(id));
+            return Err(errors::past_retention());
         }
         let size = query.size.min(MAX_ATTEMPTS);
         // One more, to see whether there are more.

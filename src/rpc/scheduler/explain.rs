@@ -64,8 +64,9 @@ impl Schedulers {
     ) -> Result<api::ExplainTaskResponse, Status> {
         let outcomes = self.reader.outcomes(id.handle, &[id.seq]).await;
         let mut outcomes = outcomes.map_err(errors::journal)?;
-        let past_retention = || errors::past_retention(id);
-        let (done_no, event) = outcomes.remove(&id.seq).ok_or_else(past_retention)?;
+        let (done_no, event) = outcomes
+            .remove(&id.seq)
+            .ok_or_else(errors::past_retention)?;
         let done = convert::event(done_no, &event, 0, false);
         Ok(api::ExplainTaskResponse {
             id: Some(convert::task_id(id)),

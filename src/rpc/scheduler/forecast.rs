@@ -8,7 +8,7 @@ mod turns;
 use super::Schedulers;
 use crate::{
     coordinator::CallError,
-    core::{Caller, Handle, Reply, Seq, Snapshot, TaskId, Verb, Work},
+    core::{Caller, Handle, Namespace, Reply, Seq, Snapshot, TaskId, Verb, Work},
     forecast::{self, Forecast, Observation, Observations, Question},
     journal::EndedAttempt,
     rpc::{convert, errors, validate},
@@ -62,7 +62,9 @@ impl Schedulers {
         let Ok(Some(turn)) = timeout(TURN_TIMEOUT, turn).await else {
             return Ok(None);
         };
+        let namespace = caller.namespace.clone();
         let Some(snapshot) = self.snapshot(caller, &asked).await? else {
+            self.check_ended(&namespace, &asked).await?;
             let now = self.coordinator.clock().now();
             return Ok(Some(convert::forecast::nothing(&asked, now)));
         };
@@ -103,6 +105,21 @@ impl Schedulers {
         match self.ask(caller, asked.handle, verb).await? {
             Reply::Snapshot(snapshot) => Ok(snapshot.map(|snapshot| *snapshot)),
             other => Err(errors::mismatched_reply(&other)),
+        }
+    }
+
+    /// Every task that is asked for is one of a scheduler that has left the core's memory.
+    async fn check_ended(
+        &self,
+        namespace: &Namespace,
+        asked: &validate::Forecast,
+    ) -> Result<(), Status> {
+        let stored = self.reader.scheduler(namespace, asked.handle);
+        let stored = stored.await.map_err(errors::journal)?;
+        let last = stored.map_or(Seq(0), |image| image.checkpoint.highest_seq);
+        match asked.tasks.iter().any(|task| *task > last) {
+            true => Err(errors::task_not_found()),
+            false => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::Schedulers;
 use crate::{
+    coordinator::CallError,
     core::{Caller, Handle, Reply, SchedulerImage, SchedulerState, Verb},
     rpc::{convert, errors, validate::ListSchedulers},
 };
@@ -48,7 +49,8 @@ impl Schedulers {
             let mut described = stream::iter(found.images)
                 .map(|image| self.with_counts(&caller, image))
                 .buffered(MAX_CONCURRENT_READS);
-            while let Some((handle, scheduler)) = described.next().await {
+            while let Some(described) = described.next().await {
+                let (handle, scheduler) = described?;
                 bytes += scheduler.encoded_len();
                 page.schedulers.push(scheduler);
                 if bytes > MAX_PAGE_BYTES {
@@ -63,24 +65,26 @@ impl Schedulers {
         Ok(page)
     }
 
-    /// The scheduler with the counts of the core; without them when the core cannot answer.
+    /// The scheduler with the counts of the core. One that the core does not know has those of its
+    /// last checkpoint: it has ended since, or is set aside.
     async fn with_counts(
         &self,
         caller: &Caller,
         image: SchedulerImage,
-    ) -> (Handle, api::Scheduler) {
-        let is_live = image.state != SchedulerState::Released;
-        let reply = match is_live {
-            true => self
-                .coordinator
-                .call(caller.clone(), image.handle, Verb::Describe)
-                .await
-                .ok(),
-            false => None,
-        };
-        match reply {
-            Some(Reply::Scheduler(view)) => (image.handle, convert::scheduler(&view)),
-            _ => (image.handle, convert::stored_scheduler(&image)),
+    ) -> Result<(Handle, api::Scheduler), Status> {
+        let handle = image.handle;
+        if image.state == SchedulerState::Released {
+            return Ok((handle, convert::stored_scheduler(&image)));
+        }
+        let described = self
+            .coordinator
+            .call(caller.clone(), handle, Verb::Describe);
+        match described.await {
+            Ok(Reply::Scheduler(view)) => Ok((handle, convert::scheduler(&view))),
+            Ok(_) | Err(CallError::Unreadable | CallError::Rejected(_)) => {
+                Ok((handle, convert::stored_scheduler(&image)))
+            }
+            Err(error) => Err(errors::call(error, handle)),
         }
     }
 }

@@ -100,7 +100,7 @@ impl Schedulers {
             let of = vec![(id.seq, retry_of(&task))];
             let mut tasks = self.with_bodies(id.handle, vec![task], of).await?;
             let Some(one) = tasks.first_mut() else {
-                return Err(errors::past_retention(id));
+                return Err(errors::past_retention());
             };
             if let Some(instead) = &instead {
                 one.replace(instead);
@@ -138,7 +138,7 @@ impl Schedulers {
         let of = of.collect();
         let mut both = self.with_bodies(id.handle, tasks, of).await?;
         let [copy, wanted] = &mut both[..] else {
-            return Err(errors::past_retention(id));
+            return Err(errors::past_retention());
         };
         wanted.replace(instead);
         match wanted.runs_the_same_as(copy) {
@@ -174,7 +174,7 @@ impl Schedulers {
         let states = self.states(caller, id.handle, &mut tasks).await?;
         let task = tasks.remove(0);
         match task.done.as_ref().map(|(_, done)| done.outcome) {
-            None if !states.contains_key(&id.seq) => Err(errors::past_retention(id)),
+            None if !states.contains_key(&id.seq) => Err(errors::past_retention()),
             None => Err(errors::not_retriable(
                 Reason::TaskUnfinished,
                 id,

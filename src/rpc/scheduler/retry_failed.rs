@@ -298,8 +298,7 @@ impl Schedulers {
         let read = self.reader.ended(query.handle, it_alone, &query.filter, 1);
         let (tasks, _) = read.await.map_err(errors::journal)?;
         let task = tasks.first();
-        let task =
-            task.ok_or_else(|| errors::truncated("page_token", after.0.saturating_add(1)))?;
+        let task = task.ok_or_else(errors::page_truncated)?;
         Ok(Some(position(task.order, after)))
     }
 }

@@ -50,8 +50,7 @@ impl Schedulers {
                     .outcomes(id.handle, &[id.seq])
                     .await
                     .map_err(errors::journal)?;
-                let past_retention = || errors::past_retention(id);
-                let (done_no, event) = outcomes.get(&id.seq).ok_or_else(past_retention)?;
+                let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::past_retention)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
             other => Err(errors::mismatched_reply(&other)),
@@ -85,7 +84,7 @@ impl Schedulers {
         let state = states.get(&id.seq).copied();
         if state.is_none() && task.done.is_none() {
             // Outcomes may go before the tasks.
-            return Err(errors::past_retention(id));
+            return Err(errors::past_retention());
         }
         let mut view = convert::task_view(id.handle, &task, state);
         view.submitted_by = self.summary(id).await?.submitted_by;
@@ -124,10 +123,8 @@ impl Schedulers {
             .oldest_task(id.handle)
             .await
             .map_err(errors::journal)?;
-        Ok(errors::truncated(
-            "id.seq",
-            oldest.map_or(view.image.checkpoint.highest_seq.0 + 1, |seq| seq.0),
-        ))
+        let next = view.image.checkpoint.highest_seq.plus(1);
+        Ok(errors::task_truncated(oldest.unwrap_or(next)))
     }
 
     /// Whether the caller may see the scheduler. Asked before anything of it is read: else the time

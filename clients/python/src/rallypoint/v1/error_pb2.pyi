@@ -51,7 +51,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     take.
     """
     TOO_MANY_PARAMS: _ErrorReason.ValueType  # 11
-    """A statement has more than 32 767 parameters."""
+    """A statement has more than 32 767 parameters; or a retry is to have none, and
+    names some.
+    """
     VALUE_MISSING: _ErrorReason.ValueType  # 12
     """A parameter has no value, or one of a kind that this server does not know."""
     TARGET_UNKNOWN: _ErrorReason.ValueType  # 13
@@ -104,8 +106,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     CURSOR_AHEAD: _ErrorReason.ValueType  # 32
     """`after` is beyond the last event of the scheduler. Metadata: `last`."""
     CURSOR_TRUNCATED: _ErrorReason.ValueType  # 33
-    """What was asked for is past its retention. Metadata: `oldest`, with which the
-    same field reaches the first that is left.
+    """What was asked for is past its retention. Metadata, where it is known:
+    `oldest`, with which the named field reaches the first that is left.
     """
     UNTIL_MISSING: _ErrorReason.ValueType  # 34
     """`until` is set but names no condition."""
@@ -343,7 +345,9 @@ BODY_NUL: ErrorReason.ValueType  # 10
 take.
 """
 TOO_MANY_PARAMS: ErrorReason.ValueType  # 11
-"""A statement has more than 32 767 parameters."""
+"""A statement has more than 32 767 parameters; or a retry is to have none, and
+names some.
+"""
 VALUE_MISSING: ErrorReason.ValueType  # 12
 """A parameter has no value, or one of a kind that this server does not know."""
 TARGET_UNKNOWN: ErrorReason.ValueType  # 13
@@ -396,8 +400,8 @@ CURSOR_NEGATIVE: ErrorReason.ValueType  # 31
 CURSOR_AHEAD: ErrorReason.ValueType  # 32
 """`after` is beyond the last event of the scheduler. Metadata: `last`."""
 CURSOR_TRUNCATED: ErrorReason.ValueType  # 33
-"""What was asked for is past its retention. Metadata: `oldest`, with which the
-same field reaches the first that is left.
+"""What was asked for is past its retention. Metadata, where it is known:
+`oldest`, with which the named field reaches the first that is left.
 """
 UNTIL_MISSING: ErrorReason.ValueType  # 34
 """`until` is set but names no condition."""

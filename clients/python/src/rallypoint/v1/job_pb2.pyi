@@ -702,7 +702,7 @@ Global___OncePer: _TypeAlias = OncePer  # noqa: Y015
 
 @_typing.final
 class Rerun(_message.Message):
-    """How a run that failed or timed out is repeated, as a further attempt under the
+    """How a run that failed, timed out or was lost is repeated, as a further attempt under the
     same due time.
     """
 
@@ -955,7 +955,7 @@ class RunClaim(_message.Message):
     LATE_DETAIL_FIELD_NUMBER: _builtins.int
     token: _builtins.int
     """A number above that of every earlier claim of a run. Hidden (0) from those who do
-    not have it: it is a password of its owner.
+    not have it, while it is open: it is a password of its owner.
     """
     owner: _builtins.str
     """Who has it, in the caller's words."""

@@ -38,7 +38,8 @@ class _OnFailureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnFailure.V
     """Nothing: the next order starts when this one has ended."""
     ON_FAILURE_HALT: _OnFailure.ValueType  # 2
     """Later orders stay blocked until each failed task has a retry that succeeded
-    (RetryTask, RetryFailed), or until ResumeScheduler(ignore_failures).
+    (RetryTask, RetryFailed), or until ResumeScheduler(ignore_failures): that
+    alone, once tasks of more than 1000 orders have failed.
     """
     ON_FAILURE_CANCEL_REST: _OnFailure.ValueType  # 3
     """The tasks of later orders are cancelled."""
@@ -54,7 +55,8 @@ ON_FAILURE_CONTINUE: OnFailure.ValueType  # 1
 """Nothing: the next order starts when this one has ended."""
 ON_FAILURE_HALT: OnFailure.ValueType  # 2
 """Later orders stay blocked until each failed task has a retry that succeeded
-(RetryTask, RetryFailed), or until ResumeScheduler(ignore_failures).
+(RetryTask, RetryFailed), or until ResumeScheduler(ignore_failures): that
+alone, once tasks of more than 1000 orders have failed.
 """
 ON_FAILURE_CANCEL_REST: OnFailure.ValueType  # 3
 """The tasks of later orders are cancelled."""
@@ -225,7 +227,8 @@ class SchedulerSettings(_message.Message):
     def idle_timeout(self) -> _duration_pb2.Duration:
         """After this time without a call, an open stream, or a running or retrying
         task, the scheduler is released as `on_abandon` says. Calls that only read
-        (Describe, Get, List) do not count. Default 24 h. 1 s to 366 days.
+        (Describe, Get, List) do not count. A pause goes on. Default 24 h. 1 s to 366
+        days.
         """
 
     @_builtins.property

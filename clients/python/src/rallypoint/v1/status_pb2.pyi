@@ -102,9 +102,9 @@ class GetStatusResponse(_message.Message):
     @_builtins.property
     def unreachable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Parts that did not answer: `owner` (the replica that owns the shard, which
-        alone knows `slots`, `backlog`, `claims`, `jobs` and `paused_targets`),
-        `coordinator` (the same of the replica that answers), `journal`, or a replica
-        by its name.
+        alone knows `slots`, `backlog`, `claims`, `jobs`, `paused_targets` and what is
+        unreadable), `coordinator` (the same of the replica that answers), `journal`,
+        or a replica by its name.
         """
 
     @_builtins.property

@@ -571,11 +571,13 @@ class RetryPolicy(_message.Message):
     """Random share of the delays, 0 to 1. Default 0.2: between 80 % and 120 %."""
     @_builtins.property
     def initial_backoff(self) -> _duration_pb2.Duration:
-        """Delay before the second attempt. Default 1 s. Up to 1 day."""
+        """Delay before the second attempt. Default 1 s. 1 ms to 1 day."""
 
     @_builtins.property
     def max_backoff(self) -> _duration_pb2.Duration:
-        """Longest delay. Default 5 min. Up to 1 day."""
+        """Longest delay. Default 5 min, or `initial_backoff` if that is longer. 1 ms to
+        1 day.
+        """
 
     @_builtins.property
     def non_retryable_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
