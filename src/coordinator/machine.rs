@@ -143,7 +143,7 @@ impl Machine {
                     window,
                 } => {
                     self.inherit(window, epoch);
-                    let read = (schedulers, pauses, (resources, jobs));
+                    let read = (schedulers, pauses, (resources, *jobs));
                     self.recover(now, memory, read, (epoch, last_batch));
                 }
                 Event::Deposed => self.stand_by(&mut effects),

@@ -2,7 +2,8 @@
 //! whether the agent fires: all as whole images.
 
 use super::{
-    AgentImage, Epoch, JobImage, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken, ShardId,
+    AgentImage, Epoch, JobImage, JobKey, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken,
+    ShardId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,8 @@ pub struct RecoveredJobs {
     pub owner: Epoch,
     /// Jobs that are not deleted, with where they stand.
     pub jobs: Vec<(JobImage, JobState)>,
+    /// Those that this version cannot read: their names are taken.
+    pub unreadable: Vec<JobKey>,
     /// Runs that are not over, and those of late that somebody asked for.
     pub runs: Vec<RunImage>,
     /// Claims of runs that have not ended.

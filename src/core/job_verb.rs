@@ -257,6 +257,8 @@ pub struct JobCounts {
 pub enum JobReject {
     /// There is no job of this name.
     UnknownJob(Arc<str>),
+    /// There is one, which this version cannot read.
+    Unreadable,
     /// There is one, and it is another one.
     JobExists,
     /// It has been changed since: its version.

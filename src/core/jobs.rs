@@ -62,6 +62,8 @@ pub(crate) struct Jobs {
     zones: TimeZones,
     jobs: BTreeMap<JobNo, Job>,
     by_name: BTreeMap<JobKey, JobNo>,
+    /// Jobs that this version cannot read.
+    unreadable: BTreeSet<JobKey>,
     /// Jobs that are deleted, as long as runs of theirs go on.
     deleted: BTreeMap<JobNo, Job>,
     /// Those that follow the job of this name.
@@ -126,6 +128,7 @@ impl Default for Jobs {
             zones: TimeZones::bundled(),
             jobs: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             deleted: BTreeMap::new(),
             followers: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -212,9 +215,13 @@ impl Jobs {
 
     /// The number of a job of the caller's namespace.
     fn job_of(&self, caller: &Caller, name: &Arc<str>) -> Result<JobNo, Reject> {
-        let known = self.by_name.get(&key_of(caller, name));
-        let unknown = || Reject::Job(JobReject::UnknownJob(name.clone()));
-        known.copied().ok_or_else(unknown)
+        let key = key_of(caller, name);
+        let reject = || match self.unreadable.contains(&key) {
+            true => JobReject::Unreadable,
+            false => JobReject::UnknownJob(name.clone()),
+        };
+        let known = self.by_name.get(&key).copied();
+        known.ok_or_else(|| Reject::Job(reject()))
     }
 
     /// Runs of a job that are not over, by due time.

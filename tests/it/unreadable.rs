@@ -11,8 +11,8 @@ use rallypoint::postgres::{COORDINATION, SUPERUSER, TARGET};
 use rallypoint_client::{
     Client,
     api::{
-        AsyncDone, CreateResourceRequest, Outcome, ResourceSettings, ResourceUse,
-        SchedulerSettings, TryAcquireRequest, UpdateResourceRequest,
+        AsyncDone, CreateJobRequest, CreateResourceRequest, JobSettings, Outcome, ResourceSettings,
+        ResourceUse, SchedulerSettings, TryAcquireRequest, UpdateResourceRequest,
     },
 };
 use sqlx::Executor;
@@ -359,4 +359,34 @@ async fn a_hold_whose_row_makes_no_sense_is_kept_and_a_resource_is_closed() {
     };
     client.update_resource(update).await.expect("updated");
     assert!(is_free("invoices").await);
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_read_keeps_its_name_and_the_others_are_served() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let create = |name: &str| CreateJobRequest {
+        name: name.into(),
+        settings: Some(JobSettings {
+            schedule: crate::jobs::every(7 * 86_400),
+            steps: vec![noop().into()],
+            ..JobSettings::default()
+        }),
+        ..CreateJobRequest::default()
+    };
+    for name in ["torn", "whole"] {
+        client.create_job(create(name)).await.expect("created");
+    }
+    let tear = "update job set settings = '?' where name = 'torn'::bytea";
+    cluster.meddle(COORDINATION, tear.to_owned()).await;
+    cluster.kill_9(0);
+    cluster.restart(0);
+    let refused = client.create_job(create("torn")).await;
+    let refused = refused.expect_err("its name is taken");
+    assert!(refused.is("DATA_UNREADABLE"), "{refused}");
+    let again = client
+        .create_job(create("whole"))
+        .await
+        .expect("it is there");
+    assert!(again.already_exists);
 }

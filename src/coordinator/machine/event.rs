@@ -25,7 +25,7 @@ pub enum Event {
         /// Resources, and claims that are open or remembered.
         resources: RecoveredResources,
         /// Jobs, and runs that are not over.
-        jobs: RecoveredJobs,
+        jobs: Box<RecoveredJobs>,
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,

@@ -90,7 +90,7 @@ impl OwnershipTask {
             schedulers,
             pauses,
             resources,
-            jobs,
+            jobs: Box::new(jobs),
             epoch,
             last_batch,
             memory,

@@ -31,6 +31,9 @@ impl Jobs {
                 false => Err(Reject::Job(JobReject::JobExists)),
             };
         }
+        if self.unreadable.contains(&key) {
+            return Err(Reject::Job(JobReject::Unreadable));
+        }
         let of = |job: &&Job| job.image.key.namespace == key.namespace;
         if self.jobs.len() >= limits.jobs && self.jobs.values().filter(of).count() >= limits.jobs {
             return Err(Reject::LimitReached {

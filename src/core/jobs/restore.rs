@@ -17,6 +17,7 @@ impl Jobs {
             token: recovered.last_token,
             served_since: now,
             owner: recovered.owner,
+            unreadable: recovered.unreadable.into_iter().collect(),
             leases_since: Pace::default().steady(now),
             ..Jobs::default()
         };

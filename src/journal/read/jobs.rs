@@ -44,17 +44,22 @@ pub(super) async fn jobs(
     let claims = open_claims(connection, shard).await?;
     let (last, last_token) = last_numbers(connection, shard).await?;
     let agent = agent(connection, shard).await?;
+    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+    for row in jobs {
+        let key = (!row.deleted).then(|| row.key());
+        match whole(row.job()) {
+            Some(job) => readable.push(job),
+            None => unreadable.extend(key),
+        }
+    }
     Ok(RecoveredJobs {
         shard,
         // Whoever takes them over says so.
         owner: Epoch(0),
         claims,
         last_token,
-        jobs: jobs
-            .into_iter()
-            .map(JobRow::job)
-            .filter_map(whole)
-            .collect(),
+        jobs: readable,
+        unreadable,
         runs: runs
             .into_iter()
             .map(RunRow::run)

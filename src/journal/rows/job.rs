@@ -27,7 +27,7 @@ pub(crate) struct JobRow {
     created_at: Stamp,
     changed_at: Stamp,
     changed_by: Vec<u8>,
-    deleted: bool,
+    pub deleted: bool,
     next_due: Option<Stamp>,
     time_zones: Option<Vec<u8>>,
     last_unscheduled: Option<Stamp>,
@@ -176,6 +176,14 @@ impl JobRow {
         self.with([Submit::none(), Submit::none()])
     }
 
+    /// What it is called, and whose it is.
+    pub(crate) fn key(&self) -> JobKey {
+        JobKey {
+            namespace: Namespace(text(&self.namespace)),
+            name: text(&self.name),
+        }
+    }
+
     /// What it is called.
     pub(crate) fn name(&self) -> String {
         text(&self.name).to_string()
@@ -200,10 +208,7 @@ impl JobRow {
         let [steps, on_failure] = tasks.map(Arc::new);
         let image = JobImage {
             no: JobNo(self.job_no),
-            key: JobKey {
-                namespace: Namespace(text(&self.namespace)),
-                name: text(&self.name),
-            },
+            key: self.key(),
             version: self.version,
             settings: Arc::new(settings),
             steps,

@@ -2,7 +2,7 @@
 
 use super::{
     info, journal_rejected, limits, not_carried_out, plain, reason::Reason, request_id_reused,
-    violation,
+    unreadable, violation,
 };
 use crate::{
     coordinator::CallError,
@@ -60,6 +60,7 @@ pub(crate) fn backfill_paused(undecided: Time) -> Status {
 pub(crate) fn rejected(reject: JobReject) -> Status {
     match reject {
         JobReject::UnknownJob(name) => unknown(&name),
+        JobReject::Unreadable => unreadable(),
         JobReject::JobExists => Status::with_error_details(
             Code::AlreadyExists,
             "the job is there with other settings: change it with UpdateJob",

@@ -44,7 +44,7 @@ impl World<'_> {
             schedulers,
             pauses: self.journal.pauses_in_force(),
             resources: self.journal.resources.clone(),
-            jobs: self.journal.jobs.clone(),
+            jobs: self.journal.jobs.clone().into(),
             epoch,
             last_batch: BatchNo(self.journal.last_batch()),
             memory,

@@ -35,7 +35,7 @@ impl Owner {
                 self.arriving.push_back(Event::Recovered {
                     pauses: outside.journal.pauses_in_force(),
                     resources: outside.journal.resources.clone(),
-                    jobs: outside.journal.jobs.clone(),
+                    jobs: outside.journal.jobs.clone().into(),
                     schedulers: crate::recover::recover(&outside.journal, since),
                     epoch,
                     last_batch: BatchNo(last_batch),
