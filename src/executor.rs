@@ -297,9 +297,11 @@ impl Executor {
     }
 
     /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back;
-    /// and waits for the last acknowledgements.
+    /// and waits for the last acknowledgements. Once: what could not be stopped has had its time.
     pub async fn shutdown(&self, grace: Duration) {
-        self.0.closing.store(true, Ordering::Release);
+        if self.0.closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.0.attempts.close();
         // Whoever hands out work learns it first, or would hand out again and again what is
         // refused.

@@ -136,6 +136,12 @@ impl Environment {
     }
 }
 
+/// The program that is measured: RALLYPOINT_BIN, or that of this build.
+fn program() -> PathBuf {
+    let named = std::env::var_os("RALLYPOINT_BIN").map(PathBuf::from);
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_rallypoint").into())
+}
+
 impl Server {
     async fn start(database: &str, target: &str, more: &[&str]) -> Result<Self> {
         let server = Self::start_unasked(database, target, more).await?;
@@ -183,7 +189,7 @@ impl Server {
 
     /// Starts the program under test with these arguments.
     pub(crate) async fn with(arguments: &[&str]) -> Result<Self> {
-        Self::spawn(env!("CARGO_BIN_EXE_rallypoint").into(), arguments).await
+        Self::spawn(program(), arguments).await
     }
 
     /// Starts a process and waits until it prints its address.

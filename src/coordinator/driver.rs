@@ -28,13 +28,7 @@ use crate::{
 };
 use counting::Counting;
 use rustc_hash::FxHashMap;
-use std::{
-    collections::HashSet,
-    mem,
-    panic::resume_unwind,
-    pin::Pin,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, mem, panic::resume_unwind, pin::Pin, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot},
     task::yield_now,
@@ -88,8 +82,8 @@ struct Loop {
     /// Wakes the loop for what time brings.
     alarm: Pin<Box<Sleep>>,
     counting: Counting,
-    /// When the loop ran last.
-    last_step: Instant,
+    /// When the loop ran last, in microseconds since its clock was made.
+    last_step: i64,
 }
 
 type InFlight = Pin<Box<dyn Future<Output = (Box<Writer>, BatchNo, Commit)> + Send>>;
@@ -132,7 +126,7 @@ impl Driver {
             has_begun: false,
             next_ticket: 0,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            last_step: Instant::now(),
+            last_step: i64::MAX,
         });
         this.carry_out(vec![first]);
         while let Some(events) = this.gather().await {
@@ -222,10 +216,12 @@ impl Loop {
         let events = events.into_iter().chain(more.into_iter().flatten());
         let (now, lead) = self.driver.clock.now_and_lead();
         self.driver.machine.set_lead(lead);
-        if self.last_step.elapsed() >= PAUSED {
+        // By the clock that counts leases: unlike `Instant` it goes on while the machine sleeps.
+        let elapsed = now.0 - lead;
+        if elapsed.saturating_sub(self.last_step) >= PAUSED.as_micros() as i64 {
             self.driver.machine.was_paused(now);
         }
-        self.last_step = Instant::now();
+        self.last_step = elapsed;
         self.driver.machine.step(now, events)
     }
 }

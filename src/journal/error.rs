@@ -28,8 +28,8 @@ pub enum JournalError {
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),
     /// A standby, which may be promoted in a while.
-    #[error("the coordination database is read-only (a standby?)")]
-    ReadOnly,
+    #[error("the coordination database is a standby, which takes no writes until it is promoted")]
+    Standby,
     /// A row is missing, or cannot be what this version wrote.
     #[error(
         "the journal makes no sense to this version: {0}; run the version that wrote it, or \
@@ -50,7 +50,7 @@ impl JournalError {
     pub fn is_outage(&self) -> bool {
         use sqlx::migrate::MigrateError;
         match self {
-            JournalError::Timeout | JournalError::ReadOnly => true,
+            JournalError::Timeout | JournalError::Standby => true,
             JournalError::Database(error) => is_outage(error),
             JournalError::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),

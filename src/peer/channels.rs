@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 use tonic::{
     codegen::http::Uri,
     transport::{Channel, Endpoint, Error},
@@ -19,6 +19,9 @@ use tower::service_fn;
 
 /// Within one network a connection is established, with TLS, at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// After a connection that was not made: as long as that, whoever waits is told so at once, and
+/// not one after the other.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
 /// Bytes of a forwarded stream that may wait here until its caller reads them.
@@ -68,8 +71,35 @@ impl Peers {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
-        let tls = self.tls.clone();
-        Ok(endpoint.connect_with_connector_lazy(service_fn(move |uri| dial(uri, tls.clone()))))
+        let (tls, failed) = (self.tls.clone(), Failed::default());
+        let connector = service_fn(move |uri| failed.clone().guard(dial(uri, tls.clone())));
+        Ok(endpoint.connect_with_connector_lazy(connector))
+    }
+}
+
+/// Until when a channel makes no connection, since the last one was not made.
+#[derive(Clone, Default)]
+struct Failed(Arc<Mutex<Option<Instant>>>);
+
+impl Failed {
+    async fn guard<T>(self, dialled: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        if self.get().is_some_and(|until| Instant::now() < until) {
+            let message = "there was no connection to this replica a moment ago";
+            return Err(io::Error::new(io::ErrorKind::HostUnreachable, message));
+        }
+        // One that takes too long is dropped.
+        self.set(Some(Instant::now() + CONNECT_TIMEOUT + RETRY_DELAY));
+        let made = dialled.await;
+        self.set(made.is_err().then(|| Instant::now() + RETRY_DELAY));
+        made
+    }
+
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 }
 
@@ -89,4 +119,33 @@ async fn dial(uri: Uri, tls: Option<Tls>) -> io::Result<TokioIo<Box<dyn Stream>>
 /// The host without the brackets of an IPv6 address.
 fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_behind_a_connection_that_is_not_made_is_told_so_at_once() {
+        let failed = Failed::default();
+        let never = || {
+            failed
+                .clone()
+                .guard(std::future::pending::<io::Result<()>>())
+        };
+        let refused = || async { Err::<(), _>(io::Error::other("refused")) };
+        let made = || failed.clone().guard(async { Ok(()) });
+        assert!(made().await.is_ok() && made().await.is_ok());
+        assert!(
+            tokio::time::timeout(CONNECT_TIMEOUT, never())
+                .await
+                .is_err()
+        );
+        assert!(never().await.is_err(), "at once");
+        tokio::time::advance(RETRY_DELAY).await;
+        assert!(failed.clone().guard(refused()).await.is_err());
+        assert!(made().await.is_err(), "at once");
+        tokio::time::advance(RETRY_DELAY).await;
+        assert!(made().await.is_ok() && made().await.is_ok());
+    }
 }

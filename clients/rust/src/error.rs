@@ -137,7 +137,7 @@ impl Error {
                 Some("Use a handle that GetScheduler returned, within its retention.")
             }
             Some("CURSOR_TRUNCATED") => {
-                Some("Begin where the error says; older rows are past their retention.")
+                Some("Older rows are past their retention; begin where the error says, if it does.")
             }
             Some("HANDLE_RELEASED") => {
                 Some("Open another scheduler; release it when nothing is left to retry.")

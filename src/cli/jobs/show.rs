@@ -139,8 +139,8 @@ fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> Stri
             plural::with_verb(
                 had,
                 [
-                    "due time in that range, which has a run",
-                    "due times in that range, which have a run each",
+                    "due time in that range, which has had a run or is older than the retention",
+                    "due times in that range, which have had runs or are older than the retention",
                 ]
             )
         ),

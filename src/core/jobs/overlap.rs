@@ -120,8 +120,10 @@ impl Jobs {
         let cancels = job.is_some_and(|job| job.image.settings.overlap == Overlap::CancelRunning);
         let waits_for_it =
             |run: &RunImage| run.state == RunState::Waiting && run.key != key && !run.catches_up;
-        let is_caught_up = self.runs.get(&key).is_some_and(is_caught_up);
-        cancels && !is_caught_up && self.ordinary_runs(key.job).any(waits_for_it)
+        // Neither does a due time wait for these.
+        let keeps_its_turn = |run: &RunImage| is_caught_up(run) || run.is_backfilled();
+        let keeps_its_turn = self.runs.get(&key).is_some_and(keeps_its_turn);
+        cancels && !keeps_its_turn && self.ordinary_runs(key.job).any(waits_for_it)
     }
 
     /// What becomes of a run that was to be repeated, and is not.

@@ -12,7 +12,7 @@ use crate::core::{
 };
 
 impl RunImage {
-    fn is_backfilled(&self) -> bool {
+    pub(super) fn is_backfilled(&self) -> bool {
         self.cause == RunCause::Backfilled
     }
 }

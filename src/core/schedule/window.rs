@@ -37,7 +37,7 @@ pub enum Period {
 }
 
 /// A point of a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeriodPoint {
     /// Days after the first day of the period. In a month that is too short, its last day.
     day: u8,
@@ -84,12 +84,15 @@ impl Window {
             None => midnight(first),
         };
         let closes = match self.closes {
-            Some(closes) => Some(point(closes, first)?).filter(|closes| *closes > opens),
-            None => Some(midnight(next)),
-        };
-        let closes = match (closes, self.closes) {
-            (None, Some(closes)) => point(closes, next)?,
-            (closes, _) => closes?,
+            None => midnight(next),
+            // By the points as they are written: both may be the last day of a short month.
+            Some(closes) if self.opens.is_none_or(|opens| closes > opens) => {
+                match point(closes, first)? {
+                    closes if closes > opens => closes,
+                    _ => midnight(next),
+                }
+            }
+            Some(closes) => point(closes, next)?,
         };
         Some((opens, closes))
     }

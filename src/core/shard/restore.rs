@@ -56,6 +56,9 @@ impl Shard {
         for mut one in recovered {
             let handle = one.image.handle;
             let namespace = shard.fair.namespace(&one.image.namespace);
+            if one.was_set_aside {
+                shard.in_doubt.set_aside.insert(handle);
+            }
             accepted.extend(
                 std::mem::take(&mut one.requests)
                     .into_iter()
@@ -79,7 +82,6 @@ impl Shard {
     ) {
         let RecoveredScheduler {
             image,
-            was_set_aside,
             runs,
             outcomes,
             copies,
@@ -121,9 +123,6 @@ impl Shard {
         self.restore_intentions(now, &mut scheduler, window);
         for InFlight { span, .. } in scheduler.running.by_first.values() {
             self.in_doubt.add(span.kind, handle, span.first);
-        }
-        if was_set_aside {
-            self.in_doubt.set_aside.insert(handle);
         }
         let cancels = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 impl Shard {
     /// Refused when a task wants a resource that does not exist, or more than there is of it. The
-    /// copy of a task is not: it waits as its task would, and keeps no other one from being retried.
+    /// copy of a task is not: it waits as its task would, and keeps no other from being retried.
     pub(super) fn check_resources(
         &self,
         handle: Handle,

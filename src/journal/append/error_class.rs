@@ -87,7 +87,7 @@ async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Comm
         Ok(link) => link,
         Err(error) => return Some(unknown(error)),
     };
-    match query.fetch_optional(&mut *link).await {
+    match query.fetch_optional(link).await {
         Ok(None) => None,
         Ok(Some(epoch)) if epoch == batch.epoch.0 => {
             // It is seen, which after a restart of the server does not mean that a synchronous
@@ -96,7 +96,7 @@ async fn of_duplicate(batch: &Batch, connection: &mut Connection) -> Option<Comm
                 "-- commit_behind
                  select pg_logical_emit_message(true, 'rallypoint', '')",
             );
-            if let Err(error) = behind_it.execute(link).await {
+            if let Err(error) = connection.execute(behind_it).await {
                 return Some(unknown(error));
             }
             tracing::info!(

@@ -77,7 +77,7 @@ impl Maintenance {
         Ok(dropped)
     }
 
-    /// Deletes the rows of resources that were deleted before the retention began. Returns how many.
+    /// Deletes rows of resources that were deleted before the retention began. Returns how many.
     pub async fn drop_deleted_resources(&self, calendar: &Calendar) -> Result<u64, JournalError> {
         let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;

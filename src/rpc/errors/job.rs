@@ -26,6 +26,14 @@ pub(crate) fn call(error: CallError) -> Status {
     })
 }
 
+fn job_exists() -> Status {
+    Status::with_error_details(
+        Code::AlreadyExists,
+        "the job is there with other settings: change it with UpdateJob",
+        info(Reason::JobExists, &[]),
+    )
+}
+
 /// There is no job of this name.
 pub(crate) fn unknown(name: &str) -> Status {
     let message =
@@ -61,11 +69,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
     match reject {
         JobReject::UnknownJob(name) => unknown(&name),
         JobReject::Unreadable => unreadable(),
-        JobReject::JobExists => Status::with_error_details(
-            Code::AlreadyExists,
-            "the job is there with other settings: change it with UpdateJob",
-            info(Reason::JobExists, &[]),
-        ),
+        JobReject::JobExists => job_exists(),
         JobReject::JobChanged(version) => {
             let message = "the job has been changed since: read it again with GetJob";
             let facts = [("etag", version.to_string())];

@@ -72,8 +72,9 @@ impl Resources {
         caller: &Caller,
         request: &S::Request,
     ) -> Result<Messages<S::Message>, Status> {
-        match self.route.as_ref().map(|route| route.destination()) {
-            None | Some(Destination::Local) => {
+        let route = self.route.as_ref();
+        match route.map(|route| (route, route.destination())) {
+            None | Some((_, Destination::Local)) => {
                 let here = Arc::new(self.clone());
                 let own = S::open(here, caller, request).await?;
                 Ok(Box::pin(stream::unfold(Some(own), |own| async move {
@@ -83,12 +84,17 @@ impl Resources {
                     Some((message, goes_on.then_some(own)))
                 })))
             }
-            Some(Destination::Remote(owner)) => {
+            Some((route, Destination::Remote(owner))) => {
                 let client = ResourceServiceClient::new(owner.channel.clone());
                 let request = route::with_caller(request.clone(), caller)?;
+                // The channel to an owner that is gone says so late.
+                let opened = tokio::select! {
+                    opened = S::forward(client, request) => opened?,
+                    () = route.replaced(&owner) => return Err(errors::owner_changed()),
+                };
                 let forwarded = Forwarded {
                     resources: self.clone(),
-                    stream: S::forward(client, request).await?.into_inner(),
+                    stream: opened.into_inner(),
                     owner,
                 };
                 Ok(Box::pin(stream::unfold(
@@ -101,7 +107,7 @@ impl Resources {
                     },
                 )))
             }
-            Some(Destination::Unknown) => Err(errors::not_owner()),
+            Some((_, Destination::Unknown)) => Err(errors::not_owner()),
         }
     }
 }

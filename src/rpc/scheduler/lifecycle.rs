@@ -3,7 +3,7 @@
 use super::{Schedulers, validate};
 use crate::{
     coordinator::CallError,
-    core::{Caller, DoneNo, Handle, Reject, ReleaseMode, Reply, Verb},
+    core::{Caller, Counts, DoneNo, Handle, Reject, ReleaseMode, Reply, Verb},
     rpc::{convert, errors},
 };
 use rallypoint_client::api;
@@ -115,8 +115,8 @@ impl Schedulers {
                 },
                 () = self.stopping.cancelled() => return Err(errors::stopping()),
             }
-            let again = self.released(&caller, handle, mode).await;
-            (_, pending, done_no) = again.map_err(errors::after_effect)?;
+            let left = self.left(&caller, handle).await;
+            (pending, done_no) = left.map_err(errors::after_effect)?;
             if pending > 0 {
                 tokio::select! {
                     () = tokio::time::sleep(RELEASE_POLL_INTERVAL) => {}
@@ -128,6 +128,23 @@ impl Schedulers {
             already_released,
             pending,
         })
+    }
+
+    /// Its number of unfinished tasks, and its last event. A release would end a pause of since then.
+    async fn left(&self, caller: &Caller, handle: Handle) -> Result<(i64, DoneNo), Status> {
+        match self.ask(caller.clone(), handle, Verb::Describe).await? {
+            Reply::Scheduler(view) => {
+                let Counts {
+                    blocked,
+                    queued,
+                    running,
+                    retrying,
+                } = view.counts;
+                let pending = blocked + queued + running + retrying;
+                Ok((pending, view.image.checkpoint.done_no))
+            }
+            other => Err(errors::mismatched_reply(&other)),
+        }
     }
 
     /// Whether it had been released before, its number of unfinished tasks, and its last event.

@@ -149,8 +149,9 @@ async fn open_source(
     caller: &Caller,
     query: &StreamQuery,
 ) -> Result<Source, Status> {
-    match schedulers.route.as_ref().map(|route| route.destination()) {
-        None | Some(Destination::Local) => {
+    let route = schedulers.route.as_ref();
+    match route.map(|route| (route, route.destination())) {
+        None | Some((_, Destination::Local)) => {
             let opened = schedulers
                 .coordinator
                 .watch(
@@ -165,15 +166,17 @@ async fn open_source(
                 opened.map_err(|error| errors::call(error, query.handle))?,
             ))
         }
-        Some(Destination::Remote(owner)) => {
+        Some((route, Destination::Remote(owner))) => {
             let mut client = SchedulerServiceClient::new(owner.channel.clone());
             let request = route::with_caller(request(query), caller)?;
-            Ok(Source::Remote(
-                Box::new(client.synchronization(request).await?.into_inner()),
-                owner,
-            ))
+            // The channel to an owner that is gone says so late.
+            let opened = tokio::select! {
+                opened = client.synchronization(request) => opened?,
+                () = route.replaced(&owner) => return Err(errors::not_owner()),
+            };
+            Ok(Source::Remote(Box::new(opened.into_inner()), owner))
         }
-        Some(Destination::Unknown) => Err(errors::not_owner()),
+        Some((_, Destination::Unknown)) => Err(errors::not_owner()),
     }
 }
 

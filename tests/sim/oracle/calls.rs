@@ -208,6 +208,8 @@ impl Oracle {
                 (ReleaseMode::Finish, None) => {}
             }
             scheduler.close_if_ended();
+        } else if !abandoned && scheduler.state != SchedulerState::Released {
+            scheduler.paused = false;
         }
         Expected::Released {
             already,

@@ -49,11 +49,16 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
                 seconds.unwrap_or(1)
             ),
         };
+        // There, each due time of a cron schedule has its run, and of an interval one waits.
+        let overlap = match seconds {
+            None => "QUEUE_ALL",
+            Some(_) => "QUEUE_ONE",
+        };
         let fields = fields.filter(|fields| !fields.contains('L'));
         jobs.push(Imported {
             name: names.of(&known),
             keys: format!(
-                "schedule = {schedule}\noverlap = \"QUEUE_ONE\"\nmisfire = \"SKIP\"\nsteps = [{{ statement = {}, target = {} }}]\n",
+                "schedule = {schedule}\noverlap = \"{overlap}\"\nmisfire = \"SKIP\"\nsteps = [{{ statement = {}, target = {} }}]\n",
                 quoted(&row.command),
                 quoted(from.target())
             ),

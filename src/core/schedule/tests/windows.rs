@@ -49,6 +49,19 @@ fn a_window_opens_once_in_each_period_of_its_zone() {
 }
 
 #[test]
+fn a_window_of_two_days_that_a_month_does_not_have_closes_with_the_month() {
+    let month = window(Period::Month, "30 22:00", "31 06:00", "UTC");
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert_eq!(
+        windows(month, "2027-03-01T00:00:00Z", 2),
+        [
+            pair("2027-03-30T22:00:00Z", "2027-03-31T06:00:00Z"),
+            pair("2027-04-30T22:00:00Z", "2027-05-01T00:00:00Z")
+        ]
+    );
+}
+
+#[test]
 fn a_window_keeps_its_run_when_the_clocks_change() {
     let opens = |after, before, fold, from| {
         let settings = ScheduleSettings {

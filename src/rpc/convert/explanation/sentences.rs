@@ -226,7 +226,11 @@ fn halted(halted: &Halt) -> String {
         order, failed_seqs, ..
     } = halted;
     let all = halted.failures.unwrap_or(failed_seqs.len() as i64);
-    let number = count(all, "task");
+    let at_least = match halted.failures {
+        None => "at least ",
+        Some(_) => "",
+    };
+    let number = format!("{at_least}{}", count(all, "task"));
     let named = match failed_seqs.is_empty() {
         true => String::new(),
         false => format!(": {}", named(failed_seqs, all)),
