@@ -309,7 +309,7 @@ mod tests {
         let said = |now, had, is_ahead| backfill_in_words(now, had, false, is_ahead);
         assert!(said(0, 0, true).contains("in the future"));
         assert!(said(0, 0, false).contains("never due in that range"));
-        assert!(said(0, 1, false).contains("1 due time in that range, which has a run"));
+        assert!(said(0, 1, false).contains("1 due time in that range, which has had a run"));
         assert_eq!(
             said(3, 1, false),
             "due times: 3 with a run now, 1 that had one"

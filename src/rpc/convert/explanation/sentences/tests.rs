@@ -29,7 +29,7 @@ fn a_halt_says_what_lifts_it() {
     };
     says(
         halted(None),
-        "orders above 5 are halted since 1 task failed: 17; until ResumeScheduler with \
+        "orders above 5 are halted since at least 1 task failed: 17; until ResumeScheduler with \
          ignore_failures",
     );
     says(
