@@ -27,9 +27,12 @@ pub enum JournalError {
     /// The database is set up in a way that would lose what it acknowledged.
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),
-    /// A standby, which may be promoted in a while.
-    #[error("the coordination database is a standby, which takes no writes until it is promoted")]
-    Standby,
+    /// It may take writes in a while.
+    #[error(
+        "the coordination database is read-only: a standby until it is promoted, or \
+         default_transaction_read_only is on"
+    )]
+    ReadOnly,
     /// A row is missing, or cannot be what this version wrote.
     #[error(
         "the journal makes no sense to this version: {0}; run the version that wrote it, or \
@@ -50,7 +53,7 @@ impl JournalError {
     pub fn is_outage(&self) -> bool {
         use sqlx::migrate::MigrateError;
         match self {
-            JournalError::Timeout | JournalError::Standby => true,
+            JournalError::Timeout | JournalError::ReadOnly => true,
             JournalError::Database(error) => is_outage(error),
             JournalError::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),

@@ -101,7 +101,6 @@ impl Preflight {
                  current_setting('full_page_writes') as full_page_writes,
                  current_setting('server_encoding') as encoding,
                  current_setting('transaction_read_only') as read_only,
-                 pg_is_in_recovery() as standby,
                  exists (
                      select
                      from pg_settings
@@ -112,7 +111,7 @@ impl Preflight {
         .await?;
         match server.problem(self.allow_unsafe) {
             Some(problem) => Err(JournalError::Unsafe(problem)),
-            None if server.standby => Err(JournalError::Standby),
+            None if server.read_only != "off" => Err(JournalError::ReadOnly),
             None => self.count_locks(connection).await,
         }
     }
@@ -158,7 +157,6 @@ struct Server {
     full_page_writes: String,
     encoding: String,
     read_only: String,
-    standby: bool,
     lz4: bool,
 }
 
@@ -169,7 +167,6 @@ from_row!(Server {
     full_page_writes,
     encoding,
     read_only,
-    standby,
     lz4,
 });
 
@@ -192,9 +189,6 @@ impl Server {
                 "full_page_writes is off: a crash of the server could tear its pages".to_owned()
             }
             _ if self.encoding != "UTF8" => "its encoding is not UTF8: create the database anew, `encoding 'UTF8' template template0`".to_owned(),
-            _ if self.read_only != "off" && !self.standby => {
-                "it is read-only: look for default_transaction_read_only".to_owned()
-            }
             _ => return None,
         })
     }
@@ -213,7 +207,6 @@ mod tests {
             full_page_writes: "on".to_owned(),
             encoding: "UTF8".to_owned(),
             read_only: "off".to_owned(),
-            standby: false,
             lz4: true,
         };
         assert_eq!(good.problem(false), None);
@@ -236,7 +229,6 @@ mod tests {
                 true,
             ),
             (with(|s| s.encoding = "SQL_ASCII".into()), "UTF8", false),
-            (with(|s| s.read_only = "on".into()), "read-only", false),
         ];
         for (server, word, may_be_allowed) in bad {
             let problem = server.problem(false);

@@ -77,29 +77,32 @@ impl Peers {
     }
 }
 
-/// Until when a channel makes no connection, since the last one was not made.
+/// Until when a channel makes no connection, since the last one was not made, and why.
 #[derive(Clone, Default)]
-struct Failed(Arc<Mutex<Option<Instant>>>);
+struct Failed(Arc<Mutex<Option<(Instant, String)>>>);
 
 impl Failed {
     async fn guard<T>(self, dialled: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-        if self.get().is_some_and(|until| Instant::now() < until) {
-            let message = "there was no connection to this replica a moment ago";
-            return Err(io::Error::new(io::ErrorKind::HostUnreachable, message));
+        if let Some(why) = self.why() {
+            return Err(io::Error::new(io::ErrorKind::HostUnreachable, why));
         }
         // One that takes too long is dropped.
-        self.set(Some(Instant::now() + CONNECT_TIMEOUT + RETRY_DELAY));
+        let late = "no connection within a second".to_owned();
+        self.set(Some((Instant::now() + CONNECT_TIMEOUT + RETRY_DELAY, late)));
         let made = dialled.await;
-        self.set(made.is_err().then(|| Instant::now() + RETRY_DELAY));
+        let failed = made.as_ref().err();
+        self.set(failed.map(|error| (Instant::now() + RETRY_DELAY, error.to_string())));
         made
     }
 
-    fn get(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn why(&self) -> Option<String> {
+        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = failed.as_ref().filter(|(until, _)| Instant::now() < *until);
+        failed.map(|(_, why)| why.clone())
     }
 
-    fn set(&self, until: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    fn set(&self, failed: Option<(Instant, String)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failed;
     }
 }
 

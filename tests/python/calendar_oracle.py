@@ -175,6 +175,15 @@ def local_point(period, day, text):
     return (day.toordinal() - EPOCH + offset) * DAY + hour * 60 + minute
 
 
+def written(period, text):
+    """A point as it is written: the day of the period, and the time."""
+    *words, time = text.split()
+    hour, minute = map(int, time.split(":"))
+    if period == "WEEK":
+        return (number(words[0], WEEKDAYS, 0) - 1) % 7, hour, minute
+    return int(words[0]) if period == "MONTH" else 0, hour, minute
+
+
 def expand_window(zone, days, period, after, before, fold):
     starts = {"DAY": lambda day: True, "WEEK": lambda day: day.weekday() == 0, "MONTH": lambda day: day.day == 1}
     periods = [day for day in days if starts[period](day)]
@@ -183,9 +192,12 @@ def expand_window(zone, days, period, after, before, fold):
         if not zone.first - 35 * DAY <= (day.toordinal() - EPOCH) * DAY < zone.end + DAY:
             continue
         opens = local_point(period, day, after)
-        closes = local_point(period, day, before)
-        if closes <= opens:
+        if written(period, before) <= written(period, after):
             closes = local_point(period, following, before)
+        else:
+            closes = local_point(period, day, before)
+            if closes <= opens:  # Both are the last day of a short month.
+                closes = (following.toordinal() - EPOCH) * DAY
         at, end = zone.at(opens, fold), zone.at(closes, fold)
         end = end if end > at else at + closes - opens
         due.append((at + zone.base, end + zone.base))

@@ -68,6 +68,9 @@ impl Jobs {
                 namespace: key.namespace.clone(),
                 name: name.clone(),
             };
+            if self.unreadable.contains(&of) {
+                return Err(Reject::Job(JobReject::Unreadable));
+            }
             let Some(no) = self.by_name.get(&of) else {
                 return Err(Reject::Job(JobReject::FollowsNone(name)));
             };

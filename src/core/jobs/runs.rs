@@ -196,7 +196,9 @@ impl Jobs {
             run.ended_at = None;
             run.next_attempt_at = Some(at);
             self.set_run_timer(key);
-            return self.record_run(turn, key);
+            self.record_run(turn, key);
+            // One of a backfill keeps nobody waiting until then.
+            return self.take_turns(turn, allowance, key.job);
         }
         let cause = run.cause;
         self.record_run(turn, key);

@@ -130,7 +130,8 @@ impl Schedulers {
         })
     }
 
-    /// Its number of unfinished tasks, and its last event. A release would end a pause of since then.
+    /// Its number of unfinished tasks, and its last event. Another release would end a pause of
+    /// since then.
     async fn left(&self, caller: &Caller, handle: Handle) -> Result<(i64, DoneNo), Status> {
         match self.ask(caller.clone(), handle, Verb::Describe).await? {
             Reply::Scheduler(view) => {

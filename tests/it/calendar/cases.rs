@@ -76,7 +76,7 @@ pub(super) fn expressions(count: usize) -> Vec<String> {
 }
 
 /// A period, and where in it the window opens and closes.
-pub(super) const WINDOWS: [[&str; 3]; 16] = [
+pub(super) const WINDOWS: [[&str; 3]; 17] = [
     ["DAY", "13:00", "23:00"],
     ["DAY", "00:00", "00:30"],
     ["DAY", "01:30", "02:30"],
@@ -90,6 +90,7 @@ pub(super) const WINDOWS: [[&str; 3]; 16] = [
     ["MONTH", "1 00:00", "5 12:00"],
     ["MONTH", "31 02:30", "31 23:59"],
     ["MONTH", "30 22:00", "2 06:00"],
+    ["MONTH", "30 22:00", "31 06:00"],
     ["MONTH", "15 13:00", "15 12:00"],
     ["DAY", "03:00", "03:00"],
     ["DAY", "01:59", "02:01"],

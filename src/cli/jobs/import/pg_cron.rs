@@ -13,6 +13,14 @@ use crate::{
     server::pg_cron,
 };
 
+/// There, each due time of a cron schedule has its run, and of an interval one waits.
+fn overlap_of(seconds: Option<u32>) -> &'static str {
+    match seconds {
+        None => "QUEUE_ALL",
+        Some(_) => "QUEUE_ONE",
+    }
+}
+
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
     postgres_url::read("--url", &from.url, options_of)?;
     let read = pg_cron::read(&from.url).await;
@@ -49,11 +57,7 @@ pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
                 seconds.unwrap_or(1)
             ),
         };
-        // There, each due time of a cron schedule has its run, and of an interval one waits.
-        let overlap = match seconds {
-            None => "QUEUE_ALL",
-            Some(_) => "QUEUE_ONE",
-        };
+        let overlap = overlap_of(seconds);
         let fields = fields.filter(|fields| !fields.contains('L'));
         jobs.push(Imported {
             name: names.of(&known),

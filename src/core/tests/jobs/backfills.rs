@@ -204,3 +204,31 @@ fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
     let run = w.remembered.job_runs.values().next().expect("a run");
     assert_eq!(run.attempt, 2);
 }
+
+#[test]
+fn a_due_time_that_waits_for_a_backfill_begins_when_that_is_to_be_repeated() {
+    for overlap in [
+        crate::core::Overlap::Skip,
+        crate::core::Overlap::CancelRunning,
+    ] {
+        let mut w = World::new(5);
+        w.job("a", 100, |settings| {
+            settings.overlap = overlap;
+            settings.rerun = Some(crate::core::Rerun {
+                within_window: false,
+                max: Some(3),
+                delay: Duration::from_secs(60),
+            });
+        });
+        w.now = w.now + Duration::from_secs(450);
+        w.take_over();
+        w.seconds(0.0);
+        w.succeed_all();
+        w.backfill(&[100]);
+        w.seconds(50.0);
+        assert_eq!(w.states()[4], (500, Waiting), "{overlap:?}");
+        w.fail_all();
+        assert_eq!(w.states()[0], (100, Retrying), "{overlap:?}");
+        assert_eq!(w.states()[4], (500, Running), "{overlap:?}");
+    }
+}
