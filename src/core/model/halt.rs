@@ -12,9 +12,8 @@ pub struct Halt {
     /// The failed tasks, the first hundred.
     pub failed: Vec<Seq>,
     /// How many failures there are, none of which has a retry that succeeded. `None`: a failure was
-    /// not counted, or those of more than [`Halt::ORDERS`] orders were, so retries do not lift this
-    /// halt. In the journal a column of its own, which an
-    /// older version leaves alone.
+    /// not counted, or those of more than a thousand orders were, so retries do not lift this halt.
+    /// In the journal a column of its own, which an older version leaves alone.
     #[serde(skip)]
     pub failures: Option<Box<HaltFailures>>,
 }
