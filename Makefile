@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check deployable advisories sbom bench campaign recheck mutants simulate calendar calibration upgrade stubs python \
+.PHONY: help demo test check deployable advisories sbom release bench campaign recheck mutants simulate calendar calibration upgrade stubs python \
 	python-test docs api-image setup setup-test setup-check
 
 help:
@@ -18,7 +18,8 @@ help:
 	@echo 'make deployable whether an overlay of yours may be deployed: OVERLAY=folder'
 	@echo 'make advisories what is known of the libraries; asks the database of advisories'
 	@echo 'make sbom       what the program consists of (CycloneDX), into target/sbom'
-	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
+	@echo 'make release    the program as it is to be shipped, by a profile of its work, into target/shipped (half an hour)'
+	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary RALLYPOINT_BIN=file)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
 	@echo 'make upgrade    this version and that of FROM=commit side by side, forth and back: MINUTES=n SEED=s'
@@ -63,6 +64,9 @@ advisories: setup
 
 sbom: setup
 	@.ci/sbom $(TARGET)/sbom
+
+release: setup
+	@.ci/release $(TARGET)
 
 bench: setup
 	@cargo bench --bench rallypoint -- all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
