@@ -1,7 +1,7 @@
 //! Due times in the past have runs after all.
 
 use super::*;
-use crate::core::{Backfill, RunCause};
+use crate::core::{Backfill, Overlap, Rerun, RunCause};
 
 impl World {
     /// Asks for runs of these due times, in seconds; returns those that have one now.
@@ -178,11 +178,12 @@ fn a_backfill_keeps_nobody_from_running_the_job() {
     assert_eq!((run.state, w.states()[1]), (Running, (200, Waiting)));
 }
 
-#[test]
-fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
+/// A job that has missed due times, the last of which has run, and that repeats runs that fail.
+fn beside_a_backfill(overlap: Overlap) -> World {
     let mut w = World::new(5);
     w.job("a", 100, |settings| {
-        settings.rerun = Some(crate::core::Rerun {
+        settings.overlap = overlap;
+        settings.rerun = Some(Rerun {
             within_window: false,
             max: Some(3),
             delay: Duration::from_secs(60),
@@ -192,6 +193,12 @@ fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
     w.take_over();
     w.seconds(0.0);
     w.succeed_all();
+    w
+}
+
+#[test]
+fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
+    let mut w = beside_a_backfill(Overlap::Skip);
     w.backfill(&[100]);
     w.fail_all();
     assert_eq!(w.states()[0], (100, Retrying));
@@ -207,23 +214,8 @@ fn a_run_of_a_backfill_that_is_to_be_repeated_keeps_no_due_time_waiting() {
 
 #[test]
 fn a_due_time_that_waits_for_a_backfill_begins_when_that_is_to_be_repeated() {
-    for overlap in [
-        crate::core::Overlap::Skip,
-        crate::core::Overlap::CancelRunning,
-    ] {
-        let mut w = World::new(5);
-        w.job("a", 100, |settings| {
-            settings.overlap = overlap;
-            settings.rerun = Some(crate::core::Rerun {
-                within_window: false,
-                max: Some(3),
-                delay: Duration::from_secs(60),
-            });
-        });
-        w.now = w.now + Duration::from_secs(450);
-        w.take_over();
-        w.seconds(0.0);
-        w.succeed_all();
+    for overlap in [Overlap::Skip, Overlap::CancelRunning] {
+        let mut w = beside_a_backfill(overlap);
         w.backfill(&[100]);
         w.seconds(50.0);
         assert_eq!(w.states()[4], (500, Waiting), "{overlap:?}");
