@@ -32,6 +32,9 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+/// Between two looks at whether a database that is away is back.
+const DRAIN_PAUSE: Duration = Duration::from_millis(100);
+
 /// Handle of the loop. Cheap to clone; the loop ends with the last clone.
 #[derive(Clone)]
 pub struct Coordinator(Arc<Inner>);
@@ -257,7 +260,19 @@ impl Coordinator {
 
     /// Waits until everything reported so far is durable, or until the timeout.
     pub async fn drain(&self, timeout: Duration) {
-        if tokio::time::timeout(timeout, self.status()).await.is_err() {
+        let durable = async {
+            let mut is_said = false;
+            while let Err(CallError::Unavailable { reason, .. }) = self.status().await {
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::info!(
+                        reason,
+                        "waits up to {timeout:?} for the last outcomes to become durable"
+                    );
+                }
+                tokio::time::sleep(DRAIN_PAUSE).await;
+            }
+        };
+        if tokio::time::timeout(timeout, durable).await.is_err() {
             tracing::warn!(
                 "stopped before the last outcomes were durable; they will be lost or run again"
             );

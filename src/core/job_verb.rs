@@ -244,6 +244,8 @@ pub struct JobCounts {
     pub failing: usize,
     /// Of them, those with a due time that should have fired.
     pub late: usize,
+    /// Jobs that this version cannot read: they are not fired, and not among those above.
+    pub unreadable: usize,
     /// Runs that go on.
     pub running: usize,
     /// Runs that wait for another one, or for their next attempt.

@@ -243,6 +243,7 @@ impl Jobs {
             jobs: self.jobs.len(),
             running,
             waiting: self.runs.len() - running,
+            unreadable: self.unreadable.len(),
             ..JobCounts::default()
         };
         for job in self.jobs.values() {

@@ -171,8 +171,13 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
             "fsync, full_page_writes, lz4 and UTF8 are there",
         ),
         Err(error) => {
-            let remedy =
-                "change it in postgresql.conf and restart, or use another database or server";
+            let remedy = match error {
+                JournalError::ReadOnly => {
+                    "connect to the primary, or make this one it; else set \
+                     default_transaction_read_only to off for the database and the login"
+                }
+                _ => "change it in postgresql.conf and restart, or use another database or server",
+            };
             Finding::wrong("settings", Verdict::Bad, error.to_string(), remedy)
         }
     });

@@ -35,8 +35,9 @@ impl JobMetrics {
             jobs: to.gauges(
                 "rallypoint_jobs",
                 ["state"],
-                "Jobs: all of them, those paused, those failing (the last run failed), and those \
-                 late (a due time has passed and nothing became of it).",
+                "Jobs: all of them, those paused, those failing (the last run failed), those late (a \
+                 due time has passed and nothing became of it), and those unreadable (this \
+                 version cannot read them and does not fire them; in no other count).",
             ),
             runs: to.gauges(
                 "rallypoint_job_runs",

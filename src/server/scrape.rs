@@ -188,6 +188,7 @@ impl Scrape {
             (["paused"], counts.paused as f64),
             (["failing"], counts.failing as f64),
             (["late"], counts.late as f64),
+            (["unreadable"], counts.unreadable as f64),
         ]);
         let (running, waiting) = (counts.running as f64, counts.waiting as f64);
         jobs.runs

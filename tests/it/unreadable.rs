@@ -389,4 +389,7 @@ async fn a_job_that_cannot_be_read_keeps_its_name_and_the_others_are_served() {
         .await
         .expect("it is there");
     assert!(again.already_exists);
+    let status = client.status().await.expect("a status");
+    let counts = status.jobs.expect("of the owner");
+    assert_eq!((counts.jobs, counts.unreadable), (1, 1));
 }

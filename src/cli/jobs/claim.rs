@@ -127,7 +127,7 @@ impl ClaimCommand {
                 return Ok(ClaimedRun::of(client, answer, asked).await);
             }
             if Instant::now() + POLL_INTERVAL > until {
-                let next = self.next_due(client).await;
+                let next = self.what_next(client).await;
                 output::answer(&answer, |answer| output::line(self.why_not(answer) + &next));
                 return Ok(None);
             }
@@ -135,13 +135,23 @@ impl ClaimCommand {
         }
     }
 
-    /// When a run of the job is due next, for people, if that is known.
-    async fn next_due(&self, client: &Client) -> String {
+    /// Why no run comes, or when the next one is due, for people, as far as that is known.
+    async fn what_next(&self, client: &Client) -> String {
+        if output::is_json() {
+            return String::new();
+        }
         let name = self.name.clone();
         let known = client.get_job(GetJobRequest { name }).await;
-        match known.ok().and_then(|known| known.job?.next_due) {
-            Some(next) => format!("; the next run is due {}", time_text::exact(Some(&next))),
-            None => String::new(),
+        let job = known.ok().and_then(|known| known.job).unwrap_or_default();
+        if let Some(paused) = show::paused(&job) {
+            return format!("; the job is paused since {paused}");
+        }
+        let status = client.status().await.ok();
+        let agent = status.and_then(|status| status.jobs?.agent);
+        match (agent, &job.next_due) {
+            (Some(agent), _) if agent.stopped => "; the agent is stopped".to_owned(),
+            (_, Some(next)) => format!("; the next run is due {}", time_text::exact(Some(next))),
+            (_, None) => String::new(),
         }
     }
 

@@ -247,7 +247,7 @@ fn length(of: Option<&prost_types::Duration>) -> Option<String> {
     (!length.is_zero()).then(|| length_text(length))
 }
 
-fn paused(job: &Job) -> Option<String> {
+pub(super) fn paused(job: &Job) -> Option<String> {
     let paused = job.paused.as_ref()?;
     let by = match &*paused.by {
         "" => "the service",

@@ -9,7 +9,7 @@ use rallypoint_client::api::JobCounts;
 
 /// A line about jobs, if there are any.
 pub(super) fn show(counts: Option<&JobCounts>) {
-    let Some(counts) = counts.filter(|counts| counts.jobs > 0) else {
+    let Some(counts) = counts.filter(|counts| counts.jobs + counts.unreadable > 0) else {
         return;
     };
     let agent = counts.agent.as_ref();
@@ -20,6 +20,10 @@ pub(super) fn show(counts: Option<&JobCounts>) {
         (counts.paused, "; jobs paused: {}"),
         (counts.failing, "; whose last run failed: {}"),
         (counts.late, "; late: {}"),
+        (
+            counts.unreadable,
+            "; not fired, as this version cannot read them: {}",
+        ),
     ] {
         if count > 0 {
             line.push_str(&what.replace("{}", &count.to_string()));

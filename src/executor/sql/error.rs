@@ -93,6 +93,7 @@ impl From<Report> for TaskError {
 /// An error whose message is cut at the limit, between two characters.
 pub(crate) fn error(code: &str, mut message: String) -> TaskError {
     message.truncate(message.floor_char_boundary(ERROR_BYTES));
+    message.shrink_to_fit();
     TaskError {
         code: code.into(),
         message,

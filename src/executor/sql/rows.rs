@@ -99,6 +99,8 @@ impl Rows {
         if !self.json.is_empty() {
             self.json.push(b']');
         }
+        // A row that did not fit leaves its room behind, and this is kept for readers.
+        self.json.shrink_to_fit();
         TaskResult {
             rows_affected: self.affected,
             rows_json: self.json.into(),

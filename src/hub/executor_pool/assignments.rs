@@ -25,8 +25,9 @@ pub(crate) struct Given {
 }
 
 impl ExecutorPool {
-    /// Notes what an executor says it has. Returns what it was given by an earlier owner; what is
-    /// somebody else's by now it is told to stop.
+    /// Notes what an executor says it has. Returns what the core is to look at: what it was given
+    /// by an earlier owner, and what it had before its session broke, as it may have to stop by
+    /// now. What is somebody else's it is told to stop.
     pub(super) fn claim(&mut self, host: Host, attempts: &[HeldAssignment]) -> Vec<Running> {
         let mut claimed = Vec::new();
         for held in attempts {
@@ -36,7 +37,9 @@ impl ExecutorPool {
                 work,
             } = held.clone();
             match self.given.get(&(running.handle, running.first)) {
-                Some(given) if given.token == token => {}
+                Some(given) if given.token == token => {
+                    claimed.extend((!given.over).then_some(given.running));
+                }
                 // Of two that were given a task the later one has it, whoever reports first.
                 Some(given) if given.token > token => self.send(host, Instruction::Stop(token)),
                 _ => {

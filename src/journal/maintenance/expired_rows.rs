@@ -8,13 +8,14 @@ use crate::{
     core::Time,
     journal::{JournalError, encoding::Stamp},
 };
+use sqlx::{Postgres, postgres::PgArguments, query::Query};
 
 /// Rows looked at by one statement.
-pub(super) const SLICE_ROWS: i64 = 1_000;
+pub(super) const SLICE_ROWS: u32 = 1_000;
 /// Rows of claims looked at by one statement, three of each at most.
 const CLAIM_ROWS: i64 = 5_000;
 /// Slices of one round; the rest waits for the next round.
-pub(super) const MAX_SLICES: u32 = 1_000;
+const MAX_SLICES: u32 = 1_000;
 
 impl Maintenance {
     /// What ended before this time is past its retention, whatever clock recorded it.
@@ -23,53 +24,27 @@ impl Maintenance {
         calendar.begin_of_retained(self.retention_days + 1)
     }
 
-    /// Deletes schedulers released before the retention began, once their whole log is gone.
-    /// Returns how many.
-    pub async fn drop_ended_schedulers(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+    /// Deletes what a statement finds of before the retention began, as `$2`, of this shard, `$1`,
+    /// and no more rows at a time than `$3`. Returns how many.
+    pub(super) async fn drop_in_slices(
+        &self,
+        calendar: &Calendar,
+        rows: u32,
+        statement: impl Fn() -> Query<'static, Postgres, PgArguments>,
+    ) -> Result<u64, JournalError> {
         let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;
         let mut dropped = 0;
         for _ in 0..MAX_SLICES {
-            let slice = sqlx::query(
-                "-- drop_ended_schedulers
-                 with old as materialized (
-                     select r.handle
-                     from scheduler r
-                     where r.shard = $1
-                         and r.state = 3
-                         and r.released_at < $2
-                         and not exists (
-                             select
-                             from submission s
-                             where s.shard = $1 and s.handle = r.handle
-                             offset 0
-                         )
-                         and not exists (
-                             select
-                             from completion c
-                             where c.shard = $1 and c.handle = r.handle
-                             offset 0
-                         )
-                     order by r.released_at
-                     limit $3
-                 ),
-                 unlabelled as (
-                     delete from scheduler_label l
-                     using old
-                     where l.shard = $1 and l.handle = old.handle
-                 )
-                 delete from scheduler r
-                 using old
-                 where r.shard = $1 and r.handle = old.handle and r.state = 3",
-            )
-            .bind(self.shard.0)
-            .bind(Stamp(retained))
-            .bind(SLICE_ROWS)
-            .execute(&mut connection)
-            .await?
-            .rows_affected();
+            let slice = statement()
+                .bind(self.shard.0)
+                .bind(Stamp(retained))
+                .bind(i64::from(rows))
+                .execute(&mut connection)
+                .await?
+                .rows_affected();
             dropped += slice;
-            if slice < SLICE_ROWS as u64 {
+            if slice < rows.into() {
                 break;
             }
         }
@@ -77,41 +52,67 @@ impl Maintenance {
         Ok(dropped)
     }
 
+    /// Deletes schedulers released before the retention began, once their whole log is gone.
+    /// Returns how many.
+    pub async fn drop_ended_schedulers(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        self.drop_in_slices(calendar, SLICE_ROWS, || {
+            sqlx::query(
+                "-- drop_ended_schedulers
+                     with old as materialized (
+                         select r.handle
+                         from scheduler r
+                         where r.shard = $1
+                             and r.state = 3
+                             and r.released_at < $2
+                             and not exists (
+                                 select
+                                 from submission s
+                                 where s.shard = $1 and s.handle = r.handle
+                                 offset 0
+                             )
+                             and not exists (
+                                 select
+                                 from completion c
+                                 where c.shard = $1 and c.handle = r.handle
+                                 offset 0
+                             )
+                         order by r.released_at
+                         limit $3
+                     ),
+                     unlabelled as (
+                         delete from scheduler_label l
+                         using old
+                         where l.shard = $1 and l.handle = old.handle
+                     )
+                     delete from scheduler r
+                     using old
+                     where r.shard = $1 and r.handle = old.handle and r.state = 3",
+            )
+        })
+        .await
+    }
+
     /// Deletes rows of resources that were deleted before the retention began. Returns how many.
     pub async fn drop_deleted_resources(&self, calendar: &Calendar) -> Result<u64, JournalError> {
-        let retained = calendar.begin_of_retained(self.retention_days);
-        let mut connection = self.connect().await?;
-        let mut dropped = 0;
-        for _ in 0..MAX_SLICES {
-            let slice = sqlx::query(
+        self.drop_in_slices(calendar, SLICE_ROWS, || {
+            sqlx::query(
                 "-- drop_deleted_resources
-                 with old as materialized (
-                     select r.namespace, r.name
-                     from resource r
-                     where r.shard = $1 and r.deleted and r.changed_at < $2
-                     limit $3
-                 )
-                 delete from resource r
-                 using old
-                 where r.shard = $1
-                     and r.namespace = old.namespace
-                     and r.name = old.name
-                     and r.deleted
-                     and r.changed_at < $2",
+                     with old as materialized (
+                         select r.namespace, r.name
+                         from resource r
+                         where r.shard = $1 and r.deleted and r.changed_at < $2
+                         limit $3
+                     )
+                     delete from resource r
+                     using old
+                     where r.shard = $1
+                         and r.namespace = old.namespace
+                         and r.name = old.name
+                         and r.deleted
+                         and r.changed_at < $2",
             )
-            .bind(self.shard.0)
-            .bind(Stamp(retained))
-            .bind(SLICE_ROWS)
-            .execute(&mut connection)
-            .await?
-            .rows_affected();
-            dropped += slice;
-            if slice < SLICE_ROWS as u64 {
-                break;
-            }
-        }
-        connection.close().await?;
-        Ok(dropped)
+        })
+        .await
     }
 
     /// Deletes claims that ended before the retention began, and that no recovery reads. Returns

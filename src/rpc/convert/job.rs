@@ -214,6 +214,7 @@ pub(crate) fn job_counts(counts: &JobCounts) -> api::JobCounts {
         late: counts.late as i64,
         waiting: counts.waiting as i64,
         next_due: counts.next_due.map(timestamp),
+        unreadable: counts.unreadable as i64,
     }
 }
 

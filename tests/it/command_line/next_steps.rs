@@ -78,6 +78,23 @@ fn what_a_run_waits_for_and_when_it_goes_on_is_said() {
         claimed.contains("nothing is due yet; the next run is due 20"),
         "{claimed}"
     );
+    for (stopping, going_on, why) in [
+        (
+            &["stop-agent", "--reason", "night"][..],
+            &["start-agent"][..],
+            "; the agent is stopped",
+        ),
+        (
+            &["pause", "free", "--reason", "night"],
+            &["resume", "free"],
+            "; the job is paused since 20",
+        ),
+    ] {
+        said(stopping);
+        let claimed = said(&["claim", "free", "--", "true"]);
+        assert!(claimed.contains(why), "{claimed}");
+        said(going_on);
+    }
     said(&["run", "bad"]);
     wait_for("its failure", || {
         said(&["runs", "bad"]).contains("1 task failed; the next attempt is at 20")

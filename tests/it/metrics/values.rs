@@ -56,6 +56,7 @@ const OF_JOBS_AND_RESOURCES: &[(&str, f64)] = &[
     ("rallypoint_jobs{state=\"failing\"}", 1.0),
     ("rallypoint_jobs{state=\"paused\"}", 0.0),
     ("rallypoint_jobs{state=\"late\"}", 0.0),
+    ("rallypoint_jobs{state=\"unreadable\"}", 0.0),
     ("rallypoint_job_runs{state=\"running\"}", 0.0),
     ("rallypoint_job_runs{state=\"waiting\"}", 0.0),
     ("rallypoint_job_start_delay_seconds_count", 0.0),

@@ -97,6 +97,7 @@ fn head(counts: &JobCounts, agent: &Agent, look: &Look) -> Vec<Row> {
         ("waiting", counts.waiting, Tone::Waiting),
         ("failing", counts.failing, Tone::Bad),
         ("late", counts.late, Tone::Bad),
+        ("unreadable", counts.unreadable, Tone::Bad),
         ("paused", counts.paused, Tone::Waiting),
     ];
     let mut pieces = vec![plain(format!("{}  ", counted(counts.jobs, "job")))];
