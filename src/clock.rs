@@ -117,7 +117,7 @@ impl Clock {
 
 /// Since the machine was started, suspended or not: `Instant` stands still while it is, and time
 /// would have to be made up for as long again.
-fn uptime() -> Duration {
+pub(crate) fn uptime() -> Duration {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
     #[cfg(not(target_os = "linux"))]

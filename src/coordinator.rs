@@ -17,6 +17,7 @@ mod maintenance;
 mod ownership;
 pub(crate) mod streams;
 
+pub(crate) use admission::{Admission, Capacity, Permit};
 pub use assembly::Parts;
 pub use call_error::CallError;
 pub use caller_handle::Coordinator;

@@ -252,7 +252,7 @@ impl Running {
 
     fn audit(&self, metrics: Metrics) -> Audit {
         let (coordinator, name) = (&self.coordinator, self.replica.name.clone());
-        let reader = coordinator.journal().reader();
+        let reader = coordinator.journal().own_reader();
         Audit::start(reader, coordinator.clock().clone(), name, metrics)
     }
 

@@ -1,5 +1,5 @@
-//! Admission to the queue before the loop, shared between namespaces: each may hold as much as
-//! stays free.
+//! Admission to what all namespaces share, such as the queue before the loop: each may hold as much
+//! as stays free.
 //!
 //! One flooding namespace gets half of the capacity, two get a third each, and a newcomer always
 //! finds some (dynamic thresholds, as in the shared buffers of switches: Choudhury and Hahne,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Admission {
-    pub(super) fn new(total: Capacity) -> Self {
+    pub(crate) fn new(total: Capacity) -> Self {
         Admission {
             state: Arc::new(Mutex::new(State {
                 free: total,
@@ -48,7 +48,7 @@ impl Admission {
     }
 
     /// A permit for a call of `namespace` with so many bytes, or the limit it would exceed.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         namespace: &Namespace,
         bytes: usize,

@@ -159,7 +159,7 @@ impl Started {
         let (gone_owners, reported_gone) = mpsc::channel(1);
         let ownership = OwnershipHandle {
             replica: parts.replica.clone(),
-            membership: membership.subscribe(),
+            membership: membership.clone(),
             heartbeat: HeartbeatTrigger::default(),
             requests,
             gone_owners,

@@ -17,7 +17,7 @@ pub(crate) mod role;
 use super::machine::Event;
 use crate::{
     backoff::Backoff,
-    clock::Clock,
+    clock::{Clock, uptime},
     core::Epoch,
     hub::{Hub, session::machine::Owner},
     journal::{Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
@@ -56,7 +56,7 @@ pub(crate) enum OwnershipRequest {
 #[derive(Clone)]
 pub(crate) struct OwnershipHandle {
     pub replica: Replica,
-    pub membership: watch::Receiver<Membership>,
+    pub membership: watch::Sender<Membership>,
     pub heartbeat: HeartbeatTrigger,
     pub requests: mpsc::Sender<OwnershipRequest>,
     pub gone_owners: mpsc::Sender<Owner>,
@@ -195,14 +195,14 @@ impl OwnershipTask {
     }
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
-        let sent = Instant::now();
+        let (began, sent) = (Instant::now(), uptime());
         let durable = self.state.last_durable();
         let taken = self
             .journal
             .take_over(&self.replica, claim, self.timing.lease, durable)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
-            self.clock.correct(owned.now, sent.elapsed());
+            self.clock.correct(owned.now, began.elapsed());
             if let (Some((_, durable)), Some(survived)) = (durable, owned.survived) {
                 self.state.survived(durable, survived);
             }
@@ -243,7 +243,7 @@ impl OwnershipTask {
     async fn serve(&mut self, epoch: Epoch) -> Result<Ownership, Lost> {
         loop {
             let request = tokio::select! {
-                () = deposed(&mut self.polls, epoch) => return Err(Lost::Deposed),
+                () = deposed(&mut self.polls, &self.membership, epoch) => return Err(Lost::Deposed),
                 () = self.events.closed() => return Err(Lost::Stopped),
                 request = self.requests.recv() => request,
             };
@@ -274,7 +274,7 @@ impl OwnershipTask {
                 }
             }
             tokio::select! {
-                () = deposed(&mut self.polls, epoch) => return None,
+                () = deposed(&mut self.polls, &self.membership, epoch) => return None,
                 () = tokio::time::sleep(RETRY_BACKOFF.delay(failures)) => failures += 1,
             }
         }
@@ -371,14 +371,23 @@ impl OwnershipTask {
     }
 }
 
-/// Resolves when a poll of ours under this epoch could not renew its lease: the shard has another
-/// epoch, or it has been handed over and only the answer was lost.
-async fn deposed(polls: &mut watch::Receiver<Option<Poll>>, epoch: Epoch) {
+/// Resolves when the shard is lost: a poll of ours under this epoch could not renew its lease, as it
+/// has another epoch, or was handed over and only the answer was lost; or another replica is known
+/// to own it by now.
+async fn deposed(
+    polls: &mut watch::Receiver<Option<Poll>>,
+    membership: &watch::Sender<Membership>,
+    epoch: Epoch,
+) {
     let ours = |poll: &Poll| poll.epoch != Some(epoch) || poll.reading.lease_until.is_some();
-    while polls.borrow_and_update().as_ref().is_none_or(ours) {
-        if polls.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    let lost = |poll: &Option<Poll>| poll.as_ref().is_some_and(|poll| !ours(poll));
+    let mut known = membership.subscribe();
+    let told = tokio::select! {
+        told = polls.wait_for(lost) => told.is_ok(),
+        told = known.wait_for(|known| known.epoch > epoch) => told.is_ok(),
+    };
+    if !told {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -22,6 +22,7 @@ mod end;
 mod grant;
 mod in_use;
 mod missing;
+mod owned;
 mod parked_lines;
 mod passing;
 mod ready_lines;
@@ -45,6 +46,7 @@ use super::{
 use claim::Claim;
 use definitions::Definitions;
 use in_use::InUse;
+use owned::Owned;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -69,8 +71,8 @@ pub(crate) struct Resources {
     ended: VecDeque<(Time, ClaimNo)>,
     /// Claims by the request ids of their calls.
     requests: BTreeMap<(Namespace, Uuid), ClaimNo>,
-    /// Open claims of those who say who they are.
-    owners: BTreeMap<(Namespace, Arc<str>), BTreeSet<ClaimNo>>,
+    /// Of those who say who they are, while they have open claims.
+    owners: BTreeMap<(Namespace, Arc<str>), Owned>,
     /// Open claims by namespace.
     open: BTreeMap<Namespace, usize>,
     counts: ClaimCounts,

@@ -23,11 +23,15 @@ pub struct JournalConfig {
     pub shard: ShardId,
     /// Accept settings that lose commits when the server crashes; for tests.
     pub allow_unsafe: bool,
-    /// Connections of the reader's pool.
+    /// Connections that read for callers.
     pub readers: u32,
     /// Days for which events and the log are retained.
     pub retention_days: u32,
 }
+
+/// Connections for what the service itself reads and notes: texts of tasks, sessions, the audit. No
+/// read of a caller stands before these.
+const OWN_CONNECTIONS: u32 = 4;
 
 /// The coordination database, checked and with the current schema.
 #[derive(Clone, Debug)]
@@ -36,6 +40,7 @@ pub struct Journal {
     shard: ShardId,
     retention_days: u32,
     reader: Reader,
+    own_reader: Reader,
     takeovers: Arc<Takeovers>,
 }
 
@@ -64,19 +69,23 @@ impl Journal {
         Preflight {
             allow_unsafe,
             retention_days,
-            readers,
+            readers: readers + OWN_CONNECTIONS,
         }
         .run(&mut link)
         .await?;
         migrations::run(&mut link).await?;
         link.close().await?;
-        let pool = Pool::new(&config.options, config.readers);
-        let reader = Reader::new(pool, config.shard, config.retention_days);
+        let reader = |connections| {
+            let pool = Pool::new(&config.options, connections);
+            Reader::new(pool, config.shard, retention_days)
+        };
+        let (reader, own_reader) = (reader(readers), reader(OWN_CONNECTIONS));
         let journal = Journal {
             options: config.options,
             shard: config.shard,
-            retention_days: config.retention_days,
+            retention_days,
             reader,
+            own_reader,
             takeovers: Arc::new(Takeovers {
                 claims: Mutex::new(Duty::Ownership.answer_timeout()),
                 recoveries: Mutex::new(Duty::Recovery.answer_timeout()),
@@ -114,9 +123,14 @@ impl Journal {
         self.reader.clone()
     }
 
+    /// Reads that the service needs itself, whatever callers read.
+    pub fn own_reader(&self) -> Reader {
+        self.own_reader.clone()
+    }
+
     /// The register of sessions, for fencing.
     pub fn sessions(&self, replica: Replica) -> Sessions {
-        Sessions::new(self.reader.clone(), replica)
+        Sessions::new(self.own_reader.clone(), replica)
     }
 
     /// Changes who owns the shard, by what `work` does on a connection of its own. What it waits

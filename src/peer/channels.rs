@@ -1,5 +1,6 @@
-//! One channel to each other replica, created on first use. A channel connects and reconnects by
-//! itself, with the latest certificates.
+//! Two channels to each other replica, created on first use: for calls, and for streams, of which so
+//! many may be open that no call would get through beside them. A channel connects and reconnects
+//! by itself, with the latest certificates.
 
 use super::{Tls, connection::Stream};
 use crate::socket;
@@ -30,13 +31,20 @@ const STREAM_WINDOW: u32 = 128 << 10;
 /// up and block all others.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// When there are more, all are dropped, and with them those to replicas that are gone.
-const MAX_CHANNELS: usize = 64;
+const MAX_CHANNELS: usize = 128;
 
 /// The other replicas, by address. Clones share the channels.
 #[derive(Clone, Debug)]
 pub struct Peers {
     tls: Option<Tls>,
-    channels: Arc<Mutex<HashMap<String, Channel>>>,
+    channels: Arc<Mutex<HashMap<(String, Use), Channel>>>,
+}
+
+/// What a channel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Use {
+    Calls,
+    Streams,
 }
 
 impl Peers {
@@ -48,18 +56,28 @@ impl Peers {
         }
     }
 
-    /// The channel to the replica at `address` (`host:port`). Fails when the address is malformed;
-    /// connects on first use.
+    /// The channel for calls to the replica at `address` (`host:port`). Fails when the address is
+    /// malformed; connects on first use.
     pub fn channel(&self, address: &str) -> Result<Channel, Error> {
+        self.for_use(address, Use::Calls)
+    }
+
+    /// The same for what stays open: streams, and calls that wait for tasks.
+    pub fn streams(&self, address: &str) -> Result<Channel, Error> {
+        self.for_use(address, Use::Streams)
+    }
+
+    fn for_use(&self, address: &str, used: Use) -> Result<Channel, Error> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = channels.get(address) {
+        let key = (address.to_owned(), used);
+        if let Some(channel) = channels.get(&key) {
             return Ok(channel.clone());
         }
         let channel = self.connect(address)?;
         if channels.len() >= MAX_CHANNELS {
             channels.clear();
         }
-        channels.insert(address.to_owned(), channel.clone());
+        channels.insert(key, channel.clone());
         Ok(channel)
     }
 
@@ -70,7 +88,9 @@ impl Peers {
             .keep_alive_timeout(KEEPALIVE)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW);
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            // Callers who vanish leave much under way that is reset when it comes.
+            .http2_max_local_error_reset_streams(None);
         let (tls, failed) = (self.tls.clone(), Failed::default());
         let connector = service_fn(move |uri| failed.clone().guard(dial(uri, tls.clone())));
         Ok(endpoint.connect_with_connector_lazy(connector))

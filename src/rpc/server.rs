@@ -23,6 +23,7 @@ use super::{
         Statuses,
         executions::{Executions, StatusSource},
         readiness,
+        shared::Shared,
     },
     validate::Targets,
 };
@@ -119,7 +120,7 @@ fn services(
     let operators = Operators {
         coordinator: coordinator.clone(),
         auth: auth.clone(),
-        reader: reader.clone(),
+        reader: coordinator.journal().own_reader(),
         targets: config.targets.clone(),
         stopping: stopping.clone(),
         route: route.clone(),
@@ -154,6 +155,7 @@ fn services(
         targets: config.targets.clone(),
         stopping: stopping.clone(),
         route,
+        latest: Shared::default(),
     };
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
         .add_service(StatusServiceServer::new(statuses))

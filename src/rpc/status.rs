@@ -3,6 +3,7 @@
 
 pub(crate) mod executions;
 pub(crate) mod readiness;
+pub(in crate::rpc) mod shared;
 pub(crate) mod slots;
 mod task_notes;
 mod visibility;
@@ -25,6 +26,7 @@ use jiff::{ToSpan, civil::date};
 use rallypoint_client::api::{
     self, status_service_client::StatusServiceClient, status_service_server::StatusService,
 };
+use shared::Shared;
 use std::{pin::Pin, time::Duration};
 use task_notes::TaskNotes;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -53,6 +55,8 @@ pub(super) struct Statuses {
     pub stopping: CancellationToken,
     /// Route to the other replicas; `None`: only this one is reported.
     pub route: Option<Route>,
+    /// The status of the service, as whoever may see all of it sees it.
+    pub latest: Shared<api::GetStatusResponse>,
 }
 
 type ExecutionsStream =
@@ -67,26 +71,9 @@ impl StatusService for Statuses {
         request: Request<api::GetStatusRequest>,
     ) -> Result<Response<api::GetStatusResponse>, Status> {
         let own = auth::visible(&request);
-        // Only the owner has counts; without its answer, report what this replica knows.
-        let destination = self.route.as_ref().map(Route::destination);
-        let is_here = matches!(destination, None | Some(Destination::Local));
-        if let Some(Destination::Remote(owner)) = destination {
-            let mut client = StatusServiceClient::new(owner.channel);
-            if let Ok(Ok(status)) =
-                timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
-            {
-                let status = self.with_targets(status.into_inner()).await;
-                return Ok(self.restricted(own.as_ref(), status));
-            }
-        }
-        let mut status = self.status().await;
-        if !is_here && status.backlog.is_none() {
-            // That of this replica has nothing to say.
-            status.unreachable.retain(|part| part != "coordinator");
-            status.unreachable.push("owner".into());
-        }
-        let status = self.with_targets(status).await;
-        Ok(self.restricted(own.as_ref(), status))
+        let mut status = self.latest.get(self.of_service()).await;
+        visibility::restrict(own.as_ref(), &self.targets, &mut status);
+        Ok(Response::new(status))
     }
 
     async fn list_executions(
@@ -134,13 +121,25 @@ impl StatusService for Statuses {
 }
 
 impl Statuses {
-    fn restricted(
-        &self,
-        own: Option<&Namespace>,
-        mut status: api::GetStatusResponse,
-    ) -> Response<api::GetStatusResponse> {
-        visibility::restrict(own, &self.targets, &mut status);
-        Response::new(status)
+    /// The status of the whole service. Only the owner has counts; without its answer it is what
+    /// this replica knows.
+    async fn of_service(&self) -> api::GetStatusResponse {
+        let destination = self.route.as_ref().map(Route::destination);
+        let is_here = matches!(destination, None | Some(Destination::Local));
+        if let Some(Destination::Remote(owner)) = destination {
+            let mut client = StatusServiceClient::new(owner.channel);
+            let asked = client.get_status(api::GetStatusRequest {});
+            if let Ok(Ok(status)) = timeout(PART_TIMEOUT, asked).await {
+                return self.with_targets(status.into_inner()).await;
+            }
+        }
+        let mut status = self.status().await;
+        if !is_here && status.backlog.is_none() {
+            // That of this replica has nothing to say.
+            status.unreachable.retain(|part| part != "coordinator");
+            status.unreachable.push("owner".into());
+        }
+        self.with_targets(status).await
     }
 
     /// Adds what the journal says of the tasks that run; not for another replica, which does so.

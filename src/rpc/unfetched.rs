@@ -83,8 +83,8 @@ pub(super) fn takes_room(path: &str) -> bool {
     reads && !STREAMS.contains(&path) || access(path) == Some(Access::Known)
 }
 
-/// Whether calls of the method at a path wait for their [`Turn`]. Those of StatusService, which
-/// read what is in memory, do not ask whether it has come.
+/// Whether calls of the method at a path wait for their [`Turn`]. Those of StatusService, which are
+/// read once for all who ask, do not ask whether it has come.
 pub(super) fn takes_turns(path: &str) -> bool {
     takes_room(path) && path != FORECAST && access(path) != Some(Access::Known)
 }

@@ -53,7 +53,7 @@ impl Scrape {
         let open = all.saturating_sub(free.available_permits());
         connections.connections.set(open as f64);
         connections.max_connections.set(*all as f64);
-        let reader = self.coordinator.journal().reader();
+        let reader = self.coordinator.journal().own_reader();
         let (core, journal) = tokio::join!(
             timeout(PART_TIMEOUT, self.coordinator.status()),
             timeout(PART_TIMEOUT, reader.status())

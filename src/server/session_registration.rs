@@ -4,10 +4,11 @@
 //! end cannot be shown are noted there too, for operators.
 
 use crate::{
-    executor::SessionNote,
+    executor::{Session, SessionNote},
     journal::{JournalError, Sessions},
 };
-use tokio::sync::mpsc;
+use std::{collections::HashMap, sync::Arc};
+use tokio::sync::{mpsc, oneshot};
 
 /// Session notes that may wait to be written.
 const QUEUED_NOTES: usize = 256;
@@ -16,8 +17,12 @@ const QUEUED_NOTES: usize = 256;
 pub(super) fn spawn(sessions: Sessions) -> mpsc::Sender<SessionNote> {
     let (notes, mut received) = mpsc::channel(QUEUED_NOTES);
     tokio::spawn(async move {
+        let mut register = Register {
+            sessions,
+            over: HashMap::new(),
+        };
         while let Some(note) = received.recv().await {
-            if let Err(error) = write(&sessions, note).await {
+            if let Err(error) = register.write(note).await {
                 tracing::warn!(%error, "cannot write the register of sessions");
             }
         }
@@ -25,39 +30,78 @@ pub(super) fn spawn(sessions: Sessions) -> mpsc::Sender<SessionNote> {
     notes
 }
 
-async fn write(sessions: &Sessions, note: SessionNote) -> Result<(), JournalError> {
-    match note {
-        SessionNote::Register { session, done } => {
-            if sessions
-                .register(
-                    &session.target,
-                    session.slot,
-                    session.pid,
-                    session.backend_start,
-                    session.postmaster.as_ref(),
-                )
-                .await?
-            {
-                // A slot that no longer waits opens another session.
-                let _ = done.send(());
+struct Register {
+    sessions: Sessions,
+    /// Sessions that are over and may still have their rows, by target: the last one, which shows
+    /// that something may have run there until another one does, and those that the database has
+    /// not let go. An owner that fences this executor would wait for their end, which cannot be
+    /// shown once the target has moved.
+    over: HashMap<Arc<str>, Vec<Session>>,
+}
+
+impl Register {
+    async fn write(&mut self, note: SessionNote) -> Result<(), JournalError> {
+        match note {
+            SessionNote::Register { session, done } => self.register(session, done).await,
+            SessionNote::Forget(session) => self.let_go(session).await,
+            SessionNote::Pending {
+                session,
+                why,
+                declared_dead,
+            } => {
+                let (target, pid, start) = (&session.target, session.pid, session.backend_start);
+                let declared = self.sessions.note_pending(target, pid, start, &why).await?;
+                // Who no longer waits asks again.
+                let _ = declared_dead.send(declared);
+                Ok(())
             }
-            Ok(())
         }
-        SessionNote::Forget(session) => {
-            sessions
-                .let_go(&session.target, session.pid, session.backend_start)
-                .await
+    }
+
+    async fn register(
+        &mut self,
+        session: Session,
+        done: oneshot::Sender<()>,
+    ) -> Result<(), JournalError> {
+        let registered = self.sessions.register(
+            &session.target,
+            session.slot,
+            session.pid,
+            session.backend_start,
+            session.postmaster.as_ref(),
+        );
+        match registered.await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                // Its row may be there.
+                self.keep(session);
+                return Err(error);
+            }
         }
-        SessionNote::Pending {
-            session,
-            why,
-            declared_dead,
-        } => {
-            let (target, pid, start) = (&session.target, session.pid, session.backend_start);
-            let declared = sessions.note_pending(target, pid, start, &why).await?;
-            // Who no longer waits asks again.
-            let _ = declared_dead.send(declared);
-            Ok(())
+        let target = session.target.clone();
+        if done.send(()).is_err() {
+            // Nothing runs on it: its slot no longer waits, and opens another one.
+            return self.let_go(session).await;
         }
+        let mut done = Ok(());
+        for over in self.over.remove(&target).unwrap_or_default() {
+            done = done.and(self.let_go(over).await);
+        }
+        done
+    }
+
+    async fn let_go(&mut self, session: Session) -> Result<(), JournalError> {
+        let (target, pid, start) = (&session.target, session.pid, session.backend_start);
+        let gone = self.sessions.let_go(target, pid, start).await;
+        if !matches!(gone, Ok(true)) {
+            self.keep(session);
+        }
+        gone.map(drop)
+    }
+
+    fn keep(&mut self, session: Session) {
+        let over = self.over.entry(session.target.clone()).or_default();
+        over.push(session);
     }
 }

@@ -4,7 +4,7 @@
 use crate::harness::{
     cluster::LEASE,
     conversation::{Conversation, WAIT_TIMEOUT},
-    postgres::{connect, durable, on_port},
+    postgres::{connect, durable, on_port, value},
     process::{PROGRAM, Process, free_address},
     work::{Work, slots_of, sql},
 };
@@ -218,4 +218,27 @@ async fn a_target_whose_url_leads_elsewhere_holds_its_tasks_until_it_leads_back(
     let done = conversation.all_done().await;
     assert_eq!(done[0].outcome(), Outcome::Exhausted, "{done:?}");
     scene.pending(0).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_leaves_the_register_when_another_one_comes() {
+    let scene = Scene::start();
+    let conversation = scene.open().await;
+    // Of a session that ends in the middle of its text, and of one after it.
+    let ending = sql("select pg_terminate_backend(pg_backend_pid())").at_most_once();
+    for (number, task) in [ending, sql("select 1")].into_iter().enumerate() {
+        conversation.submit([task.on("far")]).await;
+        conversation
+            .until(|now| now.done == number as i64 + 1)
+            .await;
+    }
+    let mut journal = connect(&conversation.journal).await;
+    let rows = "select count(*)::text from session where target = 'far'";
+    let alone = async {
+        // Else a fence of this replica would ask for the end of the other one, wherever that ran.
+        while value(&mut journal, rows).await != "1" {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, alone).await.expect("one row");
 }

@@ -2,6 +2,7 @@
 //! owner is gone.
 
 mod alike;
+mod cut_off;
 mod readiness;
 mod stock_clients;
 

@@ -51,7 +51,7 @@ impl Prefetch {
         let mut readers = JoinSet::new();
         for _ in 0..READERS {
             readers.spawn_on(
-                read_forever(shared.clone(), journal.reader(), hub.clone()),
+                read_forever(shared.clone(), journal.own_reader(), hub.clone()),
                 runtime,
             );
         }

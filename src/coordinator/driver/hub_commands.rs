@@ -29,11 +29,15 @@ impl Loop {
                 continue;
             };
             let (reply, answer) = oneshot::channel();
-            events.extend(self.admit(QueuedCommand {
-                command: one.command,
-                reply,
-                _permit: None,
-            }));
+            // While nothing becomes durable the hub asks again and again: it is told so at once, and
+            // the loop does not keep each of its questions.
+            if !self.driver.state.is_stalled() {
+                events.extend(self.admit(QueuedCommand {
+                    command: one.command,
+                    reply,
+                    _permit: None,
+                }));
+            }
             self.driver.hub.await_answer(no, answer);
         }
         events

@@ -9,7 +9,7 @@ use super::{
     replica_state::ReplicaState,
 };
 use crate::{
-    clock::Clock,
+    clock::{Clock, uptime},
     journal::{Heartbeat, Membership, Replica},
 };
 use std::{
@@ -99,7 +99,7 @@ impl HeartbeatTask {
 
     /// One heartbeat; returns when the next one is due.
     async fn beat(&mut self) -> Duration {
-        let (epoch, at) = (self.state.owned_epoch(), Instant::now());
+        let (epoch, at, sent) = (self.state.owned_epoch(), Instant::now(), uptime());
         self.heartbeat.stopping = self.trigger.declines();
         self.heartbeat.requests_since = self.state.requests_since(self.clock.now());
         let reading = match self.heartbeat.renew(epoch).await {
@@ -115,7 +115,7 @@ impl HeartbeatTask {
         };
         self.clock.correct(reading.now, at.elapsed());
         if let (Some(epoch), Some(_)) = (epoch, reading.lease_until) {
-            self.state.lease_renewed(epoch, at + self.timing.lease);
+            self.state.lease_renewed(epoch, sent + self.timing.lease);
         }
         let membership = self.liveness.observe(at, &reading);
         self.warn_of_namesake(membership.owner);

@@ -44,7 +44,7 @@ impl OwnershipTask {
                         self.state.set_error(error.to_string());
                     }
                 },
-                () = deposed(&mut self.polls, owned.epoch) => return None,
+                () = deposed(&mut self.polls, &self.membership, owned.epoch) => return None,
             }
             failures += 1;
             if failures >= MAX_FAILURES && self.let_go(owned.epoch).await {

@@ -7,6 +7,7 @@
 
 use super::role::Role;
 use crate::{
+    clock::uptime,
     core::{BatchNo, Epoch, Handle, Namespace, RequestMemory, Time},
     journal::Unreadable,
 };
@@ -43,7 +44,8 @@ struct State {
     owner_since: Epoch,
     /// Until when, by the clock of this machine, nobody else can own the shard. `None`: it cannot
     /// be renewed either.
-    lease_until: Option<Instant>,
+    /// By the uptime of the machine, which counts while that is suspended, as others do.
+    lease_until: Option<Duration>,
     /// Schedulers that the last recovery set aside, by handle.
     unreadable: Arc<[Unreadable]>,
     /// For how long calls may be repeated; `None`: the journal is not read yet.
@@ -64,7 +66,7 @@ impl State {
     /// Whether the lease has run out, and nothing becomes durable either: an owner that has nothing
     /// to write learns by that alone that the database is away.
     fn has_lapsed(&self) -> bool {
-        let has_run_out = self.lease_until.is_some_and(|until| until < Instant::now());
+        let has_run_out = self.lease_until.is_some_and(|until| until < uptime());
         let writes = |(_, at): (BatchNo, Instant)| at.elapsed() < STALL_TIMEOUT;
         has_run_out && !self.last_batch.is_some_and(writes)
     }
@@ -157,8 +159,8 @@ impl ReplicaState {
         self.lock().error = error.into();
     }
 
-    /// This replica has taken the shard over, with a lease until then.
-    pub(crate) fn taken_over(&self, epoch: Epoch, lease_until: Instant) {
+    /// This replica has taken the shard over, with a lease until that uptime.
+    pub(crate) fn taken_over(&self, epoch: Epoch, lease_until: Duration) {
         let mut state = self.lock();
         if !state.role.is_owner() {
             state.owner_since = epoch;
@@ -172,9 +174,9 @@ impl ReplicaState {
         state.lease_until = Some(lease_until);
     }
 
-    /// The lease of `epoch` was renewed. Ignored when that is not the present ownership any more,
+    /// The lease of `epoch` was renewed until that uptime. Ignored when that is not the present ownership any more,
     /// or its lease was given up.
-    pub(crate) fn lease_renewed(&self, epoch: Epoch, until: Instant) {
+    pub(crate) fn lease_renewed(&self, epoch: Epoch, until: Duration) {
         let mut state = self.lock();
         if state.epoch == epoch && state.lease_until.is_some() {
             state.lease_until = Some(until);
@@ -254,7 +256,7 @@ impl ReplicaState {
     pub(crate) fn lease_holds(&self, epoch: Epoch, margin: Duration) -> bool {
         let state = self.lock();
         let until = state.lease_until.filter(|_| state.epoch == epoch);
-        until.is_some_and(|until| Instant::now() + margin < until)
+        until.is_some_and(|until| uptime() + margin < until)
     }
 
     /// Whether nothing has become durable for too long, so that callers are to be refused.
@@ -280,7 +282,7 @@ impl ReplicaState {
             unreadable: state.unreadable.clone(),
             lease_left: state
                 .lease_until
-                .map(|until| until.saturating_duration_since(Instant::now())),
+                .map(|until| until.saturating_sub(uptime())),
             takeovers: state.takeovers,
             loop_idle: state.stepped_at.map(|at| at.elapsed()),
             maintained: state
@@ -303,18 +305,18 @@ mod tests {
 
     fn owner(epoch: i64) -> ReplicaState {
         let state = ReplicaState::default();
-        state.taken_over(Epoch(epoch), Instant::now() + SOON);
+        state.taken_over(Epoch(epoch), uptime() + SOON);
         state
     }
 
     #[test]
     fn an_ownership_that_follows_at_once_is_another_and_a_rebuilt_core_is_not() {
         let state = owner(5);
-        state.taken_over(Epoch(6), Instant::now() + SOON);
+        state.taken_over(Epoch(6), uptime() + SOON);
         assert_eq!(state.owner_since(), Some(Epoch(5)));
         state.set_role(Role::Standby);
         assert_eq!(state.owner_since(), None);
-        state.taken_over(Epoch(8), Instant::now() + SOON);
+        state.taken_over(Epoch(8), uptime() + SOON);
         assert_eq!(state.owner_since(), Some(Epoch(8)));
     }
 
@@ -322,10 +324,10 @@ mod tests {
     fn an_owner_without_a_round_of_maintenance_counts_from_its_takeover() {
         let state = ReplicaState::default();
         assert_eq!(state.status().maintained, None);
-        state.taken_over(Epoch(5), Instant::now() + SOON);
+        state.taken_over(Epoch(5), uptime() + SOON);
         let first = state.status().maintained.expect("an age");
         // A rebuilt core is not a round.
-        state.taken_over(Epoch(6), Instant::now() + SOON);
+        state.taken_over(Epoch(6), uptime() + SOON);
         assert!(state.status().maintained.expect("an age") >= first);
         state.set_role(Role::Standby);
         assert_eq!(state.status().maintained, None);
@@ -350,14 +352,14 @@ mod tests {
         let state = owner(5);
         let status = state.status();
         assert_eq!((status.available, status.cut_off), (true, false));
-        state.lease_renewed(Epoch(5), Instant::now() - Duration::from_millis(1));
+        state.lease_renewed(Epoch(5), uptime() - Duration::from_millis(1));
         let status = state.status();
         assert_eq!((status.available, status.cut_off), (false, true));
         assert!(status.error.contains("the lease is not renewed"));
         // One that writes has a database.
         state.batch_durable(Epoch(5), BatchNo(1));
         assert!(state.status().available);
-        state.lease_renewed(Epoch(5), Instant::now() + SOON);
+        state.lease_renewed(Epoch(5), uptime() + SOON);
         assert!(state.status().available);
         // What a standby does not reach is nobody's concern.
         state.set_role(Role::Standby);
@@ -369,7 +371,7 @@ mod tests {
         let state = owner(5);
         assert!(state.lease_holds(Epoch(5), Duration::ZERO));
         state.set_role(Role::Standby);
-        state.taken_over(Epoch(7), Instant::now() + SOON);
+        state.taken_over(Epoch(7), uptime() + SOON);
         assert!(!state.lease_holds(Epoch(5), Duration::ZERO));
     }
 
@@ -380,7 +382,7 @@ mod tests {
         let lost = owner(5);
         lost.set_role(Role::Standby);
         for state in [given_up, lost] {
-            state.lease_renewed(Epoch(5), Instant::now() + SOON);
+            state.lease_renewed(Epoch(5), uptime() + SOON);
             assert!(!state.lease_holds(Epoch(5), Duration::ZERO));
         }
     }

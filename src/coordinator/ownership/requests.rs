@@ -4,6 +4,7 @@
 use super::OwnershipRequest;
 use crate::{
     coordinator::{caller_handle::Coordinator, ownership, ownership::role::Role},
+    core::Epoch,
     hub::session::machine::Owner,
     journal::{Member, Membership},
 };
@@ -19,7 +20,7 @@ const HANDOVER_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 impl Coordinator {
     /// The replicas and the owner of the shard, as of the last heartbeat. Changes are notified.
     pub fn membership(&self) -> watch::Receiver<Membership> {
-        self.ownership.membership.clone()
+        self.ownership.membership.subscribe()
     }
 
     /// Identifies this process among the members.
@@ -56,6 +57,18 @@ impl Coordinator {
     pub fn successor(&self) -> Option<Member> {
         let handle = &self.ownership;
         ownership::successor(&handle.membership.borrow(), &handle.replica)
+    }
+
+    /// Another replica has taken the shard over, and says so itself: the database, which would say
+    /// it, is not reached from here.
+    pub fn superseded(&self, owner: Uuid, epoch: Epoch) {
+        self.ownership.membership.send_if_modified(|known| {
+            let is_later = epoch > known.epoch;
+            if is_later {
+                (known.epoch, known.owner) = (epoch, Some(owner));
+            }
+            is_later
+        });
     }
 
     /// Hands the shard over to the youngest replica that is ready, if this one owns it. Returns who

@@ -35,7 +35,10 @@ impl Resources {
                     .map(|circle| Err(Reject::Resource(ResourceReject::CircularWait(circle)))),
             };
             if let Some(refused) = refused {
-                self.leave_queues(no);
+                // It stood last, so nobody's turn has come.
+                self.leave_queues_silently(no);
+                let keys: Vec<ResourceKey> = self.claims[&no].keys().collect();
+                keys.iter().for_each(|key| self.forget_or_watch(key));
                 self.claims.remove(&no);
                 return refused;
             }
@@ -131,7 +134,8 @@ impl Resources {
         }
         if !spec.owner.is_empty() {
             let owner = (namespace.clone(), spec.owner.clone());
-            self.owners.entry(owner).or_default().insert(no);
+            let owned = self.owners.entry(owner).or_default();
+            owned.note_open(no, self.claims[&no].state.phase());
         }
         *self.open.entry(namespace).or_default() += 1;
         match self.claims[&no].state.phase() {

@@ -7,10 +7,9 @@
 //! that were reached are assumed to wait for ever, and those struck out, again and again, who would
 //! have room if only what the others hold and have reserved were taken.
 
-use super::{Resources, in_use::InUse};
+use super::{Resources, in_use::InUse, owned::Owned};
 use crate::core::{
-    ClaimNo, ClaimState, Mode, Namespace, ResourceKey, TaskId, Waits,
-    scheduler::queue::step_counter::step,
+    ClaimNo, Mode, Namespace, ResourceKey, TaskId, Waits, scheduler::queue::step_counter::step,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +29,8 @@ struct Search<'a> {
     claim: ClaimNo,
     /// Claims that wait, and as far as is known for ever.
     stuck: BTreeSet<ClaimNo>,
-    /// For which claims a holder waits, once that was looked for.
-    waiting: BTreeMap<ClaimNo, Arc<[ClaimNo]>>,
+    /// For which claims an owner waits, once that was looked for.
+    waiting: BTreeMap<(Namespace, Arc<str>), Arc<[ClaimNo]>>,
     steps: usize,
 }
 
@@ -87,8 +86,7 @@ impl Resources {
         let mut whole = slashes.chain([&**owner]).filter(|owner| !owner.is_empty());
         whole.any(|owner| {
             let own = self.owners.get(&(namespace.clone(), owner.into()));
-            let mut own = own.into_iter().flatten();
-            own.any(|no| matches!(self.claims[no].state, ClaimState::Held { .. }))
+            own.is_some_and(Owned::is_holding)
         })
     }
 }
@@ -117,42 +115,49 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Claims for which a holder waits before it gives anything back.
+    /// Claims for which a holder waits before it gives anything back: as many as a search looks at,
+    /// the same for all that its owner holds.
     fn waiting_of(&mut self, holder: ClaimNo) -> Arc<[ClaimNo]> {
         self.steps += 1;
-        if let Some(known) = self.waiting.get(&holder) {
+        let claim = &self.resources.claims[&holder];
+        let spec = &claim.spec;
+        if spec.owner.is_empty() || !claim.is_open() {
+            return Arc::default();
+        }
+        let owner = (spec.namespace.clone(), spec.owner.clone());
+        if let Some(known) = self.waiting.get(&owner) {
             return known.clone();
         }
-        step();
-        let waiting = self.look_for_waiting(holder);
-        self.waiting.insert(holder, waiting.clone());
+        let waiting = self.look_for_waiting(&owner);
+        self.waiting.insert(owner, waiting.clone());
         waiting
     }
 
-    fn look_for_waiting(&self, holder: ClaimNo) -> Arc<[ClaimNo]> {
-        let claim = &self.resources.claims[&holder];
-        if claim.spec.owner.is_empty() || !claim.is_open() || self.steps > MAX_STEPS {
-            return Arc::default();
-        }
-        let (namespace, owner) = (&claim.spec.namespace, &claim.spec.owner);
-        let below: Arc<str> = format!("{owner}/").into();
+    fn look_for_waiting(&mut self, owner: &(Namespace, Arc<str>)) -> Arc<[ClaimNo]> {
+        let (namespace, name) = owner;
+        let below: Arc<str> = format!("{name}/").into();
         let parts = Bound::Included((namespace.clone(), below.clone()));
         let parts = self.resources.owners.range((parts, Bound::Unbounded));
         let parts =
             parts.take_while(|((other, part), _)| other == namespace && part.starts_with(&*below));
-        let own = self
-            .resources
-            .owners
-            .get(&(namespace.clone(), owner.clone()));
-        let all = own.into_iter().chain(parts.map(|(_, claims)| claims));
-        let all = all.flatten().copied().chain([self.claim]);
-        all.filter(|no| {
-            let spec = &self.resources.claims[no].spec;
-            let is_part = spec.owner == *owner || spec.owner.starts_with(&*below);
-            is_part && self.resources.claims[no].state == ClaimState::Waiting
-        })
-        .take(MAX_CLAIMS)
-        .collect()
+        let own = self.resources.owners.get(owner);
+        let all = own.into_iter().chain(parts.map(|(_, owned)| owned));
+        let mut waiting = Vec::new();
+        for owned in all.take(MAX_STEPS.saturating_sub(self.steps)) {
+            self.steps += 1;
+            step();
+            waiting.extend(owned.waiting().take(MAX_CLAIMS - waiting.len()));
+            if waiting.len() == MAX_CLAIMS {
+                break;
+            }
+        }
+        // It has not been asked for its owner yet.
+        let spec = &self.resources.claims[&self.claim].spec;
+        if spec.namespace == *namespace && (spec.owner == *name || spec.owner.starts_with(&*below))
+        {
+            waiting.push(self.claim);
+        }
+        waiting.into()
     }
 
     /// Strikes out whoever would have room, until nobody is left to strike out. `None`: then the

@@ -110,6 +110,8 @@ impl Resources {
         self.note_definition(&key);
         let records = &mut turn.out.records.resources;
         records.definitions.insert(key.clone(), image);
+        // One walk covers what the walks before it have left.
+        self.redefined.retain(|(other, _)| *other != key);
         self.redefined.push_back((key.clone(), first_under(&key)));
         let watched: Vec<_> = self.watched_under(&key).collect();
         self.changed.extend(watched);

@@ -106,9 +106,9 @@ impl Resources {
     pub(super) fn note_ended(&mut self, no: ClaimNo) {
         let spec = self.claims[&no].spec.clone();
         let owner = (spec.namespace.clone(), spec.owner.clone());
-        if let Some(claims) = self.owners.get_mut(&owner) {
-            claims.remove(&no);
-            if claims.is_empty() {
+        if let Some(owned) = self.owners.get_mut(&owner) {
+            owned.note_ended(no);
+            if owned.is_empty() {
                 self.owners.remove(&owner);
             }
         }

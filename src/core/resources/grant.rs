@@ -27,7 +27,8 @@ impl Resources {
         while looks > 0
             && let Some(key) = self.changed.pop_first()
         {
-            let is_waited_for = self.in_use.get(&key).is_some_and(InUse::is_waited_for);
+            let is_waited_for = self.in_use.get(&key).is_some_and(InUse::is_waited_for)
+                || self.tasks.parked.contains_key(&key);
             looks -= u32::from(is_waited_for);
             while let Some(next) = self.next_of(&key) {
                 if left == 0 {
@@ -57,6 +58,10 @@ impl Resources {
             since: turn.now,
         };
         claim.renewed_at = renewed_at;
+        let owner = (claim.spec.namespace.clone(), claim.spec.owner.clone());
+        if let Some(owned) = self.owners.get_mut(&owner) {
+            owned.note_granted(no);
+        }
         turn.out.records.resources.claims.push(ClaimRecord {
             no,
             at: turn.now,
@@ -157,7 +162,7 @@ impl Resources {
         }
     }
 
-    fn leave_queues_silently(&mut self, no: ClaimNo) {
+    pub(super) fn leave_queues_silently(&mut self, no: ClaimNo) {
         for (key, _) in self.wants(no) {
             if let Some(in_use) = self.in_use.get_mut(&key) {
                 in_use.leave_queue(no);

@@ -6,7 +6,10 @@
 use crate::{core::Time, executor_protocol::Postmaster};
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::timeout,
 };
 
@@ -71,10 +74,15 @@ impl Register {
         registered.await.map_err(|_| Unregistered)
     }
 
-    /// It need not be kept. Best effort: the next fence finds what stays to be dead.
+    /// It need not be kept. Nobody waits for that: many may end at once.
     pub(crate) fn forget(&self, session: Session) {
-        if let Some(notes) = &self.0 {
-            let _ = notes.try_send(SessionNote::Forget(session));
+        let Some(notes) = &self.0 else {
+            return;
+        };
+        if let Err(TrySendError::Full(note)) = notes.try_send(SessionNote::Forget(session)) {
+            let notes = notes.clone();
+            // While the database takes nothing none is registered: they are at most those there are.
+            tokio::spawn(async move { notes.send(note).await.ok() });
         }
     }
 

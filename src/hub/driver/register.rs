@@ -76,7 +76,8 @@ impl Register {
         let judged = rows.into_iter().map(|row| {
             // One that has just been started is not known as a member yet.
             let is_there = row.fresh || self.membership.borrow().has(row.replica);
-            let is_earlier_run = *row.name == *self.name;
+            // Another one may have the same name and live.
+            let is_earlier_run = *row.name == *self.name && row.heartbeat_ended;
             let seems = match is_there && !is_earlier_run {
                 true => Life::Alive,
                 false => Life::Silent,

@@ -180,14 +180,16 @@ impl Sessions {
 
     /// Removes a session of this run that is no longer used, unless it is the last one on its
     /// target. That one stays until the executor is fenced or leaves: it shows that something may
-    /// have run there whose outcome is not recorded yet. Nobody awaits its end any more.
+    /// have run there whose outcome is not recorded yet. Nobody awaits its end any more. Returns
+    /// whether it was removed.
     pub async fn let_go(
         &self,
         target: &str,
         backend_pid: i32,
         backend_start: Time,
-    ) -> Result<(), JournalError> {
-        self.reader
+    ) -> Result<bool, JournalError> {
+        let done = self
+            .reader
             .read(|| {
                 sqlx::query(
                     "-- let_go_of_session
@@ -236,7 +238,7 @@ impl Sessions {
                 .execute(&self.reader.pool)
             })
             .await?;
-        Ok(())
+        Ok(done.rows_affected() == 1)
     }
 
     /// Removes a session that has ended, of any run.

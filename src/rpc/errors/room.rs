@@ -17,6 +17,14 @@ pub(in crate::rpc) fn no_answer_room() -> Status {
     no_room("unfetched_bytes", message)
 }
 
+/// So many streams of a namespace go through this server to the owner that others would find no
+/// place.
+pub(in crate::rpc) fn no_stream_room() -> Status {
+    let message = "too many streams of this namespace go through this server, which does not own the \
+                   shard: end some, or open them at another server";
+    no_room("forwarded_streams", message)
+}
+
 fn no_room(limit: &'static str, message: &str) -> Status {
     let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
     details.set_retry_info(Some(RETRY_DELAY));

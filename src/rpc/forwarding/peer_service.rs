@@ -4,17 +4,19 @@
 use super::route::OwnerAddress;
 use crate::{
     coordinator::Coordinator,
-    core::{Attempt, Seq, TaskId},
+    core::{Attempt, Epoch, Seq, TaskId},
     peer::Peers,
     rpc::status::executions::StatusSource,
 };
+use futures_util::future::join_all;
 use rallypoint_client::api::peer::{
     ExplainAttemptRequest, ExplainAttemptResponse, PingRequest, PingResponse, PollOwnershipRequest,
     PollOwnershipResponse, peer_service_client::PeerServiceClient,
     peer_service_server::PeerService,
 };
 use std::time::Duration;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Request, Response, Status, transport::Channel};
+use uuid::Uuid;
 
 /// How long a replica may take to answer.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -53,8 +55,15 @@ impl PeerService for Peering {
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
-        let cut_off = self.coordinator.replica_status().cut_off;
-        Ok(Response::new(PingResponse { cut_off }))
+        let status = self.coordinator.replica_status();
+        Ok(Response::new(PingResponse {
+            cut_off: status.cut_off,
+            owned_epoch: if status.role.is_owner() {
+                status.epoch.0
+            } else {
+                0
+            },
+        }))
     }
 }
 
@@ -93,6 +102,22 @@ pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), String> {
         Ok(Err(error)) => Err(root_cause(&error)),
         Err(_) => Err("it does not answer".into()),
     }
+}
+
+/// Which of these replicas owns the shard by now, as of an epoch after `epoch`, and the epoch.
+pub(crate) async fn owner_after(
+    epoch: Epoch,
+    others: impl IntoIterator<Item = (Uuid, Channel)>,
+) -> Option<(Uuid, Epoch)> {
+    let asked = others.into_iter().map(|(id, channel)| async move {
+        let mut client = PeerServiceClient::new(channel);
+        let answer = tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await;
+        let owned = answer.ok()?.ok()?.into_inner().owned_epoch;
+        Some((id, Epoch(owned)))
+    });
+    let owners = join_all(asked).await.into_iter().flatten();
+    let latest = owners.max_by_key(|(_, owned)| *owned);
+    latest.filter(|(_, owned)| *owned > epoch)
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {

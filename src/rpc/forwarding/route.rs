@@ -3,8 +3,8 @@
 
 use crate::{
     backoff,
-    coordinator::{Coordinator, Role},
-    core::Caller,
+    coordinator::{Admission, Capacity, Coordinator, Permit, Role},
+    core::{Caller, Namespace},
     journal::Membership,
     peer::Peers,
     rpc::{
@@ -30,12 +30,17 @@ pub(crate) const OWNER_WAITS: [Duration; 3] = [
     Duration::from_millis(400),
 ];
 
+/// Streams that this replica has open at the owner, as many as the peer port takes on a connection.
+/// A namespace has what it leaves free for others.
+const MAX_STREAMS: usize = 65_536;
+
 /// The destination to the owner.
 #[derive(Clone)]
 pub(crate) struct Route {
     coordinator: Coordinator,
     /// `None`: there are no other replicas.
     peers: Option<Peers>,
+    streams: Admission,
 }
 
 /// The replica that handles a call.
@@ -52,12 +57,27 @@ pub(crate) enum Destination {
 #[derive(Clone)]
 pub(crate) struct OwnerAddress {
     pub channel: Channel,
+    /// For what stays open.
+    pub streams: Channel,
     pub id: Uuid,
 }
 
 impl Route {
     pub(crate) fn new(coordinator: Coordinator, peers: Option<Peers>) -> Route {
-        Route { coordinator, peers }
+        Route {
+            coordinator,
+            peers,
+            streams: Admission::new(Capacity {
+                calls: MAX_STREAMS,
+                bytes: 0,
+            }),
+        }
+    }
+
+    /// The place of a stream at the owner. Fails when a namespace has too many.
+    pub(crate) fn stream_place(&self, namespace: &Namespace) -> Result<Permit, Status> {
+        let place = self.streams.admit(namespace, 0);
+        place.map_err(|_| errors::no_stream_room())
     }
 
     pub(crate) fn has_peers(&self) -> bool {
@@ -94,6 +114,21 @@ impl Route {
             .collect()
     }
 
+    /// The channels to the other replicas, as of the last heartbeat.
+    pub(crate) fn channels(&self) -> Vec<(Uuid, Channel)> {
+        let Some(peers) = &self.peers else {
+            return Vec::new();
+        };
+        let membership = self.coordinator.membership();
+        let membership = membership.borrow();
+        let others = membership.members.iter();
+        let others = others.filter(|member| member.id != self.coordinator.id());
+        let channel = |address: &str| peers.channel(address).ok();
+        let channels = others
+            .filter_map(|member| Some((member.id, member.address.as_deref().and_then(channel)?)));
+        channels.collect()
+    }
+
     /// The replica that handles a call now.
     pub(crate) fn destination(&self) -> Destination {
         if self.coordinator.role() != Role::Standby {
@@ -105,9 +140,10 @@ impl Route {
             let member = membership
                 .owning()
                 .filter(|member| member.id != self.coordinator.id())?;
-            let channel = peers.channel(member.address.as_deref()?).ok()?;
+            let address = member.address.as_deref()?;
             Some(OwnerAddress {
-                channel,
+                channel: peers.channel(address).ok()?,
+                streams: peers.streams(address).ok()?,
                 id: member.id,
             })
         });

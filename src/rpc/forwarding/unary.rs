@@ -252,14 +252,23 @@ impl<S: Sync> Endpoint<'_, S> {
         call: &Arc<C>,
     ) -> Result<C::Response, Status> {
         let request = route::with_caller(C::clone(call), caller)?;
+        // It stays open as a stream does.
+        let waits = call.waits();
+        let place = waits.then(|| route.stream_place(&caller.namespace));
+        let _place = place.transpose()?;
+        let channel = if waits {
+            &owner.streams
+        } else {
+            &owner.channel
+        };
         let stopping = async {
-            match call.waits() {
+            match waits {
                 true => self.stopping.cancelled().await,
                 false => std::future::pending().await,
             }
         };
         tokio::select! {
-            answered = C::send(owner.channel.clone(), request) => {
+            answered = C::send(channel.clone(), request) => {
                 answered.map(Response::into_inner).map_err(route::status_alone)
             }
             () = route.replaced(owner) => Err(errors::owner_changed()),

@@ -16,7 +16,7 @@ use crate::{
     peer::ConnectionInfo,
     rpc::{auth::NAMESPACE, errors},
 };
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::json;
 use std::{fmt::Write, time::Duration};
@@ -35,10 +35,12 @@ pub(super) const PATH: &str = "/session";
 const NAME: &str = "rallypoint-token";
 /// The page sends it with everything.
 const PAGE: HeaderName = HeaderName::from_static("rallypoint-page");
-/// No token is longer, nor what carries it.
-const MAX_BYTES: usize = 16 << 10;
 /// Browsers keep no longer cookie, and do not say so.
 const COOKIE_BYTES: usize = 4_096;
+/// No token that fits there is longer, nor what carries it.
+const MAX_BYTES: usize = 6 << 10;
+/// Whose turns those have who sign in; no namespace has a name like it.
+const TURNS: &str = " session";
 /// How long that may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The browser forgets a token after so long; a token may end before.
@@ -136,6 +138,24 @@ fn known(
     }))
 }
 
+fn malformed() -> Status {
+    errors::gateway::http_invalid("a token is needed: {\"token\": \"…\"}")
+}
+
+/// A short body. Its parts are copied, since each one that is kept takes more than it holds.
+async fn whole(mut body: Body) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(part) = frame.ok()?.into_data() {
+            whole.extend_from_slice(&part);
+        }
+        if whole.len() > MAX_BYTES {
+            return None;
+        }
+    }
+    Some(whole)
+}
+
 /// Keeps a token that is valid in the browser.
 async fn signed_in(
     headers: &mut HeaderMap,
@@ -143,10 +163,14 @@ async fn signed_in(
     body: Body,
     settings: &Settings,
 ) -> Result<Response<Body>, Status> {
-    let malformed = || errors::gateway::http_invalid("a token is needed: {\"token\": \"…\"}");
-    let body = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BYTES).collect()).await;
-    let body = body.map_err(|_| errors::message_late())?;
-    let text = body.map_err(|_| malformed())?.to_bytes();
+    // Nobody is known yet: few of a connection may be under way.
+    let turns = extensions.get::<ConnectionInfo>();
+    let turns = turns.map(|info| info.turns.of(TURNS));
+    let turn = turns.map(|turns| turns.try_acquire_owned()).transpose();
+    let _turn = turn.map_err(|_| errors::no_message_room())?;
+    let text = timeout(BODY_TIMEOUT, whole(body)).await;
+    let text = text.map_err(|_| errors::message_late())?;
+    let text = text.ok_or_else(malformed)?;
     let sent: serde_json::Value = serde_json::from_slice(&text).map_err(|_| malformed())?;
     let token = sent["token"]
         .as_str()

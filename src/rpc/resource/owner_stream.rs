@@ -3,6 +3,7 @@
 
 use super::{Messages, Resources, errors};
 use crate::{
+    coordinator::Permit,
     core::Caller,
     rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
 };
@@ -41,6 +42,7 @@ struct Forwarded<M> {
     resources: Resources,
     stream: Streaming<M>,
     owner: OwnerAddress,
+    _place: Permit,
 }
 
 impl Resources {
@@ -85,7 +87,8 @@ impl Resources {
                 })))
             }
             Some((route, Destination::Remote(owner))) => {
-                let client = ResourceServiceClient::new(owner.channel.clone());
+                let place = route.stream_place(&caller.namespace)?;
+                let client = ResourceServiceClient::new(owner.streams.clone());
                 let request = route::with_caller(request.clone(), caller)?;
                 // The channel to an owner that is gone says so late.
                 let opened = tokio::select! {
@@ -96,6 +99,7 @@ impl Resources {
                     resources: self.clone(),
                     stream: opened.into_inner(),
                     owner,
+                    _place: place,
                 };
                 Ok(Box::pin(stream::unfold(
                     Some(forwarded),

@@ -4,7 +4,7 @@
 
 use super::Schedulers;
 use crate::{
-    coordinator::EventStream,
+    coordinator::{EventStream, Permit},
     core::Caller,
     rpc::{
         convert::stream::{message, until},
@@ -28,6 +28,8 @@ pub(crate) struct ResumableStream {
     /// What to ask for when it is reopened: advanced with every message sent.
     query: StreamQuery,
     source: Source,
+    /// Its place at the owner, kept when that changes.
+    place: Option<Permit>,
     has_ended: bool,
 }
 
@@ -43,15 +45,16 @@ impl ResumableStream {
         caller: Caller,
         query: StreamQuery,
     ) -> Result<ResumableStream, Status> {
-        let mut waits = OWNER_WAITS.into_iter();
+        let (mut waits, mut place) = (OWNER_WAITS.into_iter(), None);
         loop {
-            let status = match open_source(&schedulers, &caller, &query).await {
+            let status = match open_source(&schedulers, &caller, &query, &mut place).await {
                 Ok(source) => {
                     return Ok(ResumableStream {
                         schedulers,
                         caller,
                         query,
                         source,
+                        place,
                         has_ended: false,
                     });
                 }
@@ -128,7 +131,8 @@ impl ResumableStream {
         let started = Instant::now();
         let mut waits = OWNER_WAITS.into_iter();
         while is_elsewhere(&status) && started.elapsed() < REOPEN_TIMEOUT {
-            match open_source(&self.schedulers, &self.caller, &self.query).await {
+            let place = &mut self.place;
+            match open_source(&self.schedulers, &self.caller, &self.query, place).await {
                 Ok(source) => {
                     self.source = source;
                     return Ok(());
@@ -148,6 +152,7 @@ async fn open_source(
     schedulers: &Schedulers,
     caller: &Caller,
     query: &StreamQuery,
+    place: &mut Option<Permit>,
 ) -> Result<Source, Status> {
     let route = schedulers.route.as_ref();
     match route.map(|route| (route, route.destination())) {
@@ -167,7 +172,10 @@ async fn open_source(
             ))
         }
         Some((route, Destination::Remote(owner))) => {
-            let mut client = SchedulerServiceClient::new(owner.channel.clone());
+            if place.is_none() {
+                *place = Some(route.stream_place(&caller.namespace)?);
+            }
+            let mut client = SchedulerServiceClient::new(owner.streams.clone());
             let request = route::with_caller(request(query), caller)?;
             // The channel to an owner that is gone says so late.
             let opened = tokio::select! {

@@ -1,6 +1,7 @@
 //! What runs where: the slots and targets of this replica, and those of the others as they report
 //! them.
 
+use super::shared::Shared;
 use crate::{
     core::{Attempt, TaskId},
     rpc::forwarding::route::Route,
@@ -48,6 +49,7 @@ pub(crate) struct Executions {
     route: Option<Route>,
     /// What was read last, and when.
     recent: Arc<Mutex<Option<(Instant, api::ListExecutionsResponse)>>>,
+    latest: Shared<api::ListExecutionsResponse>,
 }
 
 impl Executions {
@@ -57,6 +59,7 @@ impl Executions {
             source,
             route,
             recent: Arc::default(),
+            latest: Shared::default(),
         }
     }
 
@@ -76,6 +79,10 @@ impl Executions {
     /// One row per slot, by replica, kind and number, and per target and replica; replicas that do
     /// not answer are named.
     pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
+        self.latest.get(self.read()).await
+    }
+
+    async fn read(&self) -> api::ListExecutionsResponse {
         let mut found = api::ListExecutionsResponse {
             executions: (self.source.executions)(),
             targets: (self.source.targets)(),

@@ -4,7 +4,9 @@
 //!
 //! It asks the database nothing, but reads what the coordinator already knows. The owner it does
 //! ask, on the channel that forwarded calls take: that one is registered does not mean that its
-//! name, its certificate and the network between are right.
+//! name, its certificate and the network between are right. An owner that does not reach the
+//! database asks the others whether one of them owns the shard by now: else it would never learn
+//! it, and whoever listens to it would hear nothing for as long.
 
 use crate::{
     coordinator::Coordinator,
@@ -41,8 +43,11 @@ pub(crate) async fn report(
         route,
         last: None,
         logged: None,
+        looked: None,
     };
     while !stopping.is_cancelled() {
+        let looked = stopping.run_until_cancelled(probe.look_for_successor(&coordinator));
+        looked.await;
         let reached = stopping.run_until_cancelled(probe.is_reached()).await;
         let served = coordinator.replica_status().available || reached == Some(true);
         let available = served && !coordinator.is_stopping();
@@ -76,9 +81,25 @@ struct OwnerProbe {
     last: Option<(Uuid, Instant, bool)>,
     /// Why it was not reached, as the log says.
     logged: Option<String>,
+    /// When the others were asked whether they own the shard.
+    looked: Option<Instant>,
 }
 
 impl OwnerProbe {
+    /// While this replica owns the shard and does not reach the database: whether it still does.
+    async fn look_for_successor(&mut self, coordinator: &Coordinator) {
+        let status = coordinator.replica_status();
+        let has_looked = self.looked.is_some_and(|at| at.elapsed() < PROBE_INTERVAL);
+        if !status.cut_off || has_looked {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let found = peer_service::owner_after(status.epoch, self.route.channels()).await;
+        if let Some((owner, epoch)) = found {
+            coordinator.superseded(owner, epoch);
+        }
+    }
+
     async fn is_reached(&mut self) -> bool {
         let owner = match self.route.destination() {
             Destination::Remote(owner) => owner,

@@ -88,6 +88,10 @@ pub(super) fn restrict(
         fence.backend_pid = 0;
         fence.why.clear();
     }
+    if let Some(agent) = status.jobs.as_mut().and_then(|jobs| jobs.agent.as_mut()) {
+        agent.changed_by.clear();
+        agent.reason.clear();
+    }
     let pauses = &mut status.paused_targets;
     for pause in pauses.iter_mut().filter_map(|one| one.pause.as_mut()) {
         pause.paused_by.clear();

@@ -1,0 +1,83 @@
+//! An owner that does not reach the coordination database, while others do.
+
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    network::Network,
+    postgres::durable,
+    process::{Process, free_address},
+    work::noop,
+};
+use rallypoint::postgres::COORDINATION;
+use rallypoint_client::{
+    Client,
+    api::{SchedulerSettings, until},
+};
+use std::{net::SocketAddr, time::Duration};
+use tokio::time::{sleep, timeout};
+
+/// Where nobody listens.
+const NOWHERE: u16 = 1;
+
+fn replica(name: &str, port: u16) -> (SocketAddr, Process) {
+    let address = free_address();
+    let database =
+        format!("postgres://{COORDINATION}@127.0.0.1:{port}/{COORDINATION}?sslmode=disable");
+    let mut process = Process::serve([
+        format!("--listen={address}"),
+        format!("--replica-name={name}"),
+        format!("--peer-listen={}", free_address()),
+        format!("--database={database}"),
+    ]);
+    process.start();
+    (address, process)
+}
+
+/// Waits until a replica knows of so many, and says who the owner is.
+async fn owner(client: &Client, replicas: usize, name: &str) {
+    let wait = async {
+        loop {
+            let known = client.status().await.map(|status| status.replicas);
+            let is_it = known.is_ok_and(|known| {
+                known.len() == replicas && known.iter().any(|one| one.owner && one.name == name)
+            });
+            if is_it {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("the owner");
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_at_an_owner_that_was_cut_off_and_replaced() {
+    let port = free_address().port();
+    let postgres = durable(vec![
+        ("listen_addresses".to_owned(), "127.0.0.1".to_owned()),
+        ("port".to_owned(), port.to_string()),
+    ]);
+    let network = Network::to(port).await;
+    let (first, _first) = replica("first", network.port());
+    let client = |address: SocketAddr| {
+        let client = Client::connect_lazy(&format!("http://{address}")).expect("a URL");
+        client.with_retry_timeout(WAIT_TIMEOUT)
+    };
+    let (here, second) = (client(first), replica("second", port));
+    let there = client(second.0);
+    owner(&there, 2, "first").await;
+    let opened = here.open(SchedulerSettings::default()).await;
+    let scheduler = opened.expect("opened");
+    let forever = Some(until::Kind::Forever(()));
+    let mut stream = scheduler.synchronize(0, forever).await.expect("a stream");
+
+    network.lead_to(NOWHERE);
+    owner(&there, 2, "second").await;
+    let same = there.scheduler(scheduler.handle());
+    same.exec(vec![noop().into()]).await.expect("submitted");
+    let told = timeout(WAIT_TIMEOUT, stream.next()).await;
+    let told = told.expect("in time").expect("no error");
+    assert_eq!(told.expect("events").len(), 1);
+    // It takes calls again, through its successor.
+    scheduler.describe().await.expect("described");
+    drop(postgres);
+}
