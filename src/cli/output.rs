@@ -131,6 +131,15 @@ pub(super) fn document(value: Value, text: impl AsRef<str>) {
     }
 }
 
+/// Prints the answer of one of several steps, as [`answer`] does. The next step is taken though
+/// nobody reads what is printed.
+pub(super) fn step<M: Message + Name>(message: &M, lines: impl FnOnce(&M) -> Vec<String>) {
+    match is_json() {
+        true => step_line(json::of(message).to_string()),
+        false => lines(message).into_iter().for_each(step_line),
+    }
+}
+
 /// Writes a line on stdout. Exits when nobody gets it: quietly when the reader has closed the pipe
 /// (`| head`).
 pub(super) fn line(text: impl AsRef<str>) {
@@ -140,6 +149,12 @@ pub(super) fn line(text: impl AsRef<str>) {
             false => Exit::Success.now(),
         }
     }
+}
+
+/// Writes a line about one of several steps on stdout. The next step is taken though nobody reads
+/// it.
+pub(super) fn step_line(text: impl AsRef<str>) {
+    is_written(text);
 }
 
 /// Writes a line on stdout; false: the reader has closed the pipe, or it is lost, which is said.

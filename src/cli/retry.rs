@@ -152,9 +152,9 @@ impl Retry {
         } else {
             ""
         };
-        output::answer(&answer, |answer| {
+        output::step(&answer, |answer| {
             let retry = answer.seq;
-            output::line(format!("task {seq} was retried{before} as task {retry}"));
+            vec![format!("task {seq} was retried{before} as task {retry}")]
         });
         if !answer.already_retried {
             return Ok(());
@@ -230,11 +230,12 @@ impl Retry {
                     return Err(done_before(failed, count));
                 }
             };
-            output::answer(&answer, |answer| {
+            output::step(&answer, |answer| {
                 let first = answer.first_seq.unwrap_or_default();
-                for (seq, retry) in answer.retried.iter().zip(first..) {
-                    output::line(format!("task {seq} was retried as task {retry}"));
-                }
+                let retried = answer.retried.iter().zip(first..);
+                retried
+                    .map(|(seq, retry)| format!("task {seq} was retried as task {retry}"))
+                    .collect()
             });
             count += answer.retried.len();
             no_target.extend(answer.no_target);

@@ -16,6 +16,7 @@ mod outages;
 mod repair;
 mod retry;
 mod sql_file;
+mod unread;
 mod usage;
 mod verbs;
 

@@ -70,7 +70,7 @@ impl Apply {
                 });
             }
             if !output::is_json() {
-                output::line(change.text(self.dry_run));
+                output::step_line(change.text(self.dry_run));
             }
             changes.push(change);
         }
@@ -89,7 +89,7 @@ impl Apply {
                 "dry_run": self.dry_run,
                 "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
             });
-            output::line(document.to_string());
+            output::step_line(document.to_string());
         }
     }
 
