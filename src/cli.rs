@@ -206,7 +206,8 @@ fn parsed() -> Result<Cli, clap::Error> {
     if let Some(wrong) = words::unit_apart(&words, takes_time) {
         return Err(command_line().error(ErrorKind::InvalidValue, wrong));
     }
-    let command = variables::without_excluded(command_line(), &words);
+    let command = variables::without_empty(command_line());
+    let command = variables::without_excluded(command, &words);
     let matches = command.try_get_matches_from(&words);
     let matches = matches.map_err(|error| {
         let error = tips::sensible(as_written(error, &words));

@@ -11,6 +11,10 @@ use std::path::PathBuf;
 
 /// Where a token may be. `RALLYPOINT_TOKEN` is the fencing token of `lock run`.
 const TOKEN: &str = "RALLYPOINT_AUTH_TOKEN";
+const TOKEN_FILE: &str = "RALLYPOINT_AUTH_TOKEN_FILE";
+const TLS_CA: &str = "RALLYPOINT_TLS_CA";
+const TLS_CERT: &str = "RALLYPOINT_TLS_CERT";
+const TLS_KEY: &str = "RALLYPOINT_TLS_KEY";
 
 /// Whom to trust, and who calls.
 #[derive(Args, Clone, Debug, Default)]
@@ -20,7 +24,7 @@ pub(super) struct Credentials {
         long,
         global = true,
         help_heading = "Connection",
-        env = "RALLYPOINT_TLS_CA",
+        env = TLS_CA,
         hide_env_values = true,
         value_name = "FILE"
     )]
@@ -30,7 +34,7 @@ pub(super) struct Credentials {
         long,
         global = true,
         help_heading = "Connection",
-        env = "RALLYPOINT_TLS_CERT",
+        env = TLS_CERT,
         hide_env_values = true,
         value_name = "FILE"
     )]
@@ -40,7 +44,7 @@ pub(super) struct Credentials {
         long,
         global = true,
         help_heading = "Connection",
-        env = "RALLYPOINT_TLS_KEY",
+        env = TLS_KEY,
         hide_env_values = true,
         value_name = "FILE"
     )]
@@ -51,7 +55,7 @@ pub(super) struct Credentials {
         long,
         global = true,
         help_heading = "Connection",
-        env = "RALLYPOINT_AUTH_TOKEN_FILE",
+        env = TOKEN_FILE,
         hide_env_values = true,
         value_name = "FILE"
     )]
@@ -81,10 +85,10 @@ impl Credentials {
     /// Refuses files of callers that are given to a server: it would have no TLS, or know nobody.
     pub(super) fn refuse_for_server(&self) -> Result<(), CliError> {
         let files = [
-            ("--tls-cert", "RALLYPOINT_TLS_CERT", &self.tls_cert),
-            ("--tls-key", "RALLYPOINT_TLS_KEY", &self.tls_key),
-            ("--tls-ca", "RALLYPOINT_TLS_CA", &self.tls_ca),
-            ("--token-file", "RALLYPOINT_TOKEN_FILE", &self.token_file),
+            ("--tls-cert", TLS_CERT, &self.tls_cert),
+            ("--tls-key", TLS_KEY, &self.tls_key),
+            ("--tls-ca", TLS_CA, &self.tls_ca),
+            ("--token-file", TOKEN_FILE, &self.token_file),
         ];
         // What the environment says is for the calls of this account.
         let is_given = |variable, file: &Option<PathBuf>| {
@@ -146,7 +150,9 @@ impl Credentials {
 
     /// The client with token and namespace.
     pub(super) fn of(&self, client: Client) -> rallypoint_client::Result<Client> {
-        let token = std::env::var(TOKEN).ok().map(SecretString::from);
+        let token = std::env::var(TOKEN).ok();
+        let token = token.filter(|token| !token.is_empty());
+        let token = token.map(SecretString::from);
         let client = match self.plain_text_token {
             true => client.with_plain_text_tokens(),
             false => client,

@@ -1,7 +1,7 @@
 //! Which environment variables count for a command line.
 
-use clap::{Command, builder::Resettable};
-use std::ffi::OsString;
+use clap::{Arg, Command, builder::Resettable};
+use std::{env, ffi::OsString};
 
 /// Options of `serve` that exclude each other.
 const EXCLUSIVE: [&str; 2] = ["database", "data_dir"];
@@ -27,6 +27,22 @@ fn without(command: Command, option: &'static str) -> Command {
     command.mut_subcommand("serve", |serve| {
         serve.mut_arg(option, |argument| argument.env(Resettable::Reset))
     })
+}
+
+/// Without the variables of a caller that are empty: they count as not set. An empty address stays
+/// one, which is refused: the default might be another server than the one that was meant.
+pub(super) fn without_empty(command: Command) -> Command {
+    command.mut_args(|argument| match is_empty(&argument) {
+        true => argument.env(Resettable::Reset),
+        false => argument,
+    })
+}
+
+/// Whether the option is one of every verb, without a default, and its variable is empty.
+fn is_empty(argument: &Arg) -> bool {
+    let is_of_caller = argument.is_global_set() && argument.get_default_values().is_empty();
+    let value = argument.get_env().and_then(env::var_os);
+    is_of_caller && value.is_some_and(|value| value.is_empty())
 }
 
 /// Without all variables.

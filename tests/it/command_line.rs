@@ -18,6 +18,7 @@ mod retry;
 mod sql_file;
 mod unread;
 mod usage;
+mod variables;
 mod verbs;
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};
