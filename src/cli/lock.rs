@@ -96,7 +96,10 @@ impl Run {
             granted = granted(&client, &mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
             exit = job.end(&mut signals) => {
                 // Granted or not by now: otherwise its lease ends it.
-                claim.withdraw().await.ok();
+                tokio::select! {
+                    _ = claim.withdraw() => {}
+                    _ = signals.next() => {}
+                }
                 return Ok(exit.into());
             }
         }

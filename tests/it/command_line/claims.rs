@@ -10,8 +10,11 @@ use serde_json::Value;
 use std::{
     ffi::OsStr,
     fs,
+    io::{BufRead, BufReader},
     os::unix::ffi::OsStrExt,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 #[test]
@@ -200,6 +203,31 @@ fn whoever_is_gone_does_not_stand_in_line() {
     }
     signal(&holder, Signal::SIGTERM);
     holder.wait_with_output().expect("it ends");
+}
+
+#[test]
+fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answer() {
+    let server = Standalone::start();
+    let create = ["resource", "create", "dock", "--capacity", "0"];
+    assert_eq!(code(&server.run(&create)), 0);
+    let lock = ["lock", "run", "dock", "--request-timeout", "10m"];
+    let mut waits = begin(&server, &[&lock[..], &["--", "true"]].concat());
+    let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.starts_with("claim 1 waits")));
+    server.freeze();
+    let begun = Instant::now();
+    // One that comes with the first is the same.
+    let ended = loop {
+        signal(&waits, Signal::SIGTERM);
+        if let Some(ended) = waits.try_wait().expect("our own child") {
+            break ended;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never ends");
+        thread::sleep(Duration::from_millis(200));
+    };
+    server.thaw();
+    assert_eq!(ended.code(), Some(143));
 }
 
 #[test]
