@@ -243,7 +243,7 @@ async fn under(
                     job.forget_stop().await;
                     tokio::select! {
                         lost = hold.confirm() => lost,
-                        exit = signals.next() => {
+                        exit = signals.every() => {
                             child.go_on();
                             child.end(exit);
                             continue;
@@ -255,7 +255,7 @@ async fn under(
                 }
             },
             why = hold.lost() => Some(why),
-            exit = signals.next() => {
+            exit = signals.every() => {
                 child.end(exit);
                 continue;
             }

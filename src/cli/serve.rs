@@ -339,7 +339,7 @@ fn outlive_hangups() -> Result<(), CliError> {
 /// Resolves at the first signal; another one then exits the process.
 async fn stop(mut signals: Signals) {
     signals.next().await;
-    output::note("stopping (repeat the signal to exit at once) …");
+    output::note("stopping (another signal, after a second, exits at once) …");
     tokio::spawn(async move {
         signals.next().await.now();
     });

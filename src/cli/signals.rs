@@ -1,8 +1,16 @@
 //! SIGTERM and SIGINT, and SIGHUP for some: they ask a command to end in order.
 
 use super::{error::CliError, exit::Exit};
-use std::{fs, future::pending};
+use std::{
+    fs,
+    future::pending,
+    time::{Duration, Instant},
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A signal that comes so soon after one is the same one: `timeout` signals a program and its
+/// group.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// SIGHUP, which no longer ends the process by itself.
 pub(super) fn hangups() -> Result<Signal, CliError> {
@@ -43,6 +51,23 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
+    last: Last,
+}
+
+/// When the last signal came that counted.
+#[derive(Default)]
+struct Last(Option<Instant>);
+
+impl Last {
+    /// Whether a signal of now is another one.
+    fn is_other(&mut self, now: Instant) -> bool {
+        let is_same = |last| now.saturating_duration_since(last) < SAME_SIGNAL;
+        if self.0.is_some_and(is_same) {
+            return false;
+        }
+        self.0 = Some(now);
+        true
+    }
 }
 
 impl Signals {
@@ -51,6 +76,7 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hangup: None,
+            last: Last::default(),
         })
     }
 
@@ -62,12 +88,52 @@ impl Signals {
         })
     }
 
-    /// Resolves at the next signal, to the exit code of a command that it ends.
+    /// Resolves at the next signal, to the exit code of a command that it ends. One that comes with
+    /// the last is the same.
     pub(super) async fn next(&mut self) -> Exit {
+        loop {
+            let exit = self.any().await;
+            if self.last.is_other(Instant::now()) {
+                return exit;
+            }
+        }
+    }
+
+    /// Resolves at every signal, for a command to which all of them are passed on.
+    pub(super) async fn every(&mut self) -> Exit {
+        let exit = self.any().await;
+        self.last = Last(Some(Instant::now()));
+        exit
+    }
+
+    async fn any(&mut self) -> Exit {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Terminated,
             _ = self.interrupt.recv() => Exit::Interrupted,
             () = next_of(&mut self.hangup) => Exit::HungUp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_with_one_is_the_same_and_a_later_one_is_another() {
+        let mut last = Last::default();
+        let begun = Instant::now();
+        let expected = [
+            (0, true),
+            (1, false),
+            (999, false),
+            (1_000, true),
+            (1_999, false),
+            (5_000, true),
+        ];
+        for (after, is_other) in expected {
+            let now = begun + Duration::from_millis(after);
+            assert_eq!(last.is_other(now), is_other, "{after}");
         }
     }
 }

@@ -10,17 +10,10 @@ use rallypoint_client::{
     Scheduler,
     api::{ReleaseMode, Task},
 };
-use std::{
-    cell::Cell,
-    ops::ControlFlow,
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, ops::ControlFlow, pin::pin};
 
 /// Tasks that are cancelled at a time.
 const MAX_CONCURRENT_CANCELS: usize = 16;
-/// A signal that comes so soon after one is the same one.
-const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// What becomes of the scheduler when the tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +60,9 @@ impl Run {
         }
         if is_shared {
             // What the call under way submits can only be cancelled by its numbers.
-            console.say("waiting for the call under way (a signal exits at once) …");
+            console.say(
+                "waiting for the call under way (another signal, after a second, exits at once) …",
+            );
             is_stopped.set(true);
             tokio::select! {
                 submitted = submitting => submitted?,
@@ -77,8 +72,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Cancels what is left. A signal meanwhile exits at once: the server may not answer. But one
-    /// that comes with the first is the same: `timeout` signals a program and its group.
+    /// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
     pub(super) async fn cancel(
         &self,
         console: &Console,
@@ -102,13 +96,9 @@ impl Run {
                 Some(own) => self.cancel_own(own).await,
             }
         };
-        let mut cancelling = pin!(cancelling);
-        let begun = Instant::now();
-        loop {
-            tokio::select! {
-                cancelled = &mut cancelling => return cancelled,
-                exit = signals.next() => if begun.elapsed() >= SAME_SIGNAL { exit.now() },
-            }
+        tokio::select! {
+            cancelled = cancelling => cancelled,
+            exit = signals.next() => exit.now(),
         }
     }
 

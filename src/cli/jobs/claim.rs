@@ -215,7 +215,7 @@ async fn ended(
                     job.forget_stop().await;
                     tokio::select! {
                         lost = run.confirm() => lost,
-                        exit = signals.next() => {
+                        exit = signals.every() => {
                             child.go_on();
                             child.end(exit);
                             continue;
@@ -227,7 +227,7 @@ async fn ended(
                 }
             },
             why = run.lost() => Some(why),
-            exit = signals.next() => {
+            exit = signals.every() => {
                 child.end(exit);
                 continue;
             }
