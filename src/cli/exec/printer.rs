@@ -187,7 +187,10 @@ impl Printer {
             self.failed.insert(done.seq, done.outcome());
         }
         let begun = done.attempt > 0;
-        self.bars.done(done.effective_order, good, begun);
+        // A late task runs in another order than the one in which it counts here.
+        let own_order = self.task(done).map(|task| task.order);
+        let order = own_order.unwrap_or(done.effective_order);
+        self.bars.done(order, good, begun);
         if good && self.quiet {
             return;
         }

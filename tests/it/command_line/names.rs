@@ -86,6 +86,26 @@ fn runs_of_one_name_share_a_scheduler_and_follow_their_own_tasks() {
 }
 
 #[test]
+fn a_task_that_joins_a_later_order_counts_in_its_own() {
+    let server = Standalone::start();
+    let name = ["exec", "--name", "n"];
+    let later = ["--detach", "--late-order", "join", "--order", "5"];
+    said(
+        &server,
+        &[&name[..], &later, &["select pg_sleep(600)"]].concat(),
+        0,
+    );
+    let late = server.run(&[&name[..], &["--order", "1", "select 1"]].concat());
+    assert_eq!(code(&late), 0, "{late:?}");
+    let printed = (text(&late.stdout), text(&late.stderr));
+    assert!(printed.0.contains("order 5"), "{printed:?}");
+    let counted = "order 1: 1 of 1 done, 0 not succeeded\n";
+    assert!(printed.1.contains(counted), "{printed:?}");
+    assert!(!printed.1.contains("not begun"), "{printed:?}");
+    said(&server, &["cancel", "n", "1"], 0);
+}
+
+#[test]
 fn a_resource_that_a_step_needs_and_nobody_has_made_is_named_before_a_run_fails() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
