@@ -68,6 +68,9 @@ export function sentence(text) {
 
 export const short = (handle) => (handle ? `…${handle.slice(-8)}` : "");
 
+/** Who has done something, and why, behind what it is: callers of one namespace are not told. */
+export const byWhom = (who, why) => `${who ? ` by ${who}` : ""}${why ? `: ${why}` : ""}`;
+
 /** The last words of the name of an enumeration's value: TASK_STATE_QUEUED is "queued". */
 export function word(value, prefix) {
   const text = (value ?? "").replace(new RegExp(`^${prefix}_`), "");

@@ -15,7 +15,7 @@ const WIDE = { width: 1280, height: 860 }, PHONE = { width: 390, height: 844 };
 const views = ({ ended, held, waiting }) => [
   ["overview", "/", "canceling statement"], ["schedulers", "/schedulers", "nightly load"], ["scheduler", `/schedulers/${ended}`, "barrier: the order has ended"],
   ["waiting", `/schedulers/${waiting}`, /Ends about|Nobody knows/], ["held task", `/schedulers/${held}/tasks/1`, "holds the lock"], ["failed task", `/schedulers/${ended}/tasks/10`, "42P01"],
-  ["result", `/schedulers/${ended}/tasks/11`, "a text"], ["jobs", "/jobs", "Europe/Vienna"], ["job", "/jobs/refresh%20totals", "Due times"], ["resources", "/resources", "tenant/*"],
+  ["result", `/schedulers/${ended}/tasks/11`, "9007199254740993"], ["jobs", "/jobs", "Europe/Vienna"], ["job", "/jobs/refresh%20totals", "Due times"], ["resources", "/resources", "tenant/*"],
   ["resource", "/resources/orders", "the evening import"], ["system", "/system", "Oldest day"], ["nothing", "/schedulers/0197e5a0-0000-7000-8000-000000000000", "no such scheduler"],
 ];
 

@@ -31,7 +31,7 @@ async function schedulers(call) {
 
   const ended = await open({ display_name: "nightly load", labels: { team: "warehouse" } });
   await exec(ended, [100, 200, 300].flatMap((order) => [0.05, 0.1, 0.15].map((s) => sql(`select pg_sleep(${s}), 'part of ${order}'`, order))));
-  await exec(ended, [sql("insert into nowhere select 1", 300, { labels: { name: "totals" } }), sql("select 1 as one, 'a text' as two union select 2, null", 300, { result_rows: 10 }), sql("create table if not exists orders (total numeric)", 300)]);
+  await exec(ended, [sql("insert into nowhere select 1", 300, { labels: { name: "totals" } }), sql("select 1 as one, 'a text' as two, 9007199254740992 + 1 as three union select 2, null, null", 300, { result_rows: 10 }), sql("create table if not exists orders (total numeric)", 300)]);
   await call("SchedulerService/ReleaseScheduler", { handle: ended, wait: true });
 
   const halted = await open({ display_name: "month-end report", on_failure: "ON_FAILURE_HALT" });

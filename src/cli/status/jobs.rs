@@ -40,8 +40,11 @@ pub(super) fn show(counts: Option<&JobCounts>) {
             "" => String::new(),
             reason => format!(" ({reason})"),
         };
-        let by = &agent.changed_by;
-        let text = format!("the agent is stopped since {since} by {by}: no job fires{why}");
+        let by = match &*agent.changed_by {
+            "" => String::new(),
+            name => format!(" by {name}"),
+        };
+        let text = format!("the agent is stopped since {since}{by}: no job fires{why}");
         output::sentence(&text, 0, Some(RED));
     }
 }

@@ -1,6 +1,6 @@
 // What needs somebody: errors, what is held up, and parts that are away.
 
-import { moment, number, span } from "../format.js";
+import { byWhom, moment, number, span } from "../format.js";
 import { nameOf } from "../parts.js";
 
 /** Running tasks of which it is asked what holds them up, if they run for so long. */
@@ -52,7 +52,7 @@ function parts(status) {
   if (status.journal && !status.journal.available) add("The coordination database does not answer", status.journal.error);
   for (const target of status.targets.filter((one) => !one.available)) add(`Target ${target.name} is away`, `seen from ${target.replica}: ${target.error}`, moment(target.unavailable_since));
   for (const fence of status.pending_fences.slice(0, 3)) add(`The end of a session on ${fence.target} cannot be shown`, `process ${fence.backend_pid} of ${fence.replica}: ${fence.why}`, moment(fence.since));
-  for (const { pause } of status.paused_targets) add(pause.target ? `Target ${pause.target} is paused` : "All targets are paused", `by ${pause.paused_by}: ${pause.reason}`, moment(pause.since), "paused", "wait");
+  for (const { pause } of status.paused_targets) add(pause.target ? `Target ${pause.target} is paused` : "All targets are paused", byWhom(pause.paused_by, pause.reason).trim(), moment(pause.since), "paused", "wait");
   if (status.unreadable) add(`${number(status.unreadable)} schedulers cannot be read by this version`, "their rows are kept as they are");
   if (status.jobs?.agent?.stopped) rows.push({ kind: "paused", what: "The agent is stopped: no job is fired", more: status.jobs.agent.reason, href: "#/jobs", at: moment(status.jobs.agent.changed_at) });
   return rows;

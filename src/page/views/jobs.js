@@ -3,7 +3,7 @@
 import { pages } from "../api.js";
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
-import { ago, clock, moment, number, schedule, word } from "../format.js";
+import { ago, byWhom, clock, moment, number, schedule, word } from "../format.js";
 import { badge, card, emptyFor, figure, figures, rallypoint, table } from "../parts.js";
 import { namespace } from "../session.js";
 
@@ -44,7 +44,7 @@ function draw(view, rows, more, counts, last) {
     : action(view, { name: "Stop the agent", danger: true, needs: "operator", everywhere: true, text: "No job of any namespace is fired until it is started again.",
       fields: [{ name: "reason", label: "Why", required: true }, { name: "mode", label: "Runs that go on", options: [["STOP_MODE_DRAIN", "let them go on"], ["STOP_MODE_CANCEL_RUNNING", "cancel them"]] }],
       run: ({ reason, mode }) => view.act("JobService/StopAgent", { reason, mode }) }))),
-  agent.stopped ? h("p.notice", {}, `The agent is stopped by ${agent.changed_by}: ${agent.reason || "no reason given"}. No job is fired.`) : null,
+  agent.stopped ? h("p.notice", {}, `The agent is stopped${byWhom(agent.changed_by, agent.reason)}. No job is fired.`) : null,
   counts?.unreadable > 0 ? h("p.notice.bad", {}, `Jobs that this version cannot read, and does not fire: ${number(counts.unreadable)}. The log of the owner names them.`) : null,
   !counts ? h("p.notice", {}, "How they go is not known: no owner of the shard answers.") : null,
   rows.length && counts ? figures(figure("Jobs", number(counts.jobs)), figure("Running", number(agent.running)), figure("Waiting", number(counts.waiting), "for their turn or another attempt"),

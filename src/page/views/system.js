@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { action } from "../dialog.js";
-import { ago, clock, millis, moment, number, short, span } from "../format.js";
+import { ago, byWhom, clock, millis, moment, number, short, span } from "../format.js";
 import { names } from "../names.js";
 import { badge, bar, card, empty, facts, kindName, schedulerLink, silent, table, taskLink } from "../parts.js";
 
@@ -17,7 +17,7 @@ export function system(view) {
     seen.status = await view.call("StatusService/GetStatus");
     draw();
     const { pin } = seen.status.journal ?? {};
-    await seen.named.read([...byExecutor(seen.executions).flatMap(({ busy }) => busy.slice(0, RUNS)).map((run) => run.handle), pin?.handle]);
+    await seen.named.read([...byExecutor(seen.executions).flatMap(({ own }) => own.slice(0, RUNS)).map((run) => run.handle), pin?.handle]);
     draw();
   });
 }
@@ -42,11 +42,11 @@ function targets(view, { targets: all, paused_targets: paused, backlog }) {
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
     { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : backlog ? null : h("span.sub", {}, "whether it is paused is not known")] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
-    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused by ${by.paused_by}: ${by.reason}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
+    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused${byWhom(by.paused_by, by.reason)}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
   if (backlog && view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
   return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
-    everywhere ? h("p.notice", {}, `All targets are paused by ${everywhere.pause.paused_by}: ${everywhere.pause.reason}`) : null,
+    everywhere ? h("p.notice", {}, `All targets are paused${byWhom(everywhere.pause.paused_by, everywhere.pause.reason)}`) : null,
     all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));
 }
 
@@ -81,6 +81,9 @@ function journal({ journal: one }, named) {
     ["Kept for", `${one.retention_days} days`], ["Oldest day", one.oldest_day], ["Kept longer by", pin]]));
 }
 
+/** Whether a task has the slot. One of another namespace has no handle for this caller, and a replica of an earlier version says no state. */
+const isBusy = (run) => (run.state === "EXECUTION_STATE_UNSPECIFIED" ? Boolean(run.handle) : run.state !== "EXECUTION_STATE_IDLE");
+
 /** What the slots of each kind of each replica do. */
 function byExecutor(executions) {
   const groups = new Map();
@@ -89,14 +92,15 @@ function byExecutor(executions) {
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(run);
   }
-  return [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter((run) => run.handle) }));
+  return [...groups].map(([name, slots]) => ({ name, slots, busy: slots.filter(isBusy).length, own: slots.filter((run) => run.handle) }));
 }
 
 function executors(executions, named) {
   const rows = byExecutor(executions);
   const run = ({ handle, seq }) => taskLink(handle, seq, `task ${seq} of ${named.of(handle) || short(handle)}`);
-  const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy.length }], one.slots.length, `${one.busy.length} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy.length} of ${one.slots.length} busy`)] },
-    { name: "Runs", wide: true, cell: (one) => (one.busy.length ? one.busy.slice(0, RUNS).map((one, index) => [index ? ", " : "", run(one)]) : h("span.quiet", {}, "nothing")) }];
+  const runs = ({ busy, own }) => [own.slice(0, RUNS).map((one, index) => [index ? ", " : "", run(one)]), busy > own.length ? `${own.length ? ", " : ""}others ${busy - own.length}` : ""];
+  const columns = [{ name: "Executor", cell: (one) => one.name }, { name: "Slots", wide: true, cell: (one) => [bar([{ part: one.busy }], one.slots.length, `${one.busy} of ${one.slots.length} slots busy`), h("span.sub", {}, `${one.busy} of ${one.slots.length} busy`)] },
+    { name: "Runs", wide: true, cell: (one) => (one.busy ? runs(one) : h("span.quiet", {}, "nothing")) }];
   return card("Executors", "", null, rows.length ? table("Executors", columns, rows, (one) => one.name) : empty("No executor has reported its slots yet."));
 }
 

@@ -72,10 +72,17 @@ function error(said, statement) {
     at >= 0 ? h("pre", { tabindex: "0", "aria-label": "Where in the statement" }, statement.slice(0, at), h("span.mark", {}, statement.slice(at, end)), statement.slice(end)) : null);
 }
 
+/** A number that JavaScript would show as another one, such as a large bigint, stays as it is written. */
+function verbatim(name, value, { source } = {}) {
+  return typeof value === "number" && JSON.rawJSON && source && String(value) !== source ? JSON.rawJSON(source) : value;
+}
+
 function result(done) {
   const { rows_affected: affected, rows_json: text, truncated } = done.result;
   let rows = [];
-  try { rows = text ? JSON.parse(text) : []; } catch { /* cut off: shown as text below */ }
+  // An older browser does not say how a number is written.
+  const isExact = JSON.rawJSON || !/\d{16}/.test(text);
+  try { rows = text && isExact ? JSON.parse(text, verbatim) : []; } catch { /* cut off: shown as text below */ }
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const columns = names.map((name) => ({ name, named: true, cell: (row) => (row[name] === null ? h("span.quiet", {}, "null") : typeof row[name] === "object" ? JSON.stringify(row[name]) : String(row[name])) }));
   return card("Result", `${number(affected)} row${affected === 1 ? "" : "s"}${truncated ? ", not all are stored" : ""}`, null,

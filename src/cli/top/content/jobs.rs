@@ -1,6 +1,6 @@
 //! Recurring jobs: when each is due next, and how the last runs went.
 
-use super::parts::{Look, Page, badge, leading, list, plain, quiet, word};
+use super::parts::{Look, Page, badge, by_whom, leading, list, plain, quiet, word};
 use crate::cli::top::{
     filter,
     grid::{Column, Grid, column},
@@ -86,10 +86,8 @@ fn head(counts: &JobCounts, agent: &Agent, look: &Look) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     if agent.stopped {
-        let text = format!(
-            "The agent is stopped by {}, and no job is fired: {}",
-            agent.changed_by, agent.reason
-        );
+        let (by, why) = (by_whom(&agent.changed_by, ""), by_whom("", &agent.reason));
+        let text = format!("The agent is stopped{by}, and no job is fired{why}");
         rows.push(line(vec![Piece::new(text, Tone::Waiting)]));
     }
     let numbers = [

@@ -2,7 +2,7 @@
 
 use super::{
     jobs::in_a_row,
-    parts::{Look, badge, leading, plain, quiet},
+    parts::{Look, badge, by_whom, leading, plain, quiet},
 };
 use crate::cli::{
     status::silent,
@@ -158,7 +158,7 @@ fn parts(status: &GetStatusResponse, look: &Look) -> Vec<Need> {
         add(
             "paused",
             what,
-            format!("by {}: {}", pause.paused_by, pause.reason),
+            by_whom(&pause.paused_by, &pause.reason).trim().to_owned(),
         );
     }
     if status.unreadable > 0 {

@@ -43,6 +43,15 @@ pub(super) fn quiet(text: impl AsRef<str>) -> Piece {
     Piece::new(text, Tone::Quiet)
 }
 
+/// Who has done something, and why, behind what it is: callers of one namespace are not told.
+pub(super) fn by_whom(who: &str, why: &str) -> String {
+    let part = |before: &str, said: &str| match said {
+        "" => String::new(),
+        said => format!("{before}{said}"),
+    };
+    part(" by ", who) + &part(": ", why)
+}
+
 /// A dash where there is nothing.
 pub(super) fn or_dash(text: impl AsRef<str>) -> Piece {
     match text.as_ref() {

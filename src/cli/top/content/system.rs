@@ -1,7 +1,8 @@
 //! What the service itself is made of: targets, replicas, executors, the journal.
 
 use super::parts::{
-    FULL, Look, Page, badge, bar, facts, kind_name, leading, or_dash, plain, quiet, section,
+    FULL, Look, Page, badge, bar, by_whom, facts, kind_name, leading, or_dash, plain, quiet,
+    section,
 };
 use crate::cli::{
     status::{shown, silent},
@@ -14,7 +15,9 @@ use crate::cli::{
         units::{ago, counted, lasting, number, short},
     },
 };
-use rallypoint_client::api::{DayPin, Execution, GetStatusResponse, TargetPause, day_pin::Reason};
+use rallypoint_client::api::{
+    DayPin, Execution, ExecutionState, GetStatusResponse, TargetPause, day_pin::Reason,
+};
 use std::collections::BTreeMap;
 
 /// Tasks that are named beside an executor.
@@ -66,13 +69,13 @@ fn targets(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
     let mut grid = Grid::new(COLUMNS);
     for one in &status.targets {
         let pause = pause_of(status, &one.name);
-        let by = pause.map(|pause| format!("paused by {}: {}", pause.paused_by, pause.reason));
+        let by = pause.map(|pause| by_whom(&pause.paused_by, &pause.reason));
         let (state, wrong) = match (one.available, by) {
             (false, _) => {
                 let since = ago(one.unavailable_since.as_ref(), look.now);
                 ("away", format!("{} {since}", one.error))
             }
-            (true, Some(by)) => ("paused", by),
+            (true, Some(by)) => ("paused", format!("paused{by}")),
             (true, None) if status.backlog.is_none() => ("there", UNKNOWN_PAUSE.to_owned()),
             (true, None) => ("there", String::new()),
         };
@@ -99,10 +102,8 @@ fn targets(status: &GetStatusResponse, look: &Look) -> Vec<Row> {
         look,
     );
     if let Some(pause) = pause_of(status, "") {
-        let text = format!(
-            "All targets are paused by {}: {}",
-            pause.paused_by, pause.reason
-        );
+        let by = by_whom(&pause.paused_by, &pause.reason);
+        let text = format!("All targets are paused{by}");
         rows.insert(1, Row::of(text, Tone::Waiting));
     }
     rows
@@ -189,16 +190,18 @@ fn executors(seen: &System, look: &Look) -> Vec<Row> {
     }
     let mut grid = Grid::new(COLUMNS);
     for (name, slots) in groups {
-        let busy: Vec<&&Execution> = slots.iter().filter(|run| !run.handle.is_empty()).collect();
-        let (used, total) = (busy.len() as i64, slots.len() as i64);
+        let own: Vec<&&Execution> = slots.iter().filter(|run| !run.handle.is_empty()).collect();
+        let used = slots.iter().filter(|run| is_busy(run)).count() as i64;
+        let (others, total) = (used - own.len() as i64, slots.len() as i64);
         let shown = bar(&[(used, Tone::Busy, FULL)], total, 10);
         let shown: String = shown.iter().map(Piece::text).collect();
-        let tasks = busy
+        let tasks = own
             .iter()
             .take(NAMED)
             .map(|run| format!("{}/{}", short(&run.handle), run.seq));
+        let others = (others > 0).then(|| format!("others {}", number(others)));
         let key = format!("executor {name}");
-        let row = match busy.first() {
+        let row = match own.first() {
             None => Row::new(Vec::new()).keyed(key),
             Some(run) => leading(key, Place::Task(run.handle.clone(), run.seq)),
         };
@@ -207,7 +210,7 @@ fn executors(seen: &System, look: &Look) -> Vec<Row> {
             quiet(shown),
             plain(number(used)),
             plain(number(total)),
-            or_dash(tasks.collect::<Vec<_>>().join(", ")),
+            or_dash(tasks.chain(others).collect::<Vec<_>>().join(", ")),
         ];
         grid.row(row, cells);
     }
@@ -222,6 +225,15 @@ fn executors(seen: &System, look: &Look) -> Vec<Row> {
         "No executor has reported its slots yet.",
         look,
     )
+}
+
+/// Whether a task has the slot. One of another namespace has no handle for this caller, and a
+/// replica of an earlier version says no state.
+fn is_busy(run: &Execution) -> bool {
+    match run.state() {
+        ExecutionState::Unspecified => !run.handle.is_empty(),
+        state => state != ExecutionState::Idle,
+    }
 }
 
 fn journal(status: &GetStatusResponse) -> Vec<Row> {

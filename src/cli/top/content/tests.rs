@@ -7,10 +7,11 @@ use crate::cli::top::{
     text::Row,
 };
 use rallypoint_client::api::{
-    Agent, AsyncDone, Backlog, Blocker, DayPin, ExplainTaskResponse, GetStatusResponse, Halt, Job,
-    JobCounts, JobRun, JournalStatus, Outcome, RunState, RunningAttempt, Scheduler, SchedulerState,
-    SessionWait, SlotKind, SlotStatus, SqlTask, TargetStatus, Task, TaskError, TaskId, TaskState,
-    TaskView, blocker, day_pin, slot_kind, task,
+    Agent, AsyncDone, Backlog, Blocker, DayPin, Execution, ExecutionState, ExplainTaskResponse,
+    GetStatusResponse, Halt, Job, JobCounts, JobRun, JournalStatus, Outcome, PausedTarget,
+    RunState, RunningAttempt, Scheduler, SchedulerState, SessionWait, SlotKind, SlotStatus,
+    SqlTask, TargetPause, TargetStatus, Task, TaskError, TaskId, TaskState, TaskView, blocker,
+    day_pin, slot_kind, task,
 };
 
 const NOW: i64 = 1_772_366_400_000_000;
@@ -340,4 +341,39 @@ fn the_system_says_what_is_away_and_what_pins_the_oldest_day() {
     let page = page(&Seen::System(Box::new(system)), &look(100));
     row(&page, "connection refused");
     row(&page, "process 77 (psql) reads it in a long transaction");
+}
+
+#[test]
+fn the_slots_of_others_are_busy_and_who_paused_is_left_out_where_it_is_not_told() {
+    let slot = |handle: &str, state: ExecutionState| Execution {
+        replica: "r0".to_owned(),
+        handle: handle.to_owned(),
+        seq: 7,
+        state: state.into(),
+        ..Execution::default()
+    };
+    let pause = TargetPause::default();
+    let system = System {
+        status: GetStatusResponse {
+            paused_targets: vec![PausedTarget {
+                pause: Some(pause),
+                ..PausedTarget::default()
+            }],
+            ..GetStatusResponse::default()
+        },
+        executions: vec![
+            slot("h", ExecutionState::Running),
+            slot("", ExecutionState::Running),
+            slot("", ExecutionState::Connecting),
+            slot("", ExecutionState::Idle),
+            slot("", ExecutionState::Unspecified),
+        ],
+        ..System::default()
+    };
+    let page = page(&Seen::System(Box::new(system)), &look(100));
+    let text = row(&page, "others 2").text();
+    let numbers: Vec<&str> = text.split_whitespace().collect();
+    assert!(numbers.windows(2).any(|pair| pair == ["3", "5"]), "{text}");
+    let text = row(&page, "All targets are paused").text();
+    assert_eq!(text.trim(), "All targets are paused");
 }
