@@ -159,7 +159,7 @@ fn object(line: &str, how: &How) -> Result<Described, Vec<Wrong>> {
     let Unique(object) = read?;
     let fields = object.as_object().cloned().unwrap_or_default();
     let mut task = Described {
-        how: how.clone(),
+        how: task_option::without_labels(how),
         ..Described::default()
     };
     let fields = fields.iter().filter(|(_, value)| !value.is_null());
@@ -168,6 +168,7 @@ fn object(line: &str, how: &How) -> Result<Described, Vec<Wrong>> {
         Some((format!("`{name}`: {why}"), ""))
     });
     let faults: Vec<Wrong> = faults.collect();
+    task.how = task_option::with_labels_of(how, task.how);
     if let Some(params) = json_params::of(line) {
         task.params = params;
     }

@@ -188,7 +188,7 @@ impl Reader<'_> {
     fn option(&mut self, line: usize, name: &str, value: &str) -> Result<(), Fault> {
         let ahead = self.ahead.get_or_insert_with(|| Ahead {
             line,
-            how: self.defaults.clone(),
+            how: task_option::without_labels(self.defaults),
             said: BTreeSet::new(),
         });
         let taken = match (name, value.split_once('=')) {
@@ -301,7 +301,10 @@ impl Reader<'_> {
             statement: statement.to_owned(),
             params: Vec::new(),
             is_verbatim: true,
-            how: ahead.map_or_else(|| self.defaults.clone(), |ahead| ahead.how),
+            how: match ahead {
+                Some(ahead) => task_option::with_labels_of(self.defaults, ahead.how),
+                None => self.defaults.clone(),
+            },
         });
         Ok(())
     }

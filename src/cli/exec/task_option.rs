@@ -294,6 +294,21 @@ pub(in crate::cli) fn in_words(options: &TaskOptions) -> String {
     words.join(", ")
 }
 
+/// How a task runs that may say labels of its own: [`with_labels_of`] adds those it does not say.
+pub(super) fn without_labels(defaults: &How) -> How {
+    let mut how = defaults.clone();
+    how.options.labels.clear();
+    how
+}
+
+/// With the labels of the defaults that the task does not say itself.
+pub(super) fn with_labels_of(defaults: &How, mut how: How) -> How {
+    let own = std::mem::take(&mut how.options.labels);
+    how.options.labels = defaults.options.labels.clone();
+    how.options.labels.extend(own);
+    how
+}
+
 /// Adds a label.
 pub(super) fn label(how: &mut How, key: &str, value: &str) -> Result<(), String> {
     let (key, value) = (filled(key)?, filled(value)?);

@@ -9,6 +9,7 @@ use nix::{
 };
 use std::{
     collections::BTreeSet,
+    fs,
     io::{Read, Write, pipe},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -307,6 +308,25 @@ fn a_run_whose_scheduler_is_released_before_it_submits_takes_the_next_one() {
     let found = noted.lines().filter(|line| line.starts_with("scheduler "));
     assert_eq!(found.count(), 2, "{noted}");
     assert!(said(&server, &open, 0).contains("nightly"));
+}
+
+#[test]
+fn a_task_that_says_its_name_has_that_one_and_another_that_of_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = r#"{"statement": "select 1", "name": "y"}
+                  {"statement": "select 2"}"#;
+    let sql = "-- @name y\nselect 1;\n-- @read_only\nselect 2;\n";
+    for (file, tasks) in [("a.json", json), ("a.sql", sql)] {
+        let path = folder.path().join(file);
+        fs::write(&path, tasks).expect("written");
+        let path = path.display().to_string();
+        let explain = ["exec", "--explain", "--json", "--option", "name=x", "-f"];
+        let output = run(&[&explain[..], &[&path]].concat());
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let tasks = lines(&output);
+        let names: Vec<_> = tasks.iter().map(|task| task["name"].as_str()).collect();
+        assert_eq!(names, [Some("y"), Some("x")], "{file}");
+    }
 }
 
 #[test]
