@@ -58,9 +58,14 @@ impl Cancel {
                 return Err(CliError::usage("which tasks are to be cancelled?")
                     .next("name one by its number, or all by conditions like --order, or --all"));
             }
-            None if has_conditions || self.dry_run => {
+            None if has_conditions => {
                 return Err(CliError::usage("one task is named, and conditions besides")
                     .next("leave out the number of the task, or the conditions"));
+            }
+            None if self.dry_run => {
+                let what = "--dry-run counts the tasks that meet conditions, and one task is named";
+                return Err(CliError::usage(what)
+                    .next("leave out --dry-run, or name conditions in place of the task"));
             }
             None => self.cancel_one(server).await?,
         }

@@ -62,7 +62,8 @@ impl Apply {
             };
             if let Err(error) = made {
                 self.say_all(&changes);
-                output::note(stopped(changes.len(), jobs.len()));
+                let unknown = error.is_unknown().then_some(&*job.name);
+                output::note(stopped(changes.len(), jobs.len(), unknown));
                 let failed = self.failed(&[(job, error)], jobs.len());
                 return Err(match changes.iter().any(Change::is_one) {
                     true => failed.with_effect(),
@@ -133,9 +134,13 @@ fn anew(job: &Job) -> String {
     format!("`rallypoint jobs delete {word}` (or give {name} another name in the file)")
 }
 
-/// What is behind the command when it stops: the error says at which job.
-fn stopped(done: usize, all: usize) -> String {
-    format!("{done} of {all} jobs are as in the file, and the others are as they were")
+/// What is behind the command when it stops: the error says at which job. `unknown`: nobody knows
+/// whether this one was changed.
+fn stopped(done: usize, all: usize, unknown: Option<&str>) -> String {
+    let unknown = unknown.map_or_else(String::new, |name| {
+        format!(", whether {name} is one is not known")
+    });
+    format!("{done} of {all} jobs are as in the file{unknown}, and the others are as they were")
 }
 
 /// Jobs come behind those that they follow.
@@ -352,6 +357,16 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_of_unknown_outcome_is_not_said_to_be_as_it_was() {
+        let others = "and the others are as they were";
+        let expected = format!("1 of 3 jobs are as in the file, {others}");
+        assert_eq!(stopped(1, 3, None), expected);
+        let expected =
+            format!("1 of 3 jobs are as in the file, whether b is one is not known, {others}");
+        assert_eq!(stopped(1, 3, Some("b")), expected);
+    }
 
     #[test]
     fn what_nobody_has_written_is_no_difference() {

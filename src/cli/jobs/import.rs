@@ -239,7 +239,7 @@ impl FromCrontab {
                     "runs as {user}: claim it in the crontab of that user"
                 ));
             }
-            if entry.command.contains('%') {
+            if crontab::is_cut(&entry.command) {
                 let note = "`%` in the command: cron cuts it there; claim a script that does it";
                 notes.push(note.to_owned());
             }

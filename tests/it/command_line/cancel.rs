@@ -68,6 +68,8 @@ async fn a_cancel_that_does_not_say_which_tasks_is_refused() {
         let refused = server.run(wrong);
         assert_eq!(code(&refused), 2, "{wrong:?}: {}", text(&refused.stderr));
     }
+    let dry = text(&server.run(&["cancel", handle, "2", "--dry-run"]).stderr);
+    assert!(dry.contains("leave out --dry-run"), "{dry}");
     let ended = server.run(&["cancel", handle, "--state", "done"]);
     assert_eq!(code(&ended), 1);
     assert!(text(&ended.stderr).contains("FILTER_INVALID"));

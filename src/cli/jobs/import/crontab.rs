@@ -142,6 +142,12 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
+/// Whether cron ends the command at a `%`, and gives it the rest as its input. An escaped one is a
+/// character of it.
+pub(super) fn is_cut(command: &str) -> bool {
+    command.replace("\\%", "").contains('%')
+}
+
 /// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
 /// program with plain words. Else cron's shell would run a part of it beside the claim, on every
 /// machine.
@@ -168,6 +174,23 @@ pub(super) fn in_one_word(command: &str, shell: &str) -> String {
                 false => quoted(shell),
             };
             format!("{shell} -c {}", quoted(&command))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_percent_sign_cuts_no_command() {
+        for (command, expected) in [
+            (r"backup $(date +\%F)", false),
+            ("mail ops%hello", true),
+            (r"date +\%F % hello", true),
+            ("poll", false),
+        ] {
+            assert_eq!(is_cut(command), expected, "{command}");
         }
     }
 }
