@@ -12,6 +12,7 @@ type Number = Gauge<f64, AtomicU64>;
 pub struct ReplicaMetrics {
     pub info: Level<2>,
     pub ready: Number,
+    pub stopping: Number,
     pub owner: Number,
     pub epoch: Number,
     pub lease_remaining: Number,
@@ -32,6 +33,10 @@ impl ReplicaMetrics {
             ready: to.gauge(
                 "rallypoint_ready",
                 "Whether callers are served, by this replica or through it by the owner.",
+            ),
+            stopping: to.gauge(
+                "rallypoint_stopping",
+                "Whether this replica stops: it is not ready then, and its tasks have their grace.",
             ),
             owner: to.gauge(
                 "rallypoint_owner",

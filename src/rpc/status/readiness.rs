@@ -50,12 +50,18 @@ pub(crate) async fn report(
         looked.await;
         let reached = stopping.run_until_cancelled(probe.is_reached()).await;
         let served = coordinator.replica_status().available || reached == Some(true);
-        let available = served && !coordinator.is_stopping();
+        let is_stopping = coordinator.is_stopping();
+        let available = served && !is_stopping;
         let status = if available {
             ServingStatus::Serving
         } else {
             ServingStatus::NotServing
         };
+        // Before it is said that callers are not served: it is the reason.
+        metrics
+            .replica
+            .stopping
+            .set(f64::from(u8::from(is_stopping)));
         if status != reported {
             reported = status;
             metrics.replica.ready.set(f64::from(u8::from(available)));
@@ -65,6 +71,7 @@ pub(crate) async fn report(
             .run_until_cancelled(tokio::time::sleep(POLL_INTERVAL))
             .await;
     }
+    metrics.replica.stopping.set(1.0);
     metrics.replica.ready.set(0.0);
     set_not_serving(&health).await;
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeSet, fs, process::Command};
 
 const ALERTS: &str = "deploy/monitoring/alerts.yaml";
+const ALERTS_TEST: &str = "tests/it/metrics/alerts.yaml";
 const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
 
 /// The queries of the dashboard, as Prometheus gets them.
@@ -54,12 +55,21 @@ fn alerts_and_dashboard_name_metrics_that_there_are() {
     assert!(unknown.is_empty(), "no such metrics: {unknown:?}");
 }
 
+/// Has promtool check or test something, which must go well.
+fn promtool(arguments: [&str; 3]) {
+    let output = Command::new("promtool").args(arguments).output();
+    let output = output.expect("Debian's promtool: .ci/setup test");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "{said}");
+}
+
 #[test]
 fn promtool_takes_the_alert_rules() {
-    let checked = Command::new("promtool")
-        .args(["check", "rules", ALERTS])
-        .output();
-    let checked = checked.expect("Debian's promtool: .ci/setup test");
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{said}");
+    promtool(["check", "rules", ALERTS]);
+}
+
+#[test]
+fn a_replica_that_stops_is_no_alert() {
+    promtool(["test", "rules", ALERTS_TEST]);
 }

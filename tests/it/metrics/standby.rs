@@ -12,6 +12,7 @@ use rallypoint::{
     postgres::COORDINATION,
     server::{AdminPort, Config},
 };
+use rallypoint_client::api::SchedulerSettings;
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -83,6 +84,21 @@ async fn what_only_the_owner_knows_is_absent_elsewhere() {
     let standby = shows(admin, answered, 1.0).await;
     standby.shows(&[("rallypoint_owner", 0.0)]);
     assert!(!standby.has(AGENT) && !standby.has(MAINTENANCE));
+}
+
+#[tokio::test]
+async fn a_replica_that_stops_says_so_while_its_tasks_have_their_grace() {
+    let server = Server::start().await;
+    let (admin, mut gate) = (server.admin, server.gate().await);
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    scheduler.submit([gate.task()]).await;
+    gate.reached_by(1).await;
+    let serves = shows(admin, "rallypoint_ready", 1.0).await;
+    serves.shows(&[("rallypoint_stopping", 0.0)]);
+    drop(server);
+    let stops = shows(admin, "rallypoint_ready", 0.0).await;
+    stops.shows(&[("rallypoint_stopping", 1.0)]);
+    gate.open().await;
 }
 
 /// A connection from another address of this machine.

@@ -37,6 +37,7 @@ const OF_TASKS: &[(&str, f64)] = &[
     ("rallypoint_streams{method=\"Synchronization\"}", 1.0),
     ("rallypoint_owner", 1.0),
     ("rallypoint_ready", 1.0),
+    ("rallypoint_stopping", 0.0),
     ("rallypoint_takeovers_total", 1.0),
     ("rallypoint_recoveries_total", 1.0),
     ("rallypoint_journal_available", 1.0),
