@@ -1,15 +1,19 @@
 //! `migrate`: brings the schema of a coordination database up to date. Does nothing when it already
-//! is.
+//! is. A database that is away is waited for as long as `--wait` says.
 
-use super::{error::CliError, output, postgres_url};
+use super::{error::CliError, output, postgres_url, time_text};
 use crate::{
     core::ShardId,
     database_url::options_of,
-    journal::{Journal, JournalConfig, refusal_remedy},
+    journal::{Journal, JournalConfig, JournalError, refusal_remedy, without_line},
 };
 use clap::Args;
 use serde_json::json;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// Between two tries of `--wait`.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]
@@ -22,6 +26,9 @@ pub(super) struct Migrate {
         value_name = "URL"
     )]
     database: String,
+    /// Wait for a database that is away, and how long at most [default: not at all]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    wait: Option<Duration>,
 }
 
 impl Migrate {
@@ -33,7 +40,8 @@ impl Migrate {
             readers: 1,
             retention_days: 30,
         };
-        Journal::open(config).await.map_err(|error| {
+        let opened = open(config, self.wait.unwrap_or_default()).await;
+        opened.map_err(|error| {
             let next = refusal_remedy(&error).unwrap_or_else(|| {
                 "check that Postgres is running there and that this login owns the database, or \
                  may create schemas in it and owns what stands there"
@@ -44,5 +52,23 @@ impl Migrate {
         })?;
         output::document(json!({ "up_to_date": true }), "the schema is up to date");
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Opens the journal, which brings the schema up to date. An outage is waited for so long.
+async fn open(config: JournalConfig, wait: Duration) -> Result<Journal, JournalError> {
+    let (begun, mut is_said) = (Instant::now(), false);
+    loop {
+        match Journal::open(config.clone()).await {
+            Err(error) if error.is_outage() && begun.elapsed() + RETRY_INTERVAL <= wait => {
+                if !is_said {
+                    let why = without_line(error.to_string());
+                    output::note(format!("waiting for the coordination database: {why}"));
+                }
+                is_said = true;
+                sleep(RETRY_INTERVAL).await;
+            }
+            opened => return opened,
+        }
     }
 }

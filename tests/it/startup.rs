@@ -14,8 +14,9 @@ use rallypoint::postgres::PrivatePostgres;
 use rallypoint_client::{Client, api};
 use std::{
     fs::{self, File},
+    io::{BufRead, BufReader},
     net::SocketAddr,
-    process::Command,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -147,6 +148,28 @@ async fn a_server_whose_database_says_nothing_answers_and_can_be_stopped() {
     assert_eq!(refused.code, Code::Unavailable, "{refused}");
     server.process.signal(Signal::SIGTERM);
     assert_eq!(server.exit_code().await, Some(0));
+}
+
+#[test]
+fn a_migration_waits_for_its_database_where_it_is_told_to() {
+    let postgres = postgres();
+    postgres.stop();
+    let url = postgres.coordination_url();
+    let mut waits = Command::new(PROGRAM)
+        .args(["migrate", "--wait", "10m", "--database", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    let line = lines.next().expect("a line");
+    assert!(line.starts_with("waiting for the coordination"), "{line}");
+    postgres.restart().expect("started");
+    let output = waits.wait_with_output().expect("it ends");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed, "the schema is up to date\n");
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[tokio::test]
