@@ -25,6 +25,7 @@ pub(super) fn resource(resource: Option<&Resource>, remark: &str) {
         ("permits in use", resource.permits_in_use.to_string()),
         ("holds", resource.holds.to_string()),
         ("waiting", resource.waiting.to_string()),
+        ("waiting tasks", resource.waiting_tasks.to_string()),
     ];
     if let Some(refill) = settings.refill {
         let period = time_text::duration(time_text::duration_us(refill.period.as_ref()));

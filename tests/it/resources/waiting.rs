@@ -43,6 +43,9 @@ fn a_queue_says_how_many_claims_come_before_the_tasks_that_wait() {
     assert!(rows[1].contains("CLAIMS BEFORE"), "{output}");
     let row: Vec<&str> = rows[0].split_whitespace().collect();
     assert_eq!(row[row.len() - 2..], ["1", "-"], "{output}");
+    let shown = server.run(&["resource", "get", "deploy"]).stdout;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(shown.contains("  waiting tasks   1\n"), "{shown}");
     let why = server.run(&["explain", "waits", "1"]).stdout;
     let why = String::from_utf8_lossy(&why).into_owned();
     assert!(
