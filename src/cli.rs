@@ -220,7 +220,8 @@ fn parsed() -> Result<Cli, clap::Error> {
 fn takes_time(command: &clap::Command, option: &str) -> bool {
     let is_it = |argument: &clap::Arg| {
         let names = argument.get_value_names().unwrap_or_default();
-        argument.get_long() == Some(option) && names.iter().any(|name| name == "TIME")
+        let is_time = |name: &clap::builder::Str| name.split('|').any(|kind| kind == "TIME");
+        argument.get_long() == Some(option) && names.iter().any(is_time)
     };
     let mut below = command.get_subcommands();
     command.get_arguments().any(is_it) || below.any(|verb| takes_time(verb, option))

@@ -13,7 +13,7 @@ use super::{
     job_signals::JobSignals,
     number::whole,
     output,
-    resource::{closed, duration},
+    resource::closed,
     signals::Signals,
     table, time_text,
 };
@@ -155,8 +155,8 @@ impl Run {
             resources: self.names.iter().map(used).collect(),
             owner: owner.to_owned(),
             reason: said[..said.floor_char_boundary(1_000)].to_owned(),
-            lease: self.lease.map(duration),
-            wait: self.wait.map(duration),
+            lease: self.lease.map(time_text::message),
+            wait: self.wait.map(time_text::message),
             ..AcquireRequest::default()
         }
     }

@@ -1,22 +1,24 @@
 //! `resource`: resources are defined, shown and deleted, and claims on them shown and ended.
 
 pub(super) mod closed;
+mod settings;
 mod show;
 
 use super::{
     confirm::Confirm, connect::Server, error::CliError, number::whole, outage_note::OutageNote,
-    output, time_text,
+    output,
 };
 use clap::{Args, Subcommand};
 use rallypoint_client::{
     Client,
     api::{
         ClaimEnd, ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
-        GetResourceRequest, ListResourcesRequest, ListResourcesResponse, Refill, ReleaseResponse,
-        ResourceSettings, UpdateResourceRequest,
+        GetResourceRequest, ListResourcesRequest, ListResourcesResponse, ReleaseResponse,
+        UpdateResourceRequest,
     },
 };
-use std::{process::ExitCode, time::Duration};
+use settings::Settings;
+use std::process::ExitCode;
 
 /// Arguments of `resource`.
 #[derive(Args, Debug)]
@@ -84,25 +86,6 @@ enum Verb {
     },
 }
 
-#[derive(Args, Debug)]
-struct Settings {
-    /// Permits: so many readers, or users, at a time [default of a new one: 1]
-    #[arg(long, value_name = "N", value_parser = whole::<i32>(0..))]
-    capacity: Option<i32>,
-    /// How long nobody else gets what a holder has lost [default: 0]
-    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
-    lock_delay: Option<Duration>,
-    /// The longest hold, renewed or not [default: any]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
-    max_hold: Option<Duration>,
-    /// Permits come back by time: so many in a time, as 10/1s (a rate limit) [default: by release]
-    #[arg(long, value_parser = refill, value_name = "N/TIME")]
-    refill: Option<Refill>,
-    /// Readers pass the writers in line [default: nobody passes]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    reader_preferred: Option<bool>,
-}
-
 /// Reads the number of a claim.
 fn claim_number(text: &str) -> Result<i64, String> {
     let number = text.parse().ok().filter(|number| *number >= 0);
@@ -126,30 +109,6 @@ struct Release {
     reason: Option<String>,
     #[command(flatten)]
     confirm: Confirm,
-}
-
-impl Settings {
-    fn paths(&self) -> Vec<String> {
-        let given = [
-            ("capacity", self.capacity.is_some()),
-            ("lock_delay", self.lock_delay.is_some()),
-            ("max_hold", self.max_hold.is_some()),
-            ("refill", self.refill.is_some()),
-            ("reader_preferred", self.reader_preferred.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given);
-        given.map(|(name, _)| name.to_owned()).collect()
-    }
-
-    fn message(&self, capacity: i32) -> ResourceSettings {
-        ResourceSettings {
-            capacity: self.capacity.unwrap_or(capacity),
-            lock_delay: self.lock_delay.map(duration),
-            max_hold: self.max_hold.map(duration),
-            refill: self.refill,
-            reader_preferred: self.reader_preferred.unwrap_or(false),
-        }
-    }
 }
 
 impl Resource {
@@ -356,43 +315,6 @@ impl Release {
             }
             // What is wrong with it the call says.
             _ => Ok(()),
-        }
-    }
-}
-
-/// `10/1s`, or `10/s`.
-fn refill(text: &str) -> Result<Refill, String> {
-    let parts = text.split_once('/');
-    let (permits, period) = parts.ok_or("write permits and a time, as 10/1s")?;
-    let permits = permits.parse();
-    let one_unit = match period.starts_with(|first: char| first.is_ascii_alphabetic()) {
-        true => format!("1{period}"),
-        false => period.to_owned(),
-    };
-    let period = time_text::parse(&one_unit).map_err(|wrong| format!("after the `/`, {wrong}"))?;
-    Ok(Refill {
-        permits: permits.map_err(|_| "not a number of permits before the `/`")?,
-        period: Some(duration(period)),
-    })
-}
-
-pub(super) fn duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: duration.subsec_nanos() as i32,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_may_leave_out_the_1_of_its_time() {
-        assert_eq!(refill("10/s"), refill("10/1s"));
-        assert_eq!(refill("10/min"), refill("10/60s"));
-        for wrong in ["10", "s/10", "10/", "10/fortnight", "10/s/s"] {
-            assert!(refill(wrong).is_err(), "{wrong}");
         }
     }
 }

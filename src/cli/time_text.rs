@@ -97,6 +97,14 @@ pub(super) fn parse_or_zero(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// A length of time as the API has it.
+pub(super) fn message(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos() as i32,
+    }
+}
+
 /// What reads a length of time of this range.
 pub(super) fn within(
     range: RangeInclusive<Duration>,

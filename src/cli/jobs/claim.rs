@@ -13,7 +13,6 @@ use crate::{
         exit::Exit,
         job_signals::JobSignals,
         lock, output,
-        resource::duration,
         signals::Signals,
         table, time_text,
         when::{self, When},
@@ -112,7 +111,7 @@ impl ClaimCommand {
             due,
             request_id: String::new(),
             owner,
-            lease: self.lease.map(duration),
+            lease: self.lease.map(time_text::message),
         };
         let until = Instant::now() + self.wait.unwrap_or_default();
         loop {

@@ -128,6 +128,26 @@ fn what_is_to_be_changed_of_a_name_of_a_pattern_is_the_pattern() {
     assert_eq!(code(&server.run(&["resource", "delete", "tenant/a"])), 0);
 }
 
+#[test]
+fn a_limit_of_a_resource_can_be_taken_away_again() {
+    let server = Standalone::start();
+    let get = || text(&server.run(&["resource", "get", "api"]).stdout);
+    let limited = ["--max-hold", "1h", "--refill", "10/1s"];
+    let create = [&["resource", "create", "api"], &limited[..]].concat();
+    assert_eq!(code(&server.run(&create)), 0);
+    let limits = ["longest hold", "refill"];
+    assert!(
+        limits.iter().all(|limit| get().contains(limit)),
+        "{}",
+        get()
+    );
+    for (limit, option) in limits.iter().zip(["--max-hold", "--refill"]) {
+        let updated = server.run(&["resource", "update", "api", option, "none"]);
+        assert_eq!(code(&updated), 0, "{}", text(&updated.stderr));
+        assert!(!get().contains(limit), "{}", get());
+    }
+}
+
 fn begin(server: &Standalone, arguments: &[&str]) -> Child {
     Command::new(PROGRAM)
         .args(["--server", &server.url])
