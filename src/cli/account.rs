@@ -1,4 +1,4 @@
-//! The account that runs a command.
+//! The account that runs a command, and its host.
 
 use nix::unistd::{Uid, User};
 
@@ -10,6 +10,12 @@ pub(super) fn in_environment() -> Option<String> {
 /// Its name, or its number if it has none.
 pub(super) fn name() -> String {
     in_environment().unwrap_or_else(of_process)
+}
+
+/// The name of this host as the kernel has it; empty: that cannot be read.
+pub(super) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.unwrap_or_default().trim().to_owned()
 }
 
 fn named(variable: impl Fn(&str) -> Option<String>) -> Option<String> {

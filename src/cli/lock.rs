@@ -291,8 +291,6 @@ pub(super) fn owner(above: Option<String>) -> String {
     if let Some(above) = above.filter(|above| !above.is_empty()) {
         return format!("{above}/{}", std::process::id());
     }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    let host = host.unwrap_or_default();
-    let user = account::name();
-    format!("{user}@{}:{}", host.trim(), std::process::id())
+    let (user, host) = (account::name(), account::host());
+    format!("{user}@{host}:{}", std::process::id())
 }

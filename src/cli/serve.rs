@@ -11,6 +11,7 @@ mod traces;
 pub(super) use targets::{one_target, parse as parse_targets};
 
 use super::{
+    account,
     check_config::{self, CallersNamespaces},
     error::CliError,
     number::whole,
@@ -265,12 +266,9 @@ impl Serve {
 }
 
 fn host_name() -> String {
-    let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/etc/hostname"));
-    let name = name.map(|name| name.trim().to_owned()).unwrap_or_default();
-    if name.is_empty() {
-        "rallypoint".to_owned()
-    } else {
-        name
+    match account::host() {
+        name if name.is_empty() => "rallypoint".to_owned(),
+        name => name,
     }
 }
 

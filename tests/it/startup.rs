@@ -172,6 +172,26 @@ fn a_migration_waits_for_its_database_where_it_is_told_to() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+#[test]
+fn a_server_without_a_name_has_that_of_its_host() {
+    let (postgres, address) = (postgres(), free_address().to_string());
+    let database = postgres.coordination_url();
+    let mut server = Process::serve(["--listen", &address, "--database", &database]);
+    server.command().env("HOSTNAME", "elsewhere");
+    server.start();
+    let asked = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let command = command.args(["--server", &address]).args(arguments);
+        command.output().expect("the program runs")
+    };
+    let health = asked(&["health", "--wait", "60s"]);
+    assert!(health.status.success(), "{}", server.log_tail());
+    let status = asked(&["status", "--json"]).stdout;
+    let status: serde_json::Value = serde_json::from_slice(&status).expect("a document");
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux");
+    assert_eq!(status["replicas"][0]["name"], host.trim(), "{status}");
+}
+
 #[tokio::test]
 async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let postgres = postgres();
