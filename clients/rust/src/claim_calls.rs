@@ -2,7 +2,7 @@
 //! for each claim, and a call for each release, would cost several times what they do.
 //!
 //! It is opened by the first call, and closed when nothing was said on it for a while. When it
-//! breaks, every call on it fails; who made a call makes it again.
+//! breaks, or is left for another server, every call on it fails; who made a call makes it again.
 
 use crate::{
     api::{
@@ -33,7 +33,11 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// What a call is told, until its claim has ended: always the newest, since only that counts.
 #[derive(Debug)]
-pub(crate) struct Answers(watch::Receiver<Option<Reply>>);
+pub(crate) struct Answers {
+    /// On which of the streams the call was made.
+    stream: u64,
+    newest: watch::Receiver<Option<Reply>>,
+}
 
 /// One of the things it is told.
 #[derive(Clone, Debug)]
@@ -54,8 +58,8 @@ type Listener = watch::Sender<Option<Reply>>;
 impl Answers {
     /// The next one; `None`: that was the last.
     pub(crate) async fn next(&mut self) -> Option<Reply> {
-        self.0.changed().await.ok()?;
-        self.0.borrow_and_update().clone()
+        self.newest.changed().await.ok()?;
+        self.newest.borrow_and_update().clone()
     }
 }
 
@@ -106,23 +110,29 @@ impl ClaimCalls {
         opening: impl FnOnce() -> Opening,
         call: Call,
     ) -> (Pick, Answers) {
-        let (listener, answers) = watch::channel(None);
-        let (number, pick, calls) = self.await_answers(opening, listener);
+        let (listener, newest) = watch::channel(None);
+        let (stream, number, pick, calls) = self.await_answers(opening, listener);
         let request = api::ManageClaimsRequest {
             call: number,
             kind: Some(call),
         };
         // If the stream has just ended, all that is awaited is told so.
         let _ = calls.send(request).await;
-        (pick, Answers(answers))
+        (pick, Answers { stream, newest })
     }
 
-    /// The number of a call that `listener` hears of, and where it is to be sent.
+    /// Leaves the stream of these answers, if it is open: what else is awaited on it is to be
+    /// called again, and may have had its effect.
+    pub(crate) fn leave(&self, answers: &Answers, status: &Status) {
+        self.fail(answers.stream, status, true);
+    }
+
+    /// The stream and the number of a call that `listener` hears of, and where it is to be sent.
     fn await_answers(
         &self,
         opening: impl FnOnce() -> Opening,
         listener: Listener,
-    ) -> (u64, Pick, mpsc::Sender<api::ManageClaimsRequest>) {
+    ) -> (u64, u64, Pick, mpsc::Sender<api::ManageClaimsRequest>) {
         let mut state = self.lock();
         let State {
             streams,
@@ -140,7 +150,7 @@ impl ClaimCalls {
         });
         *number += 1;
         open.awaited.insert(*number, listener);
-        let call = (*number, open.pick, open.calls.clone());
+        let call = (open.stream, *number, open.pick, open.calls.clone());
         drop(state);
         // Where the runtime shuts down this ends the stream at once, which locks the state.
         if let Some((stream, opening, made)) = begun {
@@ -168,28 +178,36 @@ impl ClaimCalls {
         is_awaited
     }
 
-    async fn pass_on(&self, mut answers: Streaming<api::ManageClaimsResponse>) -> Status {
+    /// Passes answers on until the stream has ended, is of no use, or was left.
+    async fn pass_on(
+        &self,
+        stream: u64,
+        mut answers: Streaming<api::ManageClaimsResponse>,
+    ) -> Status {
         loop {
             let message = match timeout(IDLE, answers.message()).await {
                 Ok(message) => message,
-                Err(_) => match self.close_if_idle() {
+                Err(_) => match self.close_if_idle(stream) {
                     true => return Status::ok("idle"),
                     false => continue,
                 },
             };
             match message {
-                Ok(Some(message)) => self.tell(message),
+                Ok(Some(message)) => match self.tell(stream, message) {
+                    true => {}
+                    false => return Status::ok("left"),
+                },
                 Ok(None) => return Status::unavailable("the stream ended without a reason"),
                 Err(status) => return status,
             }
         }
     }
 
-    /// Nothing is awaited: who calls next opens another one.
-    fn close_if_idle(&self) -> bool {
+    /// Whether nothing is awaited of a stream: who calls next opens another one.
+    fn close_if_idle(&self, stream: u64) -> bool {
         let mut state = self.lock();
-        let Some(open) = &mut state.open else {
-            return false;
+        let Some(open) = state.open.as_mut().filter(|open| open.stream == stream) else {
+            return true;
         };
         open.awaited.retain(|_, listener| !listener.is_closed());
         let is_idle = open.awaited.is_empty();
@@ -199,14 +217,19 @@ impl ClaimCalls {
         is_idle
     }
 
-    fn tell(&self, message: api::ManageClaimsResponse) {
+    /// Passes an answer on, unless its stream was left: then false.
+    fn tell(&self, stream: u64, message: api::ManageClaimsResponse) -> bool {
         let mut state = self.lock();
-        if let (Some(open), Some(answer)) = (&mut state.open, message.kind) {
+        let Some(open) = state.open.as_mut().filter(|open| open.stream == stream) else {
+            return false;
+        };
+        if let Some(answer) = message.kind {
             open.tell(message.call, answer);
         }
+        true
     }
 
-    /// The stream has ended: who awaits an answer is to call again.
+    /// The stream has ended, or is left: who awaits an answer is to call again.
     fn fail(&self, stream: u64, status: &Status, was_open: bool) {
         let mut state = self.lock();
         let Some(open) = state.open.take_if(|open| open.stream == stream) else {
@@ -311,7 +334,7 @@ impl Ending {
         let status = match opened {
             Ok(opened) => {
                 self.was_open = true;
-                self.calls.pass_on(opened.into_inner()).await
+                self.calls.pass_on(self.stream, opened.into_inner()).await
             }
             Err(status) => status,
         };

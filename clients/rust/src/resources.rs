@@ -211,7 +211,7 @@ impl Client {
     async fn claim_answer(&self, pick: Pick, answers: &mut Answers) -> Result<Answer> {
         match answers.next().await {
             Some(Reply::Answer(answer)) => Ok(*answer),
-            Some(Reply::Refused(status)) => Err(Error::from(*status)),
+            Some(Reply::Refused(status)) => Err(self.refused(pick, answers, *status)),
             Some(Reply::Ended { status, was_open }) => {
                 let mut failed = self.failed(pick, *status);
                 if was_open {
@@ -221,6 +221,21 @@ impl Client {
             }
             None => Err(Status::unavailable("the stream ended without a reason").into()),
         }
+    }
+
+    /// The error of a call that was refused on a stream. Its server may refuse all of them while
+    /// the stream stays open, so it is left once another server is in use.
+    fn refused(&self, pick: Pick, answers: &Answers, status: Status) -> Error {
+        let refused = Error::from(status.clone());
+        // One that is overloaded refuses some, and would get all of them once more.
+        if !refused.is_of_the_server() || refused.is("OVERLOADED") {
+            return refused;
+        }
+        let failed = self.failed(pick, status.clone());
+        if self.servers.pick().0 != pick {
+            self.claims.leave(answers, &status);
+        }
+        failed
     }
 
     /// A call that is made on the stream of claims while there is one, else by itself.

@@ -38,7 +38,7 @@ pub(crate) struct Servers {
 }
 
 /// The server that a call was sent to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick(usize);
 
 impl Servers {

@@ -49,21 +49,41 @@ impl Service<Request<Body>> for Refusals {
     }
 }
 
-fn refusal(code: Code, reason: &str, effect: &str) -> Status {
+pub(super) fn refusal(code: Code, reason: &str, effect: &str) -> Status {
     let metadata = [("effect".to_owned(), effect.to_owned())];
     let details = ErrorDetails::with_error_info(reason, "rallypoint", metadata);
     Status::with_error_details(code, reason, details)
 }
 
-/// What a submit fails with that is refused so.
-async fn refused(refusals: impl IntoIterator<Item = Status>) -> Error {
+/// Serves this at an address of its own.
+pub(super) async fn serving<S>(service: S) -> String
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send + 'static,
+{
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let service = Refusals(Arc::new(Mutex::new(refusals.into_iter().collect())));
     let server = Server::builder().add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+    url
+}
+
+/// A client of a server that refuses calls so.
+async fn client_of(refusals: impl IntoIterator<Item = Status>) -> Client {
+    let refusals = Refusals(Arc::new(Mutex::new(refusals.into_iter().collect())));
+    let url = serving(refusals).await;
     let client = Client::connect(&url).await.expect("connected");
-    let client = client.with_retry_timeout(Duration::from_millis(200));
+    client.with_retry_timeout(Duration::from_millis(200))
+}
+
+/// What a submit fails with that is refused so.
+async fn refused(refusals: impl IntoIterator<Item = Status>) -> Error {
+    let client = client_of(refusals).await;
     let scheduler = client.scheduler(uuid::Uuid::now_v7().to_string());
     let refused = scheduler.exec(vec![api::Task::default()]).await;
     refused.expect_err("it is refused")
