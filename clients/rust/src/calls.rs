@@ -15,6 +15,12 @@ use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuer
 
 /// No answer of the service is larger.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// After these calls what they are about is not found any more.
+const DELETIONS: [&str; 3] = [
+    "/rallypoint.v1.JobService/CancelRun",
+    "/rallypoint.v1.JobService/DeleteJob",
+    "/rallypoint.v1.ResourceService/DeleteResource",
+];
 
 impl Client {
     /// The error of a failed call. When another server may answer, the next one is asked at once,
@@ -42,14 +48,16 @@ impl Client {
         T: Message + 'static,
         R: Message + Default + 'static,
     {
+        let deletes = DELETIONS.contains(&path.as_str());
         let path = method_at(path)?;
         let request = Arc::new(request);
-        self.repeated(|| self.attempt(path.clone(), request.clone()))
+        self.repeated(deletes, || self.attempt(path.clone(), request.clone()))
             .await
     }
 
-    /// Calls until the outcome is known.
-    pub(crate) async fn repeated<R, F>(&self, attempt: impl Fn() -> F) -> Result<R>
+    /// Calls until the outcome is known. `deletes`: what the call is about is not found any more
+    /// once it has had its effect.
+    pub(crate) async fn repeated<R, F>(&self, deletes: bool, attempt: impl Fn() -> F) -> Result<R>
     where
         F: Future<Output = Result<R>>,
     {
@@ -66,7 +74,7 @@ impl Client {
                 };
                 // An answer that is final is not asked for again, whatever became of the call.
                 let is_final = !failed.is_retryable();
-                let failed = failed.after(unknown);
+                let failed = failed.after(unknown, deletes);
                 if is_final {
                     return Err(failed);
                 }
@@ -131,4 +139,36 @@ impl Client {
 /// The method that is called.
 pub(crate) fn method_at(path: String) -> Result<PathAndQuery> {
     PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::HashMap, sync::Mutex};
+    use tonic_types::{ErrorDetails, StatusExt};
+
+    /// What a call of this method fails with whose first answer was lost, and whose second one says
+    /// that what it is about is not there.
+    async fn missing_after_a_loss(method: &str) -> Error {
+        let details = ErrorDetails::with_error_info("X_NOT_FOUND", "rallypoint", HashMap::new());
+        let missing = Status::with_error_details(Code::NotFound, "no x", details);
+        let answers = Mutex::new(vec![missing, Status::unavailable("lost")]);
+        let attempt = || {
+            let next = answers.lock().expect("no panic").pop();
+            async move { Err::<(), Error>(next.expect("two attempts").into()) }
+        };
+        let client = Client::connect_lazy("127.0.0.1:1").expect("an address");
+        let deletes = DELETIONS.contains(&method);
+        let failed = client.repeated(deletes, attempt).await;
+        failed.expect_err("it is not there")
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_may_have_been_deleted_by_an_earlier_attempt() {
+        let deleted = missing_after_a_loss("/rallypoint.v1.ResourceService/DeleteResource").await;
+        assert!(deleted.is("X_NOT_FOUND") && deleted.is_unknown());
+        assert!(deleted.to_string().contains("may have removed it"));
+        let released = missing_after_a_loss("/rallypoint.v1.ResourceService/Release").await;
+        assert!(released.is("X_NOT_FOUND") && !released.is_unknown());
+    }
 }

@@ -70,18 +70,18 @@ impl Error {
 
     /// As the error of a call whose attempt before may have had its effect (`unknown`): this one
     /// takes that back only where it is the answer of the owner, which knows the request ids. What
-    /// any server may refuse by itself, it refuses before it looks for one.
-    pub(crate) fn after(mut self, unknown: bool) -> Error {
-        let is_of_the_owner = self.reason.is_some()
-            && matches!(
-                self.code,
-                Code::NotFound
-                    | Code::AlreadyExists
-                    | Code::FailedPrecondition
-                    | Code::OutOfRange
-                    | Code::ResourceExhausted
-            );
-        if unknown && !is_of_the_owner {
+    /// any server may refuse by itself, it refuses before it looks for one. `deletes`: what the
+    /// call is about may be gone by that attempt, so that it is not there takes nothing back.
+    pub(crate) fn after(mut self, unknown: bool, deletes: bool) -> Error {
+        let is_of_the_owner = match self.code {
+            Code::NotFound => !deletes,
+            Code::AlreadyExists
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::ResourceExhausted => true,
+            _ => false,
+        };
+        if unknown && !(is_of_the_owner && self.reason.is_some()) {
             self.effect = Some(Effect::Unknown);
         }
         self
@@ -133,6 +133,9 @@ impl Error {
                 Some("Is this the address of a server, with https:// for TLS?")
             }
             _ if self.transport => Some("Is the server running, and is this its address?"),
+            Some(_) if self.code == Code::NotFound && self.is_unknown() => {
+                Some("This call may have removed it: the answer to an earlier attempt was lost.")
+            }
             Some("HANDLE_NOT_FOUND") => {
                 Some("Use a handle that GetScheduler returned, within its retention.")
             }

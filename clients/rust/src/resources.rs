@@ -263,7 +263,7 @@ impl Client {
             let answered = answer(self.claim_answer(pick, &mut answers).await?);
             answered.ok_or_else(|| Status::internal("the answer to another call").into())
         };
-        self.repeated(once).await
+        self.repeated(false, once).await
     }
 
     async fn resource_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
