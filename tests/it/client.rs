@@ -1,6 +1,7 @@
 //! What the Rust client promises when connections break: every call has its effect once, every
 //! event comes once.
 
+mod broken_streams;
 mod claims;
 mod refusals;
 

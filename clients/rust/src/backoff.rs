@@ -1,5 +1,5 @@
-//! When to repeat a call: after doubling delays with jitter, no sooner than the server asks, until
-//! a deadline.
+//! When to repeat a call, or to open a stream again: after doubling delays with jitter, no sooner
+//! than the server asks, until a deadline.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
@@ -11,7 +11,8 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// The longest delay while the shard changes owners, which is quick.
 const MAX_OWNER_DELAY: Duration = Duration::from_millis(400);
 
-/// The delays between the attempts of one call.
+/// The delays between the attempts of one call, or of a stream since its last message.
+#[derive(Debug)]
 pub(crate) struct Backoff {
     timeout: Duration,
     /// Since the first failure.

@@ -26,6 +26,8 @@ pub struct DoneStream {
     stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
     end: Option<api::End>,
     outage: Outage,
+    /// Since the last message: to have been opened is no progress, a stream may break at once.
+    backoff: Backoff,
 }
 
 impl DoneStream {
@@ -36,6 +38,7 @@ impl DoneStream {
         until: Option<Kind>,
     ) -> Result<Self> {
         let mut stream = DoneStream {
+            backoff: Backoff::new(client.retry_timeout()),
             client,
             handle,
             cursor: after,
@@ -49,6 +52,7 @@ impl DoneStream {
         stream.connect(None).await?;
         // From here on it waits for tasks: what the time limit is for, opening it, is done.
         stream.client = stream.client.with_time_limit(None);
+        stream.backoff = Backoff::new(stream.client.retry_timeout());
         Ok(stream)
     }
 
@@ -103,6 +107,7 @@ impl DoneStream {
     }
 
     fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
+        self.backoff = Backoff::new(self.client.retry_timeout());
         self.resume_token = message.resume_token;
         self.pending = message.pending;
         if let Some(last) = message.done.last() {
@@ -112,10 +117,10 @@ impl DoneStream {
         message.done
     }
 
-    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
+    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout, which
+    /// begins anew with each message.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
-        let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut broke = broken.is_some();
         let mut failed = broken;
         loop {
@@ -124,7 +129,7 @@ impl DoneStream {
                 if mem::take(&mut broke) || error.transport {
                     self.outage.begin(&error);
                 }
-                backoff.wait(error).await?;
+                self.backoff.wait(error).await?;
             }
             match self.client.open_stream(self.request()).await {
                 Ok(stream) => {

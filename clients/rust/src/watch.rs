@@ -20,11 +20,14 @@ pub struct ResourceStream {
     stream: Option<(Pick, Streaming<api::WatchResourceResponse>)>,
     has_ended: bool,
     outage: Outage,
+    /// Since the last message: to have been opened is no progress, a stream may break at once.
+    backoff: Backoff,
 }
 
 impl ResourceStream {
     pub(crate) async fn open(client: Client, name: String) -> Result<Self> {
         let mut stream = ResourceStream {
+            backoff: Backoff::new(client.retry_timeout()),
             client,
             name,
             stream: None,
@@ -44,6 +47,7 @@ impl ResourceStream {
         loop {
             match self.message().await {
                 Ok(message) => {
+                    self.backoff = Backoff::new(self.client.retry_timeout());
                     self.has_ended = message.deleted;
                     return Ok(Some(message));
                 }
@@ -69,10 +73,10 @@ impl ResourceStream {
         Err(self.client.failed(*pick, broken))
     }
 
-    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
+    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout, which
+    /// begins anew with each message.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
-        let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut broke = broken.is_some();
         let mut failed = broken;
         loop {
@@ -81,7 +85,7 @@ impl ResourceStream {
                 if mem::take(&mut broke) || error.transport {
                     self.outage.begin(&error);
                 }
-                backoff.wait(error).await?;
+                self.backoff.wait(error).await?;
             }
             match self.open_once().await {
                 Ok(stream) => {
