@@ -21,10 +21,14 @@ use tower::service_fn;
 
 /// How long connecting to one server may take, unless the caller says otherwise.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const KEEPALIVE: Duration = Duration::from_secs(20);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+const TCP_KEEPALIVE: Duration = Duration::from_secs(20);
+/// After what silence a server is asked whether it is there.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// How long it may take to answer: long enough for a large call that is sent before it on a slow
+/// connection, and short enough that a hold outlives the loss of the server.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// With several servers, one that does not answer is given up sooner.
-const FAILOVER_KEEPALIVE: Duration = Duration::from_secs(2);
+const FAILOVER_PING_TIMEOUT: Duration = Duration::from_secs(2);
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
@@ -173,8 +177,8 @@ fn addresses_of(addresses: &str, within: Duration, tls: &Tls) -> Result<Vec<Addr
 /// After what silence a server is asked whether it is there, and how long it may take to answer.
 fn keepalive(has_others: bool) -> (Duration, Duration) {
     match has_others {
-        true => (FAILOVER_KEEPALIVE, FAILOVER_KEEPALIVE),
-        false => (KEEPALIVE, KEEPALIVE_TIMEOUT),
+        true => (PING_INTERVAL, FAILOVER_PING_TIMEOUT),
+        false => (PING_INTERVAL, PING_TIMEOUT),
     }
 }
 
@@ -200,7 +204,7 @@ fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Res
     let endpoint = endpoint
         .connect_timeout(within)
         .tcp_nodelay(true)
-        .tcp_keepalive(Some(KEEPALIVE))
+        .tcp_keepalive(Some(TCP_KEEPALIVE))
         .http2_keep_alive_interval(interval)
         .keep_alive_timeout(timeout)
         .keep_alive_while_idle(true)
@@ -225,7 +229,26 @@ fn dialed_by_us(url: Uri) -> Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use crate::Client;
+    use super::{Duration, keepalive};
+    use crate::{Client, lease::Renewal};
+    use tokio::time::Instant;
+
+    #[test]
+    fn the_loss_of_a_server_is_noticed_before_a_hold_of_the_default_lease_is_lost() {
+        let renewal = Renewal {
+            sent: Instant::now(),
+            lease: Duration::from_secs(15),
+            left: None,
+        };
+        let (lost, _) = renewal.until("limit");
+        for has_others in [false, true] {
+            let (interval, timeout) = keepalive(has_others);
+            let noticed = renewal.next() + interval + timeout;
+            let left = lost.saturating_duration_since(noticed);
+            // It is renewed once more on another connection.
+            assert!(left >= Duration::from_secs(1), "{left:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_token_is_not_sent_where_others_can_read_it() {
