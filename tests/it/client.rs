@@ -5,12 +5,14 @@ mod broken_streams;
 mod claims;
 mod refusals;
 
-use crate::bad_input::live;
+use crate::{bad_input::live, harness::conversation::WAIT_TIMEOUT};
 use rallypoint_client::{
     Client, Scheduler,
     api::{self, end::Reason},
 };
 use std::{
+    collections::HashMap,
+    future::ready,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +23,7 @@ use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use uuid::Uuid;
 
@@ -214,4 +216,39 @@ async fn a_call_under_the_same_request_id_has_its_effect_once() {
     let refused = refused.expect_err("other tasks");
     assert!(refused.is("REQUEST_ID_REUSED"), "{refused}");
     assert_eq!(refused.request_id, Some(row));
+}
+
+#[tokio::test]
+async fn a_scheduler_whose_opening_is_given_up_is_released() {
+    let client = Client::connect(&Network::start().await.url).await;
+    let client = client.expect("connected");
+    let labels = HashMap::from([("test".to_owned(), Uuid::now_v7().to_string())]);
+    let settings = api::SchedulerSettings {
+        labels: labels.clone(),
+        ..Default::default()
+    };
+    tokio::select! {
+        biased;
+        _ = client.open(settings) => panic!("no answer comes at once"),
+        () = ready(()) => {}
+    }
+    let filter = api::SchedulerFilter {
+        labels,
+        ..Default::default()
+    };
+    let request = api::ListSchedulersRequest {
+        filter: Some(filter),
+        ..Default::default()
+    };
+    let released = async {
+        loop {
+            let page = client.schedulers(request.clone()).await.expect("a page");
+            let states: Vec<_> = page.schedulers.iter().map(|one| one.state()).collect();
+            if states == [api::SchedulerState::Released] {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, released).await.expect("in time");
 }

@@ -1,10 +1,14 @@
 //! Opening schedulers, and finding them by their names.
 
 use crate::{Client, Scheduler, api, error::Result};
+use tokio::runtime::Handle;
 
 impl Client {
     /// Opens a scheduler with these settings. Fails with `TOO_MANY_SCHEDULERS` over the limit of
     /// the namespace.
+    ///
+    /// If the call is dropped within a tokio runtime before it is answered, what it has opened is
+    /// released in the background; not under a request id of the caller's.
     pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
         let (opened, _) = self.get("", false, settings).await?;
         Ok(self.scheduler(opened.handle))
@@ -45,7 +49,15 @@ impl Client {
             name: name.to_owned(),
             reuse,
         };
+        // Under a name others may have found it meanwhile, and under an id of the caller's the
+        // caller may ask for it again.
+        let is_own = name.is_empty() && self.request_id.is_none();
+        let mut unanswered = Unanswered {
+            client: self.clone(),
+            request: is_own.then(|| request.clone()),
+        };
         let opened = self.scheduler_call("GetScheduler", request).await;
+        unanswered.request = None;
         let response: api::GetSchedulerResponse =
             opened.map_err(|error| error.under(request_id))?;
         Ok((response.scheduler.unwrap_or_default(), response.reused))
@@ -92,6 +104,33 @@ impl Client {
                 return Ok(None);
             }
             request.page_token = page.next_page_token;
+        }
+    }
+}
+
+/// A call that opens a scheduler. Dropped before it is answered, it may have opened one that nobody
+/// knows of: the same call tells it, or opens it, and it is released.
+struct Unanswered {
+    client: Client,
+    /// `None`: it is answered, or what it opens is not to be released.
+    request: Option<api::GetSchedulerRequest>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let client = self.client.clone();
+            // Whatever becomes of it: the scheduler is released when it has been idle, too.
+            runtime.spawn(async move {
+                let opened: Result<api::GetSchedulerResponse> =
+                    client.scheduler_call("GetScheduler", request).await;
+                let opened = opened?.scheduler.unwrap_or_default();
+                let scheduler = client.scheduler(opened.handle);
+                let released = scheduler.release(api::ReleaseMode::Finish, false).await;
+                released.map(drop)
+            });
         }
     }
 }
