@@ -371,9 +371,9 @@ impl OwnershipTask {
     }
 }
 
-/// Resolves when the shard is lost: a poll of ours under this epoch could not renew its lease, as it
-/// has another epoch, or was handed over and only the answer was lost; or another replica is known
-/// to own it by now.
+/// Resolves when the shard is lost: a poll of ours under this epoch could not renew its lease, as
+/// the shard has another epoch, or was handed over and only the answer was lost; or another replica
+/// is known to own it by now.
 async fn deposed(
     polls: &mut watch::Receiver<Option<Poll>>,
     membership: &watch::Sender<Membership>,
@@ -382,11 +382,11 @@ async fn deposed(
     let ours = |poll: &Poll| poll.epoch != Some(epoch) || poll.reading.lease_until.is_some();
     let lost = |poll: &Option<Poll>| poll.as_ref().is_some_and(|poll| !ours(poll));
     let mut known = membership.subscribe();
-    let told = tokio::select! {
-        told = polls.wait_for(lost) => told.is_ok(),
-        told = known.wait_for(|known| known.epoch > epoch) => told.is_ok(),
+    let is_known = tokio::select! {
+        polled = polls.wait_for(lost) => polled.is_ok(),
+        known = known.wait_for(|known| known.epoch > epoch) => known.is_ok(),
     };
-    if !told {
+    if !is_known {
         std::future::pending::<()>().await;
     }
 }

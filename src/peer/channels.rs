@@ -1,6 +1,6 @@
-//! Two channels to each other replica, created on first use: for calls, and for streams, of which so
-//! many may be open that no call would get through beside them. A channel connects and reconnects
-//! by itself, with the latest certificates.
+//! Two channels to each other replica, created on first use: for calls, and for streams, of which
+//! so many may be open that no call would get through beside them. A channel connects and
+//! reconnects by itself, with the latest certificates.
 
 use super::{Tls, connection::Stream};
 use crate::socket;

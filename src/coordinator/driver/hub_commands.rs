@@ -29,7 +29,7 @@ impl Loop {
                 continue;
             };
             let (reply, answer) = oneshot::channel();
-            // While nothing becomes durable the hub asks again and again: it is told so at once, and
+            // While nothing becomes durable the hub asks again and again. It hears so at once, and
             // the loop does not keep each of its questions.
             if !self.driver.state.is_stalled() {
                 events.extend(self.admit(QueuedCommand {

@@ -174,8 +174,8 @@ impl ReplicaState {
         state.lease_until = Some(lease_until);
     }
 
-    /// The lease of `epoch` was renewed until that uptime. Ignored when that is not the present ownership any more,
-    /// or its lease was given up.
+    /// The lease of `epoch` was renewed until that uptime. Ignored when that is not the present
+    /// ownership any more, or its lease was given up.
     pub(crate) fn lease_renewed(&self, epoch: Epoch, until: Duration) {
         let mut state = self.lock();
         if state.epoch == epoch && state.lease_until.is_some() {

@@ -81,7 +81,7 @@ impl Register {
         };
         if let Err(TrySendError::Full(note)) = notes.try_send(SessionNote::Forget(session)) {
             let notes = notes.clone();
-            // While the database takes nothing none is registered: they are at most those there are.
+            // While the database takes nothing none is registered, so there are few of them.
             tokio::spawn(async move { notes.send(note).await.ok() });
         }
     }
