@@ -1,5 +1,6 @@
 """TLS, and tokens by which the server knows its callers."""
 
+import asyncio
 import hashlib
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, Client, Tls
+from rallypoint import AsyncClient, AsyncScheduler, CallError, Client, Tls, lock
 from rallypoint._backoff import Backoff
 from rallypoint._details import unavailable
 
@@ -46,7 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for authority in ("ca", "stranger"):
         names = ("-subj", f"/CN={authority}", "-keyout", f"{folder}/{authority}.key")
         openssl("req", "-x509", *KEY, "-days", "2", *names, "-out", f"{folder}/{authority}.crt")
-    for name, alternatives in (("server", "DNS:localhost,IP:127.0.0.1"), ("robot", "DNS:robot")):
+    for name, alternatives in (
+        ("server", "DNS:localhost,IP:127.0.0.1"),
+        ("robot", "DNS:robot"),
+        ("nobody", "URI:spiffe://a/b,URI:spiffe://a/c"),
+    ):
         openssl(
             "req", "-x509", *KEY, "-days", "2", "-subj", f"/CN={name}",
             "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key",
@@ -169,3 +174,37 @@ async def test_a_renewed_authority_is_read_again(
     ca.write_bytes((folder / "ca.crt").read_bytes())
     async with face.scheduler(client) as s:
         await face.result(s.submit("select 1"))
+
+
+async def test_a_renewed_certificate_is_shown_though_the_connection_lives(
+    secure: RallypointServer, folder: Path
+) -> None:
+    """Calls and streams that were made with the one before, and refused, are made again."""
+
+    def present(name: str) -> None:
+        for kind in ("crt", "key"):
+            (folder / f"present.{kind}").write_bytes((folder / f"{name}.{kind}").read_bytes())
+
+    present("nobody")
+    tls = Tls(folder / "ca.crt", folder / "present.crt", folder / "present.key")
+    client = AsyncClient(secure.url, tls=tls)
+    for _ in range(2):  # the files are the same: it is final
+        with pytest.raises(CallError) as raised:
+            await AsyncScheduler(client).open()
+        assert (raised.value.code, raised.value.is_retryable) == ("UNAUTHENTICATED", False)
+    pick = client.connection().servers.pick()
+    present("robot")
+    opened = await asyncio.gather(*(AsyncScheduler(client).open() for _ in range(3)))
+    assert {(await s.describe()).caller for s in opened} == {"cert:robot"}
+    assert client.connection().servers.was_renewed(pick)
+    present("nobody")
+    client = AsyncClient(secure.url, tls=tls)
+    with pytest.raises(CallError, match="UNAUTHENTICATED"):
+        await AsyncScheduler(client).open()
+    present("robot")
+    with pytest.raises(CallError) as raised:
+        async with lock("nothing", client=client):
+            pass
+    assert raised.value.reason == "RESOURCE_NOT_FOUND"
+    for s in opened:
+        await s.close()

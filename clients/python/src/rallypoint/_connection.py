@@ -16,7 +16,7 @@ import grpc
 from rallypoint._backoff import Backoff
 from rallypoint._details import after_unknown, call_error, is_of_the_server, unavailable
 from rallypoint._methods import Method, Request, Response
-from rallypoint._servers import Servers
+from rallypoint._servers import Pick, Servers
 from rallypoint._token import Token
 from rallypoint.errors import CallError
 
@@ -72,12 +72,12 @@ class Connection:
         while True:
             begun = clock()
             try:
-                index, channel = self.servers.pick()
+                pick = self.servers.pick()
             except CallError as closed:
                 closed.request_id = getattr(request, "request_id", None) or None
                 raise after_unknown(closed, was_unknown) from None
             try:
-                start = channel.unary(method.path)
+                start = pick.channel.unary(method.path)
                 answer = await _answer(start, payload, self.metadata())
                 return method.response.FromString(answer)
             except CallError as error:
@@ -89,23 +89,29 @@ class Connection:
             if clock() - begun > self.servers.longest_silence:
                 # A server was there all the while: this is a new failure.
                 backoff = Backoff(retry_timeout)
-            has_other = is_of_the_server(failed) and self.servers.failed(index)
+            has_other = self._has_other(pick, failed)
             if is_final and not has_other:
                 raise failed
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is called again after: %s", method.name, _brief(failed))
 
+    def _has_other(self, pick: Pick, error: CallError) -> bool:
+        """Whether another server may answer, or this one when it is shown another certificate."""
+        if error.code == "UNAUTHENTICATED":
+            return self.servers.was_renewed(pick)
+        return is_of_the_server(error) and self.servers.failed(pick)
+
     async def open(
         self, method: Method[Request, Response], request: Request
-    ) -> "tuple[int, Messages[Response]]":
+    ) -> "tuple[Pick, Messages[Response]]":
         """Opens a stream; which server it comes from, and its messages."""
-        index, channel = self.servers.pick()
-        start, payload = channel.stream(method.path), request.SerializeToString()
+        pick = self.servers.pick()
+        start, payload = pick.channel.stream(method.path), request.SerializeToString()
         try:
             call = start(payload, metadata=self.metadata())
         except ValueError as error:  # the channel is closed
             raise unavailable(str(error)) from None
-        return index, Messages(call, method.response.FromString)
+        return pick, Messages(call, method.response.FromString)
 
     async def resumed(
         self, method: Method[Request, Response], request: Callable[[], Request]
@@ -117,7 +123,7 @@ class Connection:
         """
         backoff = Backoff(self.retry_timeout)
         while True:
-            index, messages = await self.open(method, request())
+            pick, messages = await self.open(method, request())
             try:
                 async for message in messages:
                     backoff = Backoff(self.retry_timeout)
@@ -128,7 +134,7 @@ class Connection:
                 failed.server = self.servers.text
             finally:
                 messages.close()
-            has_other = is_of_the_server(failed) and self.servers.failed(index)
+            has_other = self._has_other(pick, failed)
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is opened again after: %s", method.name, _brief(failed))
 

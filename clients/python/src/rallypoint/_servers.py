@@ -29,7 +29,8 @@ class Tls(NamedTuple):
     """Whom to trust at https:// addresses and who to be there: files in PEM.
 
     Without `ca` the public authorities are trusted. The files are read again when a connection
-    has failed, so certificates may be renewed while a program runs.
+    has failed, or a server no longer takes the certificate of the caller, so certificates may be
+    renewed while a program runs.
     """
 
     ca: PathLike | None = None
@@ -99,20 +100,16 @@ def _address(text: str, argument: str) -> _Address:
 
 
 class Channel:
-    """A connection to one server, made again with other certificates when it has failed."""
+    """A connection to one server, with the certificates that there were when it was made."""
 
     def __init__(self, address: _Address, tls: Tls, options: list[tuple[str, Any]]) -> None:
         self._address, self._tls, self._options = address, tls, options
         self._pem = tls.read() if address.is_tls else None
-        self._open()
-
-    def _open(self) -> None:
         if self._pem is None:
-            self._channel = grpc.insecure_channel(self._address.target, self._options)
+            self._channel = grpc.insecure_channel(address.target, options)
         else:
             credentials = grpc.ssl_channel_credentials(*self._pem)
-            target = self._address.target
-            self._channel = grpc.secure_channel(target, credentials, self._options)
+            self._channel = grpc.secure_channel(address.target, credentials, options)
         self._unary: dict[str, Callable[..., Any]] = {}
         self._streams: dict[str, Callable[..., Any]] = {}
 
@@ -128,22 +125,26 @@ class Channel:
             self._streams[path] = self._channel.unary_stream(path)
         return self._streams[path]
 
-    def failed(self) -> None:
-        """Reads the certificates again, and connects anew if they are others."""
+    def renewed(self) -> "Channel | None":
+        """Another one, if the files have other certificates by now."""
         if self._pem is None:
-            return
+            return None
         try:
-            renewed = self._tls.read()
+            is_same = self._tls.read() == self._pem
+            return None if is_same else Channel(self._address, self._tls, self._options)
         except ValueError:  # being renewed; those before may still do
-            return
-        if renewed != self._pem:
-            self.close()
-            self._pem = renewed
-            self._open()
+            return None
 
     def close(self) -> None:
         """Ends all calls."""
         self._channel.close()
+
+
+class Pick(NamedTuple):
+    """The server that a call is made to, and the connection to it."""
+
+    index: int
+    channel: Channel
 
 
 class Servers:
@@ -176,21 +177,30 @@ class Servers:
                     "(plain_text_token=True)"
                 )
 
-    def pick(self) -> tuple[int, Channel]:
+    def pick(self) -> Pick:
         """The server in use. Raises CallError when the client is closed."""
         if self._is_closed:
             raise CallError("CANCELLED", "the client is closed")
         if self._channels is None:
             self._channels = [self._channel(address) for address in self._addresses]
-        return self._present, self._channels[self._present]
+        return Pick(self._present, self._channels[self._present])
 
-    def failed(self, index: int) -> bool:
+    def failed(self, pick: Pick) -> bool:
         """Uses the next server, if it has not been left already. Whether there is another one."""
-        if self._channels is not None and not self._is_closed:
-            self._channels[index].failed()
-        if self._present == index:
-            self._present = (index + 1) % len(self._addresses)
+        if self.was_renewed(pick):
+            return True
+        if self._present == pick.index:
+            self._present = (pick.index + 1) % len(self._addresses)
         return len(self._addresses) > 1
+
+    def was_renewed(self, pick: Pick) -> bool:
+        """Whether other certificates are in use by now than those that a call was made with."""
+        if self._channels is None or self._is_closed:
+            return False
+        if self._channels[pick.index] is pick.channel and (renewed := pick.channel.renewed()):
+            self._channels[pick.index] = renewed
+            pick.channel.close()  # what goes on there is called again
+        return self._channels[pick.index] is not pick.channel
 
     @property
     def longest_silence(self) -> float:
