@@ -79,6 +79,7 @@ def run(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
     """
     handover = _Handover(work, undo)
     try:
+        handover.start()
         return _waited(handover)
     except BaseException:
         handover.leave()
@@ -89,6 +90,7 @@ async def arun(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
     """As `run`, and awaits it: being cancelled cancels it."""
     handover = _Handover(work, undo)
     try:
+        handover.start()
         return await asyncio.wrap_future(handover.future)
     except RallypointError as error:
         handover.leave()
@@ -101,12 +103,19 @@ async def arun(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
 
 def finish(work: Coroutine[Any, Any, T]) -> T:
     """As `run`, for what gives back: it goes on when nobody waits for it any more."""
-    return _waited(_Handover(work))
+    handover = _Handover(work)
+    try:
+        handover.start()
+        return _waited(handover)
+    except BaseException:
+        handover.start()  # Ctrl-C may have come before
+        raise
 
 
 async def afinish(work: Coroutine[Any, Any, T]) -> T:
     """As `finish`, and awaits it."""
     handover = _Handover(work)
+    handover.start()
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end() -> None:
@@ -156,17 +165,24 @@ class _Handover(Generic[T]):
             # The thread stands still by now, and this one would for ever.
             work.close()
             raise RallypointError("the interpreter ends: what is open ends with its lease, or idle")
-        self._undo = undo
+        self._work, self._undo = work, undo
         self.future: Future[T] = Future()
         # These are of the background thread.
         self._results: list[T] = []
         self._is_left = False
         self._task: asyncio.Task[T] | None = None
-        call(self._begin, work)
 
-    def _begin(self, work: Coroutine[Any, Any, T]) -> None:
-        self._task = asyncio.ensure_future(work)
-        self._task.add_done_callback(self._end)
+    def start(self) -> None:
+        """Begins the work, if it has not begun.
+
+        Apart from making this, so that whoever is interrupted here has it, and can leave it.
+        """
+        call(self._begin)
+
+    def _begin(self) -> None:
+        if self._task is None and not self._is_left:
+            self._task = asyncio.ensure_future(self._work)
+            self._task.add_done_callback(self._end)
 
     def _end(self, task: "asyncio.Task[T]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -188,7 +204,9 @@ class _Handover(Generic[T]):
 
     def _leave(self) -> None:
         self._is_left = True
-        if self._task is not None:
+        if self._task is None:
+            self._work.close()
+        else:
             self._task.cancel()
         self._undo_if_left()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from rallypoint import _background, _checks, _claims, _times
 from rallypoint._client import BaseClient, client_of
@@ -65,7 +65,10 @@ class Hold:
         _background.call(self._held.lease.when_lost, function)
 
 
-class _Claiming:
+H = TypeVar("H", bound=Hold | None)
+
+
+class _Claiming(Generic[H]):
     """What `lock` and `try_acquire` have in common."""
 
     def __init__(
@@ -92,7 +95,7 @@ class _Claiming:
         names = ", ".join(repr(use.name) for use in self._uses)
         return f"{type(self).__name__}({names})"
 
-    async def _enter(self, owner: str) -> Hold | None:
+    async def _enter(self, owner: str) -> H:
         raise NotImplementedError
 
     async def _exit(self, hold: Hold, error: BaseException | None) -> None:
@@ -104,24 +107,37 @@ class _Claiming:
                 raise
             error.add_note(str(lost))
 
-    @contextlib.contextmanager
-    def _entering(self) -> Iterator[None]:
+    def _use(self) -> None:
         """Has it for one block at a time, from before anything is acquired."""
         with self._use_lock:
             if self._is_in_use:
                 raise RallypointError("this lock is in use; make one for each block: lock('…')")
             self._is_in_use = True
-        try:
-            yield
-        except BaseException:
-            self._is_in_use = False
-            raise
 
     def _leaving(self) -> Hold | None:
         """What the block held."""
         hold, self._hold = self._hold, None
         self._is_in_use = False
         return hold
+
+    def __enter__(self) -> H:
+        self._use()
+        try:
+            # Nothing is called behind it, where Ctrl-C could come and nobody have the hold.
+            self._hold = hold = _background.run(self._enter(self._owner or _owner()), _undo)
+            return hold
+        except BaseException:
+            self._is_in_use = False
+            raise
+
+    async def __aenter__(self) -> H:
+        self._use()
+        try:
+            self._hold = hold = await _background.arun(self._enter(self._owner or _owner()), _undo)
+            return hold
+        except BaseException:
+            self._is_in_use = False
+            raise
 
     def __exit__(
         self,
@@ -148,7 +164,7 @@ async def _undo(hold: Hold | None) -> None:
         await hold._held.release()
 
 
-class lock(_Claiming):
+class lock(_Claiming[Hold]):
     """Holds one resource, or several at once, for a block.
 
     >>> with lock("orders") as hold:
@@ -190,20 +206,8 @@ class lock(_Claiming):
         )
         return Hold(await _claims.acquire(self._client.connection(), request))
 
-    def __enter__(self) -> Hold:
-        with self._entering():
-            hold = _background.run(self._enter(self._owner or _owner()), _undo)
-            self._hold = hold
-            return hold
 
-    async def __aenter__(self) -> Hold:
-        with self._entering():
-            hold = await _background.arun(self._enter(self._owner or _owner()), _undo)
-            self._hold = hold
-            return hold
-
-
-class try_acquire(_Claiming):
+class try_acquire(_Claiming[Hold | None]):
     """As `lock`, but it does not wait: the block gets None when the resource cannot be had now.
 
     >>> with try_acquire("orders") as hold:
@@ -221,16 +225,6 @@ class try_acquire(_Claiming):
         )
         held = await _claims.try_acquire(self._client.connection(), request)
         return None if held is None else Hold(held)
-
-    def __enter__(self) -> Hold | None:
-        with self._entering():
-            self._hold = _background.run(self._enter(self._owner or _owner()), _undo)
-            return self._hold
-
-    async def __aenter__(self) -> Hold | None:
-        with self._entering():
-            self._hold = await _background.arun(self._enter(self._owner or _owner()), _undo)
-            return self._hold
 
 
 def _owner() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import functools
 import inspect
@@ -12,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
@@ -240,8 +239,7 @@ class claim_run:
         other._request.CopyFrom(self._request)
         return other
 
-    @contextlib.contextmanager
-    def _entering(self) -> Iterator[None]:
+    def _use(self) -> None:
         """Has it for one block at a time, from before anything is claimed."""
         with self._use_lock:
             if self._is_in_use:
@@ -249,11 +247,6 @@ class claim_run:
                     "this claim is in use; make one for each block: claim_run('…')"
                 )
             self._is_in_use = True
-        try:
-            yield
-        except BaseException:
-            self._is_in_use = False
-            raise
 
     def _leaving(self) -> ClaimedRun | None:
         """The run of the block."""
@@ -262,9 +255,14 @@ class claim_run:
         return run
 
     def __enter__(self) -> ClaimedRun | None:
-        with self._entering():
-            self._claimed = _background.run(self._claim(), _undo)
-            return self._claimed
+        self._use()
+        try:
+            # Nothing is called behind it, where Ctrl-C could come and nobody have the run.
+            self._claimed = run = _background.run(self._claim(), _undo)
+            return run
+        except BaseException:
+            self._is_in_use = False
+            raise
 
     def __exit__(
         self,
@@ -276,9 +274,13 @@ class claim_run:
             _background.finish(_exit(run, error))
 
     async def __aenter__(self) -> ClaimedRun | None:
-        with self._entering():
-            self._claimed = await _background.arun(self._claim(), _undo)
-            return self._claimed
+        self._use()
+        try:
+            self._claimed = run = await _background.arun(self._claim(), _undo)
+            return run
+        except BaseException:
+            self._is_in_use = False
+            raise
 
     async def __aexit__(
         self,

@@ -132,7 +132,7 @@ class SchedulerCore:
 
     async def synchronize(self, order: int | None, timeout: float | None) -> None:
         """Until what was submitted has ended; raises for failures that nobody has asked for."""
-        self.require_open()
+        self.require_open().start()
         futures = self.ledger.open(order)
         try:
             if not all(future.done() for future in futures):  # a timeout of 0 waits for nothing

@@ -54,7 +54,7 @@ class Submission:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._unsent: deque[Entry] = deque()
-        self._is_sending = False
+        self._is_sending = False  # set on the background thread alone
         self._closed: str | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._cancels: set[asyncio.Task[None]] = set()
@@ -80,14 +80,20 @@ class Submission:
         with self._lock:
             if self._closed is not None:
                 raise RallypointError(self._closed)
+            # First, so that whatever is waited for is sent, also when Ctrl-C comes between them.
+            self._unsent.extend(entries)
             # Behind the lock, so that whoever waits for all tasks sees these.
             self._ledger.add([future for future, _ in entries])
-            self._unsent.extend(entries)
-            starts, self._is_sending = not self._is_sending, True
-            is_full = len(self._unsent) >= MAX_UNSENT
-        if starts:
-            _background.call(self._start)
+            is_sending, is_full = self._is_sending, len(self._unsent) >= MAX_UNSENT
+        if not is_sending:
+            _background.call(self.start)
         return is_full
+
+    def start(self) -> None:
+        """Sends what waits to be sent, if it is not being sent. On the background thread."""
+        if not self._is_sending:
+            self._is_sending = True
+            self._sender = asyncio.create_task(self._send())
 
     @property
     def unsent(self) -> int:
@@ -151,15 +157,13 @@ class Submission:
             await asyncio.wait_for(self.flush(), HURRY / 2)
 
     async def _below(self, count: int) -> None:
+        self.start()  # whoever has submitted may have been interrupted before that
         with self._lock:
-            if not self._is_sending or len(self._unsent) < count:
+            if len(self._unsent) < count:
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((count, waiter))
         await waiter
-
-    def _start(self) -> None:
-        self._sender = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
         while batch := self._take():
