@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from conftest import Face
@@ -11,15 +12,20 @@ from conftest import Face
 from pytest_rallypoint import RallypointServer
 from rallypoint import (
     AsyncScheduler,
+    CallError,
     Client,
     Scheduler,
     SchedulerHalted,
     TaskCancelled,
     TaskFailed,
     TasksFailed,
+    _methods,
+    _submission,
     noop,
     sql,
 )
+from rallypoint._backoff import Backoff
+from rallypoint._details import unavailable
 
 
 @pytest.mark.parametrize("seen", [slice(100), slice(1, None)])
@@ -197,3 +203,53 @@ async def test_two_retries_of_a_task_are_one(face: Face, rallypoint: Client) -> 
         assert first is second
         await face.result(first)
         blocker.cancel()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CallError("RESOURCE_EXHAUSTED", "it is full", reason="QUEUE_FULL", retry_after=1),
+        CallError("UNAVAILABLE", "nobody answers", is_unknown=True),
+        CallError("UNAUTHENTICATED", "who calls?", reason="IDENTITY_INVALID"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_what_is_behind_a_refused_order_is_not_sent(
+    error: CallError, rallypoint_server: RallypointServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(rallypoint_server.url)
+    connection = client.connection()
+    call = connection.call
+
+    async def refuse(method: Any, request: Any, **named: Any) -> Any:
+        if method is _methods.EXEC_ASYNC and request.tasks[0].order == 100:
+            raise error
+        return await call(method, request, **named)
+
+    monkeypatch.setattr(connection, "call", refuse)
+    monkeypatch.setattr(_submission, "_MAX_TASKS", 1)
+    with Scheduler(client) as s:
+        entries = [s._core.entry(noop(), order) for order in (100, 100, 200)]
+        s._core.submission.put(entries)
+        first, *others = (future.exception(30) for future, _ in entries)
+        assert isinstance(first, CallError)
+        assert (first.code, first.message) == (error.code, error.message)
+        for other in others:
+            assert isinstance(other, CallError)
+            assert other.message.startswith("not sent, since tasks before it were refused: ")
+            assert (other.is_unknown, other.is_retryable) == (False, error.is_retryable)
+        assert s.submit(noop(), order=200).exception(30) is None
+    client.close()
+
+
+async def test_a_full_queue_is_no_outage() -> None:
+    patient = 60.0
+    backoff = Backoff(0.0, lambda: patient)
+    full = CallError("RESOURCE_EXHAUSTED", "full", reason="QUEUE_FULL", retry_after=0.0)
+    await backoff.wait(full)
+    with pytest.raises(CallError, match="UNAVAILABLE"):
+        await backoff.wait(unavailable("nobody is there"))
+    await backoff.wait(full)
+    patient = 0.0  # all is to be cancelled
+    with pytest.raises(CallError, match="QUEUE_FULL"):
+        await backoff.wait(full)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 
 from rallypoint.errors import CallError
 
@@ -19,9 +20,14 @@ _MAX_OWNER_DELAY = 0.4
 class Backoff:
     """The delays between the attempts of one call."""
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self._deadline: float | None = None
+    def __init__(self, timeout: float, busy_timeout: Callable[[], float] = lambda: 0.0) -> None:
+        """`busy_timeout`: for how long it goes on, if that is longer, while the service answers
+        that it has no room.
+        """
+        self._timeout, self._busy_timeout = timeout, busy_timeout
+        # Since when nobody has answered, and since when there is no room.
+        self._silent_since: float | None = None
+        self._busy_since: float | None = None
         self._is_said = False
         self._delay = _INITIAL_DELAY
         self._mix_up: CallError | None = None
@@ -38,15 +44,26 @@ class Backoff:
         # Half to all of it, so that many clients do not call together.
         wait = asked + self._delay * (0.5 + os.urandom(1)[0] / 510)
         now = asyncio.get_running_loop().time()
-        if self._deadline is None:
-            self._deadline = now + self._timeout
-        if not (error.is_retryable or at_once) or now + wait > self._deadline:
+        since, timeout = self._counted(error, now)
+        if not (error.is_retryable or at_once) or now + wait > since + timeout:
             raise error
-        if not self._is_said and now + wait > self._deadline - self._timeout + _SILENCE:
+        if not self._is_said and now + wait > since + _SILENCE:
             self._is_said = True
-            log.warning("no answer yet; calling for %g s in all: %s", self._timeout, error)
+            missing = "answer" if self._busy_since is None else "room"
+            log.warning("no %s yet; calling for %g s in all: %s", missing, timeout, error)
         self._delay = min(self._delay * 2, _MAX_DELAY)
         await asyncio.sleep(wait)
+
+    def _counted(self, error: CallError, now: float) -> tuple[float, float]:
+        """Since when errors of this kind count, and for how long it goes on after them."""
+        if error.code == "RESOURCE_EXHAUSTED" and error.retry_after is not None:
+            self._silent_since = None
+            if self._busy_since is None:
+                self._busy_since = now
+            return self._busy_since, max(self._timeout, self._busy_timeout())
+        if self._silent_since is None:
+            self._silent_since = now
+        return self._silent_since, self._timeout
 
     def _most_telling(self, error: CallError) -> CallError:
         """A mix-up of TLS, if one was found, before what was found last.

@@ -48,27 +48,34 @@ class Connection:
         return (*self._metadata, ("authorization", self._token.bearer()))
 
     async def call(
-        self, method: Method[Request, Response], request: Request, *, limit: float | None = None
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        limit: float | None = None,
+        busy_timeout: Callable[[], float] = lambda: 0.0,
     ) -> Response:
         """Calls until the outcome is known, for as long as the retry timeout.
 
-        `limit`: seconds that the call may take in all, its repetitions included.
+        `limit`: seconds that the call may take in all, its repetitions included. `busy_timeout`:
+        see `Backoff`.
         """
+        timeout = self.retry_timeout if limit is None else min(self.retry_timeout, limit)
+        repeated = self._repeated(method, request, lambda: Backoff(timeout, busy_timeout))
         if limit is None:
-            return await self._repeated(method, request, self.retry_timeout)
+            return await repeated
         try:
-            timeout = min(self.retry_timeout, limit)
-            return await asyncio.wait_for(self._repeated(method, request, timeout), limit)
+            return await asyncio.wait_for(repeated, limit)
         except TimeoutError:
             text = f"{method.name}: no answer within {limit:g} s"
             raise CallError("DEADLINE_EXCEEDED", text, is_unknown=True) from None
 
     async def _repeated(
-        self, method: Method[Request, Response], request: Request, retry_timeout: float
+        self, method: Method[Request, Response], request: Request, begin: Callable[[], Backoff]
     ) -> Response:
         payload = request.SerializeToString()
         clock = asyncio.get_running_loop().time
-        backoff, was_unknown = Backoff(retry_timeout), False
+        backoff, was_unknown = begin(), False
         while True:
             begun = clock()
             try:
@@ -88,7 +95,7 @@ class Connection:
             was_unknown = failed.is_unknown
             if clock() - begun > self.servers.longest_silence:
                 # A server was there all the while: this is a new failure.
-                backoff = Backoff(retry_timeout)
+                backoff = begin()
             has_other = self._has_other(pick, failed)
             if is_final and not has_other:
                 raise failed

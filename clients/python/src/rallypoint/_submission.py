@@ -2,7 +2,8 @@
 
 A call is repeated under its request id until its outcome is known, so a task is submitted once.
 The service takes or refuses a call as a whole; here each task is refused for what is wrong with
-itself, and the others go on.
+itself, and the others go on. When a call is refused for another reason, so is all that was not
+sent yet: it may be of a later order, which must not run without what comes before.
 """
 
 import asyncio
@@ -35,6 +36,10 @@ _MAX_BYTES = 4_000_000
 _BYTES_AROUND = 8
 # Tasks that wait to be sent, before whoever submits more waits.
 MAX_UNSENT = 50_000
+# For how many seconds tasks are submitted while there is no room: some has to end before.
+_BUSY_TIMEOUT = 300.0
+# These are about who calls, and not about a task.
+_OF_THE_CALLER = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 # Calls that cancel single tasks at a time.
 _CANCELS = 16
 _FIELD = r"tasks\[(\d+)\]"
@@ -206,17 +211,28 @@ class Submission:
     async def _submit(self, batch: list[Entry]) -> None:
         parts = [batch]
         while parts:
-            parts.extend(reversed(await self._submit_once(parts.pop())))
+            part = parts.pop()
+            try:
+                parts.extend(reversed(await self._submit_once(part)))
+            except CallError as error:
+                self._refuse(part, error)
+                self._refuse_unsent([entry for part in reversed(parts) for entry in part], error)
+                return
 
     async def _submit_once(self, batch: list[Entry]) -> list[list[Entry]]:
-        """Submits a call; what of it is to be sent again, in calls of their own."""
+        """Submits a call; what of it is to be sent again, in calls of their own.
+
+        Raises CallError when no task is at fault.
+        """
         request = scheduler_pb2.ExecAsyncRequest(
             handle=self.handle,
             request_id=new_request_id(),
             tasks=[message for _, message in batch],
         )
         try:
-            taken = await self._connection.call(_methods.EXEC_ASYNC, request)
+            taken = await self._connection.call(
+                _methods.EXEC_ASYNC, request, busy_timeout=self._busy_timeout
+            )
         except CallError as error:
             return self._others(batch, error)
         futures = [future for future, _ in batch]
@@ -226,6 +242,9 @@ class Submission:
             if future._is_cancelling and not future.done():
                 self._cancel(future)
         return []
+
+    def _busy_timeout(self) -> float:
+        return 0.0 if self._ledger.is_cancelled else _BUSY_TIMEOUT
 
     def _others(self, batch: list[Entry], error: CallError) -> list[list[Entry]]:
         """The call was refused: so are the tasks at fault, and the others are sent again."""
@@ -242,8 +261,22 @@ class Submission:
             return [part for part in ([others] if is_listed else halves) if part]
         if is_divisible and not error.is_unknown and len(batch) > 1:
             return halves
+        if error.is_unknown or error.is_retryable or error.code in _OF_THE_CALLER:
+            raise error
         self._refuse(batch, error)
         return []
+
+    def _refuse_unsent(self, entries: list[Entry], error: CallError) -> None:
+        """Refuses these, and all behind them, after an error of others."""
+        with self._lock:
+            entries.extend(self._unsent)
+            self._unsent.clear()
+        unsent = _not_sent(error)
+        for future, message in entries:
+            if future._is_cancelling:
+                self._end_cancelled(future)
+            else:
+                self._refuse([(future, message)], unsent)
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
@@ -275,6 +308,15 @@ class Submission:
             if self._hurry is not None and error.is_unknown:
                 self._cut_off = error
             log.warning("task %d of %s cannot be cancelled: %s", future.seq, self.handle, error)
+
+
+def _not_sent(error: CallError) -> CallError:
+    """The error of tasks that were not sent because others before them were refused."""
+    unsent = copy.copy(error)
+    unsent.message = f"not sent, since tasks before it were refused: {error.message}"
+    unsent.retry_after = (error.retry_after or 0.0) if error.is_retryable else None
+    unsent.is_unknown, unsent.request_id = False, None
+    return unsent
 
 
 def _at_fault(error: CallError, batch: Sequence[Entry]) -> dict[int, CallError]:
