@@ -17,9 +17,11 @@ from conftest import Face
 
 from pytest_rallypoint import RallypointServer
 from rallypoint import (
+    AsyncScheduler,
     Client,
     Scheduler,
     _background,
+    _methods,
     lock,
     shared,
     try_acquire,
@@ -120,6 +122,41 @@ async def test_a_scheduler_that_nobody_took_is_released(
     await too_late.interrupt(face, s.__aenter__())
     while (await s.describe()).state != scheduler_pb2.SCHEDULER_STATE_RELEASED:
         await asyncio.sleep(0.01)
+
+
+async def test_a_scheduler_nobody_has_heard_of_yet_is_released(
+    rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service has opened it, and its caller is cancelled before the answer is there."""
+    connection = rallypoint.connection()
+    call = connection.call
+    arrived = threading.Event()
+    opened: list[str] = []
+
+    async def unheard(method: Any, request: Any, **named: Any) -> Any:
+        answer = await call(method, request, **named)
+        if method is _methods.GET_SCHEDULER and not arrived.is_set():
+            opened.append(answer.scheduler.handle)
+            arrived.set()
+            await asyncio.sleep(60)
+        return answer
+
+    monkeypatch.setattr(connection, "call", unheard)
+    for reuse in (True, False):
+        arrived.clear()
+        opening = asyncio.create_task(
+            AsyncScheduler(rallypoint, name=f"unheard-{reuse}", reuse=reuse).open()
+        )
+        assert await asyncio.to_thread(arrived.wait, 30)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    shared_one = AsyncScheduler(rallypoint, handle=opened[0], on_exit="cancel")
+    async with shared_one, AsyncScheduler(rallypoint, handle=opened[1]) as own:
+        while (await own.describe()).state != scheduler_pb2.SCHEDULER_STATE_RELEASED:
+            await asyncio.sleep(0.01)
+        # Others may use the one that was to be shared.
+        assert (await shared_one.describe()).state == scheduler_pb2.SCHEDULER_STATE_OPEN
 
 
 def press_while_it_waits(patch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
+from rallypoint._given_up import in_background, making
 from rallypoint._leases import DEFAULT_LEASE, Lease
 from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
@@ -157,7 +157,7 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
     seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     waiting = _Waiting(connection, request, seconds)
-    with _noted():
+    with making():
         try:
             return await waiting.granted()
         except BaseException as error:
@@ -227,9 +227,9 @@ class _Waiting:
         """Withdraws it, in the background: the lease ends it, too."""
         if not self._claim.claim:
             if isinstance(error, asyncio.CancelledError):
-                _in_background(self._withdraw_unknown())
+                in_background(self._withdraw_unknown())
         elif self._claim.state != resource_pb2.CLAIM_STATE_ENDED:
-            _in_background(_withdraw(self._connection, self._claim))
+            in_background(_withdraw(self._connection, self._claim))
 
     async def _withdraw_unknown(self) -> None:
         """Nobody has said yet whether it is in line: the same call says it, or is the first."""
@@ -243,39 +243,6 @@ class _Waiting:
 
 # Before a renewal that failed is sent again.
 _RETRY_PAUSE = 0.5
-
-# Tasks that ask for a claim, and those that withdraw one.
-_acquiring: set[asyncio.Task[Any]] = set()
-_withdrawals: set[asyncio.Task[None]] = set()
-
-
-@contextlib.contextmanager
-def _noted() -> Iterator[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    _acquiring.add(task)
-    try:
-        yield
-    finally:
-        _acquiring.discard(task)
-
-
-async def withdrawn() -> None:
-    """Waits a moment for what is being withdrawn: its connection is about to be closed.
-
-    What is left then ends with its lease.
-    """
-    ends = time.monotonic() + _END_TIMEOUT
-    cancelled = {task for task in _acquiring if task.cancelling()}
-    for tasks in (cancelled, _withdrawals):
-        if tasks:
-            await asyncio.wait(set(tasks), timeout=max(0.0, ends - time.monotonic()))
-
-
-def _in_background(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
-    _withdrawals.add(task)
-    task.add_done_callback(_withdrawals.discard)
 
 
 async def _withdraw(connection: Connection, claim: resource_pb2.Claim) -> None:
@@ -304,11 +271,11 @@ async def try_acquire(
     """
     request.request_id = new_request_id()
     since = time.monotonic()
-    with _noted():
+    with making():
         try:
             answer = await connection.call(_methods.TRY_ACQUIRE, request)
         except asyncio.CancelledError:
-            _in_background(_withdraw_tried(connection, request))
+            in_background(_withdraw_tried(connection, request))
             raise
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
@@ -323,7 +290,7 @@ async def try_acquire(
             claim, since = await _confirmed(connection, claim, since, seconds)
         return await _kept(HeldClaim(connection, claim, since, None))
     except BaseException:
-        _in_background(_withdraw(connection, answer.claim))
+        in_background(_withdraw(connection, answer.claim))
         raise
 
 

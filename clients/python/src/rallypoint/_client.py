@@ -5,12 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import sys
 import threading
 from types import TracebackType
 
 from rallypoint import _background, _checks, _methods, _times
 from rallypoint._connection import Connection
+from rallypoint._given_up import given_back
 from rallypoint._servers import PathLike, Servers, Tls
 from rallypoint._tasks import MAX_PERMITS
 from rallypoint._times import Seconds
@@ -101,12 +101,6 @@ class BaseClient:
             self._servers.close()
 
 
-async def _withdrawn() -> None:
-    """Waits for claims that are being withdrawn: who has made one has imported what they need."""
-    if (claims := sys.modules.get("rallypoint._claims")) is not None:
-        await claims.withdrawn()
-
-
 def _environment_tls(
     ca: str | None, cert: str | None, key: str | None, *, server: str | None
 ) -> Tls:
@@ -142,9 +136,9 @@ class Client(BaseClient):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
+        """Ends the connection, and what still uses it. What was given up before is given back."""
         if self._is_here() and not _background.is_here():
-            _background.finish(_withdrawn())
+            _background.finish(given_back())
         self._close()
 
     def create_resource(
@@ -176,9 +170,9 @@ class AsyncClient(BaseClient):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection, and what still uses it. Claims given up before are withdrawn."""
+        """Ends the connection, and what still uses it. What was given up before is given back."""
         if self._is_here() and not _background.is_here():
-            await _background.afinish(_withdrawn())
+            await _background.afinish(given_back())
         self._close()
 
     async def create_resource(

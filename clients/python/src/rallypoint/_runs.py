@@ -342,7 +342,11 @@ async def _confirmed(
 
 
 async def _undo(run: ClaimedRun | None) -> None:
-    """Of a block that was not entered after all: others may claim the run when the lease ends."""
+    """Of a block that was not entered after all: others may claim the run when the lease ends.
+
+    So it is when nobody waits for the answer to the claim. Reported as failed, the run would be
+    over, unless the job repeats runs.
+    """
     if run is not None:
         run._lease.stop()
 

@@ -14,8 +14,10 @@ from google.protobuf import field_mask_pb2
 
 from rallypoint import _methods
 from rallypoint._client import BaseClient
+from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._given_up import in_background, making
 from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
@@ -23,7 +25,7 @@ from rallypoint._request_id import new_request_id
 from rallypoint._settings import Settings, check_in_force, settings_message
 from rallypoint._submission import Entry, Submission
 from rallypoint._tasks import Task, as_task
-from rallypoint.errors import RallypointError
+from rallypoint.errors import CallError, RallypointError
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
 log = logging.getLogger("rallypoint")
@@ -97,8 +99,7 @@ class SchedulerCore:
     async def _open(self) -> None:
         self._connection = self._client.connection()
         if self._handle is None:
-            self._request.request_id = new_request_id()
-            answer = await self._connection.call(_methods.GET_SCHEDULER, self._request)
+            answer = await self._opened()
             opened = answer.scheduler
             self._is_shared = answer.reused
             if answer.reused:
@@ -115,6 +116,18 @@ class SchedulerCore:
             self._connection, opened.handle, self._events, self.ledger, self._halts
         )
         log.info("scheduler %s is open", opened.handle)
+
+    async def _opened(self) -> scheduler_pb2.GetSchedulerResponse:
+        request = scheduler_pb2.GetSchedulerRequest()
+        request.CopyFrom(self._request)
+        request.request_id = new_request_id()
+        with making():
+            try:
+                return await self._connection.call(_methods.GET_SCHEDULER, request)
+            except asyncio.CancelledError:
+                if not request.reuse:  # that one others may use by now
+                    in_background(_release_unheard(self._connection, request))
+                raise
 
     def entry(self, task: Task, order: int | None) -> Entry:
         """A task that is submitted in its own order, else in this one."""
@@ -286,3 +299,17 @@ class SchedulerCore:
         is_halted = scheduler.HasField("halt")  # whatever the setting is by now
         self._halts.can_be = is_halted or on_failure == scheduler_pb2.ON_FAILURE_HALT
         self.ledger.cancels_rest = on_failure == scheduler_pb2.ON_FAILURE_CANCEL_REST
+
+
+async def _release_unheard(
+    connection: Connection, request: scheduler_pb2.GetSchedulerRequest
+) -> None:
+    """Releases the scheduler that a call may have opened whose answer nobody waits for."""
+    try:
+        opened = await connection.call(_methods.GET_SCHEDULER, request)
+        release = scheduler_pb2.ReleaseSchedulerRequest(
+            handle=opened.scheduler.handle, mode=scheduler_pb2.RELEASE_MODE_CANCEL
+        )
+        await connection.call(_methods.RELEASE_SCHEDULER, release)
+    except CallError as error:
+        log.info("a scheduler that nobody waits for may stay open until it is idle: %s", error)
