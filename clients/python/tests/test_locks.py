@@ -24,6 +24,7 @@ from rallypoint import (
     try_acquire,
 )
 from rallypoint._connection import Connection
+from rallypoint._request_id import new_request_id
 from rallypoint.v1 import resource_pb2
 
 
@@ -115,6 +116,36 @@ async def test_a_claim_given_up_is_withdrawn_before_the_client_closes(
             await entering
         await client.close()
         assert not await asyncio.to_thread(waiting)
+
+
+async def test_a_claim_made_by_a_forgotten_call_is_withdrawn(
+    rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same call makes another claim, once the service has forgotten the one that has ended."""
+    connection = rallypoint.connection()
+    resumed = connection.resumed
+
+    async def forgetful(method: Any, request: Any) -> Any:
+        first, other = request(), resource_pb2.AcquireRequest()
+        other.CopyFrom(first)
+        other.request_id, other.owner = new_request_id(), "forgotten"
+        for call in (first, other):
+            async with contextlib.aclosing(resumed(method, lambda call=call: call)) as stream:
+                yield await anext(stream)
+
+    async with lock("orders", owner="a", client=rallypoint):
+        with monkeypatch.context() as patch:
+            patch.setattr(connection, "resumed", forgetful)
+            with pytest.raises(RallypointError, match="has ended, long ago"):
+                await lock("orders", owner="b", lease=3600, client=rallypoint).__aenter__()
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "resumed", forgetful)
+        with pytest.raises(HoldLost, match="it has ended, long ago"):
+            async with lock("orders", owner="b", lease=3600, client=rallypoint) as hold:
+                while hold.lost is None:
+                    await asyncio.sleep(0.01)
+    async with lock("orders", owner="c", wait=15, client=rallypoint):
+        pass
 
 
 async def test_permits_are_shared(face: Face, rallypoint: Client) -> None:

@@ -66,7 +66,7 @@ async def test_a_decorated_function_does_the_run_once(
     assert await nightly(7) == 7
     assert await nightly(8) is None
     (run,) = done
-    assert (run.job, run.attempt, run.lost) == (job, 1, None)
+    assert (run.job, run.attempt, run.lost) == (job, 1, "it was given back")
     assert run.token > 0
     assert run.due <= datetime.datetime.now(datetime.UTC)
     assert in_threads.__name__ == "in_threads"
@@ -168,6 +168,26 @@ async def test_what_was_seen_to_be_lost_remains_so() -> None:
     assert (heard, lease.lost) == ([lost], lost)
     lease.when_lost(heard.append)
     assert heard == [lost, lost]
+
+
+async def test_what_was_given_back_is_not_lost_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def renew(limit: float) -> float | None:
+        return None
+
+    async def why(error: CallError) -> str | None:
+        return None
+
+    lease = Lease("it", 60, time.monotonic(), renew, why, None, "limit")
+    heard: list[str] = []
+    lease.when_lost(heard.append)
+    lease.stop()
+    lease._since -= 120  # as if it were long ago
+    for _ in range(2):
+        assert lease.lost == "it was given back"
+        lease.when_lost(heard.append)
+        await asyncio.sleep(0)
+    assert heard == []
+    assert "is lost" not in caplog.text
 
 
 async def test_a_renewal_takes_no_longer_than_until_the_next_one_is_due() -> None:

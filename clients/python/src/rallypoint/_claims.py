@@ -23,6 +23,7 @@ log = logging.getLogger("rallypoint")
 _END_TIMEOUT = 0.5
 # Reasons with which a renewal says that the hold is over.
 _FINAL = ("CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH")
+_LONG_AGO = "it has ended, long ago"
 _HELD_TOO_LONG = "it was held for as long as the resource allows"
 _ENDS = {
     resource_pb2.CLAIM_END_RELEASED: "it was released",
@@ -67,9 +68,9 @@ class HeldClaim:
 
     async def release(self, limit: float | None = None) -> None:
         """Gives it back, within so many seconds. Raises HoldLost when it was lost before."""
+        lost = self.lease.lost
         await self.leave()
         request = resource_pb2.ReleaseRequest(claim=self.claim.claim, token=self.claim.token)
-        lost = self.lease.lost
         try:
             released = await self._connection.call(_methods.RELEASE, request, limit=limit)
         except CallError as error:
@@ -109,6 +110,8 @@ class HeldClaim:
             async with contextlib.aclosing(stream):
                 async for message in stream:
                     if message.claim.claim != self.claim.claim:
+                        in_background(_withdraw(self._connection, message.claim))
+                        self.lease.lose(_LONG_AGO)
                         return
                     if message.claim.state == resource_pb2.CLAIM_STATE_ENDED:
                         self.lease.lose(_how(message.claim))
@@ -182,6 +185,8 @@ class _Waiting:
             async for message in stream:
                 claim = message.claim
                 if self._claim.claim not in (0, claim.claim):
+                    # The service has forgotten it, and made another one of the same call.
+                    in_background(_withdraw(self._connection, claim))
                     raise RallypointError(f"claim {self._claim.claim} has ended, long ago")
                 self._claim = claim
                 if claim.state == resource_pb2.CLAIM_STATE_HELD:

@@ -24,6 +24,8 @@ _MARGIN = 0.2
 # Before a renewal is tried again.
 _PAUSE = 0.1
 
+_GIVEN_BACK = "it was given back"
+
 DEFAULT_LEASE = 15.0
 # Seconds that giving back takes at most after Ctrl-C or another error: the lease ends it, too.
 HURRY = 5.0
@@ -64,9 +66,9 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Why it was lost; None: as far as is known, it is kept. From any thread.
+        """Why it was lost, or that it was given back; None: as far as is known, it is kept.
 
-        What was once said to be lost remains so.
+        From any thread. What was once said to be lost remains so.
         """
         if not self.is_here():
             return f"process {self._pid} has it, from which this one was forked"
@@ -105,10 +107,10 @@ class Lease:
         return self._pid == os.getpid()
 
     def when_lost(self, function: Callable[[str], None]) -> None:
-        """Has a function called with the reason; at once, if it is lost already."""
+        """Has a function called with the reason when it is lost; at once, if it is already."""
         if self._on_lost is not None:
             self._on_lost.append(function)
-        elif self._lost is not None:
+        elif self._lost is not None and self._lost != _GIVEN_BACK:
             self._tell(function, self._lost)
 
     def lose(self, why: str) -> None:
@@ -129,8 +131,12 @@ class Lease:
             log.exception("a callback of %s fails", self._what)
 
     def stop(self) -> None:
-        """Renews it no more."""
+        """Renews it no more: it is given back, and cannot be lost from here on."""
         self._task.cancel()
+        if (lost := self.lost) is not None:
+            self.lose(lost)
+        self._on_lost = None
+        self._set_lost(_GIVEN_BACK)
 
     async def _keep(self) -> None:
         due = self._next(self._since)

@@ -26,7 +26,7 @@ class Hold:
         self._held = held
 
     def __repr__(self) -> str:
-        state = f"lost: {self.lost}" if self.lost else "held"
+        state = self.lost or "held"
         return f"<Hold of {', '.join(self.resources)}, token {self.token}, {state}>"
 
     @property
@@ -50,7 +50,7 @@ class Hold:
 
     @property
     def lost(self) -> str | None:
-        """Why it was lost; None: as far as is known, it is held."""
+        """Why it was lost, or that it was given back; None: as far as is known, it is held."""
         return self._held.lease.lost
 
     def check(self) -> None:
@@ -59,7 +59,10 @@ class Hold:
             raise HoldLost(f"the hold of {', '.join(self.resources)} was lost: {why}")
 
     def when_lost(self, function: Callable[[str], None]) -> None:
-        """Has a function called with the reason, on another thread. It must not wait."""
+        """Has a function called with the reason when it is lost, on another thread.
+
+        It must not wait.
+        """
         if not callable(function):
             raise TypeError(f"function: give something to call, not {function!r}")
         _background.call(self._held.lease.when_lost, function)

@@ -94,7 +94,7 @@ class ClaimedRun:
 
     @property
     def lost(self) -> str | None:
-        """Why the claim was lost; None: as far as is known, it is kept."""
+        """Why it was lost, or that it was given back; None: as far as is known, it is kept."""
         return self._lease.lost
 
     def check(self) -> None:
