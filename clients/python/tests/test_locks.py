@@ -18,12 +18,14 @@ from rallypoint import (
     RallypointError,
     _background,
     _claims,
+    _connection,
     _methods,
     lock,
     shared,
     try_acquire,
 )
 from rallypoint._connection import Connection
+from rallypoint._details import unavailable
 from rallypoint._request_id import new_request_id
 from rallypoint.v1 import resource_pb2
 
@@ -312,3 +314,27 @@ async def test_resources_are_made_and_deleted(face: Face, rallypoint: Client) ->
         async with face.block(lock("tenant/7", client=rallypoint)) as hold:
             assert hold.token > 0
         await client.delete_resource("tenant/*")
+
+
+async def test_a_delete_that_may_have_had_its_effect_is_unknown(
+    face: Face, rallypoint: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, answered = _connection._answer, 0
+
+    async def unheard(*arguments: Any) -> bytes:
+        nonlocal answered
+        answered += 1
+        said = await answer(*arguments)
+        if answered == 1:
+            raise unavailable("the connection broke")
+        return said
+
+    rallypoint.create_resource("deleted")
+    async with face.client(rallypoint.server) as client:
+        monkeypatch.setattr(_connection, "_answer", unheard)
+        with pytest.raises(CallError) as raised:
+            await client.delete_resource("deleted")
+        assert (raised.value.reason, raised.value.is_unknown) == ("RESOURCE_NOT_FOUND", True)
+        with pytest.raises(CallError) as raised:
+            await client.delete_resource("deleted")
+        assert (raised.value.reason, raised.value.is_unknown) == ("RESOURCE_NOT_FOUND", False)

@@ -91,7 +91,7 @@ class Connection:
                 error.request_id = getattr(request, "request_id", None) or None
                 error.server = self.servers.text
                 is_final = not error.is_retryable
-                failed = after_unknown(error, was_unknown)
+                failed = after_unknown(error, was_unknown, is_delete=method.is_delete)
             was_unknown = failed.is_unknown
             if clock() - begun > self.servers.longest_silence:
                 # A server was there all the while: this is a new failure.

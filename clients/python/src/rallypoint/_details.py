@@ -87,12 +87,13 @@ def is_of_the_server(error: CallError) -> bool:
     return is_away or (error.is_unknown and error.reason is None)
 
 
-def after_unknown(error: CallError, was_unknown: bool) -> CallError:
+def after_unknown(error: CallError, was_unknown: bool, *, is_delete: bool = False) -> CallError:
     """The error of a call whose attempt before may have had its effect.
 
     Only the answer of the owner takes that back. What any server may refuse by itself, it refuses
-    before it looks for the request id.
+    before it looks for the request id. What a call deletes is not found after its effect, either.
     """
-    if was_unknown and not (error.reason and error.code in _OF_THE_OWNER):
+    is_of_the_owner = error.reason is not None and error.code in _OF_THE_OWNER
+    if was_unknown and (not is_of_the_owner or (is_delete and error.code == "NOT_FOUND")):
         error.is_unknown = True
     return error

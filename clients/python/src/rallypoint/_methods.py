@@ -19,6 +19,7 @@ class Method(Generic[Request, Response]):
         self.name = request.__name__.removesuffix("Request")
         self.path = f"/rallypoint.v1.{service}/{self.name}"
         self.request, self.response = request, response
+        self.is_delete = self.name.startswith("Delete")
 
 
 _SCHEDULERS, _RESOURCES = "SchedulerService", "ResourceService"
