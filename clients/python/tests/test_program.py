@@ -65,6 +65,17 @@ def test_a_program_may_end_without_a_word(rallypoint_server: RallypointServer) -
     assert (process.returncode, said) == (0, "")
 
 
+def test_a_program_that_makes_no_call_ends_without_the_background_thread() -> None:
+    code = """
+import atexit
+from rallypoint import Scheduler, _background, lock
+atexit.register(lambda: print(_background.is_running()))  # called behind those that follow
+Scheduler(), lock("a")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "False\n", "")
+
+
 def test_a_program_that_finds_no_server_says_so_soon() -> None:
     code = "from rallypoint import Client, Scheduler\n"
     code += "Scheduler(Client('127.0.0.1:1', retry_timeout=5)).open()"

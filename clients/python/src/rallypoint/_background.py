@@ -59,6 +59,11 @@ def _background() -> _Background:
     return _present
 
 
+def is_running() -> bool:
+    """Whether something was handed to the thread in this process."""
+    return _present is not None
+
+
 def is_here() -> bool:
     """Whether this is the background thread: nothing may be waited for in it."""
     return _present is not None and threading.current_thread() is _present.thread

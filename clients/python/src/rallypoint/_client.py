@@ -96,6 +96,10 @@ class BaseClient:
     def _is_here(self) -> bool:
         return self._pid == os.getpid()
 
+    def _has_others(self) -> bool:
+        """Whether the background thread may be at work for it, and can be waited for."""
+        return self._is_here() and _background.is_running() and not _background.is_here()
+
     def _close(self) -> None:
         if self._is_here():  # and not in a process that was forked, which shares the sockets
             self._servers.close()
@@ -137,7 +141,7 @@ class Client(BaseClient):
 
     def close(self) -> None:
         """Ends the connection, and what still uses it. What was given up before is given back."""
-        if self._is_here() and not _background.is_here():
+        if self._has_others():
             _background.finish(given_back())
         self._close()
 
@@ -171,7 +175,7 @@ class AsyncClient(BaseClient):
 
     async def close(self) -> None:
         """Ends the connection, and what still uses it. What was given up before is given back."""
-        if self._is_here() and not _background.is_here():
+        if self._has_others():
             await _background.afinish(given_back())
         self._close()
 
