@@ -11,7 +11,6 @@ used, or the table is missing.
 
 import argparse
 import datetime
-import functools
 import http.client
 import json
 import os
@@ -137,9 +136,11 @@ def token_now() -> str | None:
     return token
 
 
-@functools.cache
 def tls() -> ssl.SSLContext:
-    """Whom to trust at https:// addresses, and the certificate to present there."""
+    """Whom to trust at https:// addresses, and the certificate to present there.
+
+    The files are read each time, as they may be renewed.
+    """
     context = ssl.create_default_context(cafile=setting("TLS_CA"))
     if certificate := setting("TLS_CERT"):
         context.load_cert_chain(certificate, setting("TLS_KEY"))
@@ -167,7 +168,8 @@ def call_at(address: str, method: str, request: dict[str, Any]) -> dict[str, Any
     headers = {"content-type": "application/json"} | who_calls()
     try:
         sent = urllib.request.Request(url, body, headers)
-        with urllib.request.urlopen(sent, timeout=30, context=tls()) as answer:
+        context = tls() if address.lower().startswith("https:") else None
+        with urllib.request.urlopen(sent, timeout=30, context=context) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import http.server
 import importlib.util
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,6 +193,22 @@ def test_a_relay_says_who_calls_as_the_command_line_does(
     monkeypatch.setenv("RALLYPOINT_NAMESPACE", "etl")
     said = {"authorization": "Bearer secret", "rallypoint-namespace": "etl"}
     assert relay.who_calls() == said
+
+
+def test_a_renewed_authority_is_trusted(
+    relay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ca.crt"
+    monkeypatch.setenv("RALLYPOINT_TLS_CA", str(file))
+    for name in ("before", "renewed"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", tmp_path / "ca.key",
+             "-out", file],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        (authority,) = relay.tls().get_ca_certs()
+        assert authority["subject"] == ((("commonName", name),),)
 
 
 def test_once_says_how_many_rows_wait_for_people(
