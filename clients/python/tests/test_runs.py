@@ -18,8 +18,17 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, ClaimedRun, Client, RunLost, _background, _runs, claim_run
-from rallypoint._leases import Lease
+from rallypoint import (
+    CallError,
+    ClaimedRun,
+    Client,
+    RunLost,
+    _background,
+    _runs,
+    _servers,
+    claim_run,
+)
+from rallypoint._leases import DEFAULT_LEASE, Lease
 
 JOBS = """
 [jobs.{name}]
@@ -188,6 +197,12 @@ async def test_what_was_given_back_is_not_lost_later(caplog: pytest.LogCaptureFi
         await asyncio.sleep(0)
     assert heard == []
     assert "is lost" not in caplog.text
+
+
+def test_a_dead_connection_is_given_up_before_a_lease_is_lost() -> None:
+    silence = (_servers._KEEPALIVE_MS + _servers._KEEPALIVE_TIMEOUT_MS) / 1000
+    # The last renewal was sent a third of a lease before, and another one has to be answered.
+    assert silence < DEFAULT_LEASE * (0.9 - 1 / 3) / 2
 
 
 async def test_a_renewal_takes_no_longer_than_until_the_next_one_is_due() -> None:

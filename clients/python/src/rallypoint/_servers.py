@@ -13,10 +13,9 @@ import grpc
 from rallypoint._version import __version__
 from rallypoint.errors import CallError
 
-# After what silence a server is asked whether it is there, and how long it may take to answer.
-_KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 20_000, 10_000
-# With several servers, one that does not answer is given up sooner.
-_FAILOVER_MS = 2_000
+# After what silence a server is asked whether it is there, and how long it may take to answer. A
+# connection that is dead must be given up before a lock counts as lost that it cannot renew.
+_KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 2_000, 2_000
 _CONNECT_TIMEOUT_MS = 5_000
 _RECONNECT_MS, _MAX_RECONNECT_MS = 100, 1_000
 # A task as it was submitted, with its result.
@@ -205,9 +204,7 @@ class Servers:
     @property
     def longest_silence(self) -> float:
         """Seconds; a call that lasted longer was made to a server that was there."""
-        has_others = len(self._addresses) > 1
-        silence_ms = 2 * _FAILOVER_MS if has_others else _KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS
-        return 2 * silence_ms / 1000
+        return 2 * (_KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS + _CONNECT_TIMEOUT_MS) / 1000
 
     @property
     def is_closed(self) -> bool:
@@ -221,11 +218,10 @@ class Servers:
             channel.close()
 
     def _channel(self, address: _Address) -> Channel:
-        has_others = len(self._addresses) > 1
         options: list[tuple[str, Any]] = [
             ("grpc.primary_user_agent", f"rallypoint-python/{__version__}"),
-            ("grpc.keepalive_time_ms", _FAILOVER_MS if has_others else _KEEPALIVE_MS),
-            ("grpc.keepalive_timeout_ms", _FAILOVER_MS if has_others else _KEEPALIVE_TIMEOUT_MS),
+            ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MS),
