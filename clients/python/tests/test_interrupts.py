@@ -349,6 +349,7 @@ def test_an_interrupt_at_any_moment_leaves_no_result_to_nobody() -> None:
         assert made - given_back == int(is_over), f"interrupted at moment {at}"
         return is_over
 
+    _background.run(settled())  # it has its thread
     each_moment(runs)
 
 
