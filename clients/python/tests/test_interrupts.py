@@ -285,6 +285,8 @@ def is_interrupted(at: int, function: Callable[[], object], *taken: Any) -> bool
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal passed
+        if "weakref" in frame.f_code.co_filename:
+            return None  # called where an object ends, where an error is of no use
         if event == "call" or (event == "return" and frame.f_code not in codes):
             passed += 1
             if passed == at:
@@ -354,6 +356,7 @@ def test_an_interrupt_at_any_moment_leaves_no_result_to_nobody() -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 def test_an_interrupt_at_any_moment_leaves_no_lock_to_nobody(rallypoint: Client) -> None:
     rallypoint.create_resource("moments")
 

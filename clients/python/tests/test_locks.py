@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from typing import Any
 
@@ -132,7 +133,9 @@ async def test_a_claim_made_by_a_forgotten_call_is_withdrawn(
         other.CopyFrom(first)
         other.request_id, other.owner = new_request_id(), "forgotten"
         for call in (first, other):
-            async with contextlib.aclosing(resumed(method, lambda call=call: call)) as stream:
+            async with contextlib.aclosing(
+                resumed(method, itertools.repeat(call).__next__)
+            ) as stream:
                 yield await anext(stream)
 
     async with lock("orders", owner="a", client=rallypoint):

@@ -142,7 +142,7 @@ class Channel:
 class Pick(NamedTuple):
     """The server that a call is made to, and the connection to it."""
 
-    index: int
+    place: int
     channel: Channel
 
 
@@ -188,18 +188,18 @@ class Servers:
         """Uses the next server, if it has not been left already. Whether there is another one."""
         if self.was_renewed(pick):
             return True
-        if self._present == pick.index:
-            self._present = (pick.index + 1) % len(self._addresses)
+        if self._present == pick.place:
+            self._present = (pick.place + 1) % len(self._addresses)
         return len(self._addresses) > 1
 
     def was_renewed(self, pick: Pick) -> bool:
         """Whether other certificates are in use by now than those that a call was made with."""
         if self._channels is None or self._is_closed:
             return False
-        if self._channels[pick.index] is pick.channel and (renewed := pick.channel.renewed()):
-            self._channels[pick.index] = renewed
+        if self._channels[pick.place] is pick.channel and (renewed := pick.channel.renewed()):
+            self._channels[pick.place] = renewed
             pick.channel.close()  # what goes on there is called again
-        return self._channels[pick.index] is not pick.channel
+        return self._channels[pick.place] is not pick.channel
 
     @property
     def longest_silence(self) -> float:
