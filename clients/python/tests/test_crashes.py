@@ -1,6 +1,8 @@
 """A server that is killed, and one that goes away: what the program sees of it."""
 
+import contextlib
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +12,17 @@ import pytest
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import CallError, Client, _scheduler, _submission, lock, sql
+from rallypoint import (
+    CallError,
+    Client,
+    _background,
+    _methods,
+    _scheduler,
+    _submission,
+    lock,
+    sql,
+)
+from rallypoint.v1 import resource_pb2
 
 TASKS = 3_000
 
@@ -145,3 +157,52 @@ async def test_a_closed_client_is_of_no_use(face: Face, server: RallypointServer
 async def test_of_several_servers_the_next_one_is_used(face: Face, rallypoint: Client) -> None:
     async with face.scheduler(f"127.0.0.1:1,{rallypoint.server}") as s:
         assert (await face.result(s.submit("select 1"))).rows_affected == 1
+
+
+class Cable:
+    """A way to a server whose connections can go silent: they stay, and nothing arrives."""
+
+    def __init__(self, url: str) -> None:
+        host, _, port = url.removeprefix("http://").partition(":")
+        self._to = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._silent = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def go_silent(self) -> None:
+        """Those that there are; not those that come."""
+        self._silent.set()
+        self._silent = threading.Event()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                here, _ = self._listener.accept()
+                there = socket.create_connection(self._to)
+                for ends in ((here, there), (there, here)):
+                    pump = (*ends, self._silent)
+                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
+
+    @staticmethod
+    def _pump(source: socket.socket, sink: socket.socket, silent: threading.Event) -> None:
+        with source, contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if not silent.is_set():
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_that_has_gone_silent_is_given_up(server: RallypointServer) -> None:
+    """Within seconds: a lock with the usual lease is not lost by it."""
+    settings = resource_pb2.ResourceSettings(capacity=1)
+    request = resource_pb2.CreateResourceRequest(name="silent", settings=settings)
+    with contextlib.closing(Cable(server.url)) as cable, Client(cable.address) as client:
+        assert client.create_resource("silent")
+        cable.go_silent()
+        call = client.connection().call(_methods.CREATE_RESOURCE, request, limit=30)
+        assert _background.run(call).already_exists

@@ -143,6 +143,8 @@ async def test_a_claim_made_by_a_forgotten_call_is_withdrawn(
             patch.setattr(connection, "resumed", forgetful)
             with pytest.raises(RallypointError, match="has ended, long ago"):
                 await lock("orders", owner="b", lease=3600, client=rallypoint).__aenter__()
+    async with lock("orders", owner="c", wait=15, client=rallypoint):
+        pass
     with monkeypatch.context() as patch:
         patch.setattr(connection, "resumed", forgetful)
         with pytest.raises(HoldLost, match="it has ended, long ago"):

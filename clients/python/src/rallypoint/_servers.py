@@ -222,6 +222,8 @@ class Servers:
             ("grpc.primary_user_agent", f"rallypoint-python/{__version__}"),
             ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
             ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
+            # Keep-alive waits for an answer to a ping that was sent before, by default a minute.
+            ("grpc.http2.ping_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MS),
