@@ -222,7 +222,9 @@ impl CliError {
         cli_error.why = reasons(error, &label);
         let quoted = error.message.split('"').nth(1);
         let definition = error.metadata.get("definition");
-        let quoted = quoted.filter(|_| label.ends_with("_NOT_FOUND") && definition.is_none());
+        let is_missing = label.ends_with("_NOT_FOUND") && definition.is_none();
+        // This very call may have deleted it: then no other name was meant.
+        let quoted = quoted.filter(|_| is_missing && !error.is_unknown());
         let fields = error.violations.iter().map(|(field, _)| field.clone());
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,

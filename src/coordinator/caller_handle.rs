@@ -262,7 +262,9 @@ impl Coordinator {
     pub async fn drain(&self, timeout: Duration) {
         let durable = async {
             let mut is_said = false;
-            while let Err(CallError::Unavailable { reason, .. }) = self.status().await {
+            while let Err(CallError::Unavailable { reason, .. }) = self.status().await
+                && self.state.owned_epoch().is_some()
+            {
                 if !std::mem::replace(&mut is_said, true) {
                     tracing::info!(
                         reason,

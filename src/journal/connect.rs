@@ -69,7 +69,7 @@ impl Journal {
         Preflight {
             allow_unsafe,
             retention_days,
-            readers: readers + OWN_CONNECTIONS,
+            readers,
         }
         .run(&mut link)
         .await?;

@@ -71,7 +71,9 @@ impl StatusService for Statuses {
         request: Request<api::GetStatusRequest>,
     ) -> Result<Response<api::GetStatusResponse>, Status> {
         let own = auth::visible(&request);
-        let mut status = self.latest.get(self.of_service()).await;
+        let whole = self.clone();
+        let read = async move { whole.of_service().await };
+        let mut status = self.latest.get(read).await;
         visibility::restrict(own.as_ref(), &self.targets, &mut status);
         Ok(Response::new(status))
     }

@@ -12,6 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Session notes that may wait to be written.
 const QUEUED_NOTES: usize = 256;
+/// Sessions of a target that are kept in mind until their rows are gone. Those whose registration
+/// has failed have none, most likely, and there may be many while the database is away.
+const MAX_OVER: usize = 256;
 
 /// Starts the task that writes session notes; returns where the executor sends them.
 pub(super) fn spawn(sessions: Sessions) -> mpsc::Sender<SessionNote> {
@@ -84,11 +87,17 @@ impl Register {
             // Nothing runs on it: its slot no longer waits, and opens another one.
             return self.let_go(session).await;
         }
-        let mut done = Ok(());
-        for over in self.over.remove(&target).unwrap_or_default() {
-            done = done.and(self.let_go(over).await);
+        let mut over = self.over.remove(&target).unwrap_or_default();
+        while let Some(session) = over.pop() {
+            let (pid, start) = (session.pid, session.backend_start);
+            // Another row is there by now: what has none any more needs nothing.
+            if let Err(error) = self.sessions.let_go(&target, pid, start).await {
+                over.push(session);
+                self.over.insert(target, over);
+                return Err(error);
+            }
         }
-        done
+        Ok(())
     }
 
     async fn let_go(&mut self, session: Session) -> Result<(), JournalError> {
@@ -102,6 +111,8 @@ impl Register {
 
     fn keep(&mut self, session: Session) {
         let over = self.over.entry(session.target.clone()).or_default();
-        over.push(session);
+        if over.len() < MAX_OVER {
+            over.push(session);
+        }
     }
 }

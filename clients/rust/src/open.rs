@@ -1,6 +1,7 @@
 //! Opening schedulers, and finding them by their names.
 
 use crate::{Client, Scheduler, api, error::Result};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 impl Client {
@@ -108,6 +109,9 @@ impl Client {
     }
 }
 
+/// How long what a call has opened that was given up is looked for.
+const GIVEN_UP_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// A call that opens a scheduler. Dropped before it is answered, it may have opened one that nobody
 /// knows of: the same call tells it, or opens it, and it is released.
 struct Unanswered {
@@ -121,7 +125,9 @@ impl Drop for Unanswered {
         if let Some(request) = self.request.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            let client = self.client.clone();
+            // Callers who still wait come first: it may stand in line for their places.
+            let within = self.client.retry_timeout().min(GIVEN_UP_TIMEOUT);
+            let client = self.client.clone().with_retry_timeout(within);
             // Whatever becomes of it: the scheduler is released when it has been idle, too.
             runtime.spawn(async move {
                 let opened: Result<api::GetSchedulerResponse> =

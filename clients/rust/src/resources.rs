@@ -227,8 +227,13 @@ impl Client {
     /// the stream stays open, so it is left once another server is in use.
     fn refused(&self, pick: Pick, answers: &Answers, status: Status) -> Error {
         let refused = Error::from(status.clone());
-        // One that is overloaded refuses some, and would get all of them once more.
-        if !refused.is_of_the_server() || refused.is("OVERLOADED") {
+        // What the owner itself refuses, as it is overloaded or its database is away, it would
+        // refuse through another one as well.
+        let is_of_replica = match refused.reason.as_deref() {
+            None => refused.is_of_the_server(),
+            Some(reason) => matches!(reason, "NOT_OWNER" | "OWNER_CHANGED"),
+        };
+        if !is_of_replica {
             return refused;
         }
         let failed = self.failed(pick, status.clone());

@@ -37,6 +37,8 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 pub(crate) struct Servers {
     channels: Arc<[Channel]>,
     present: Arc<AtomicUsize>,
+    /// How long a connection may take to be made.
+    within: Duration,
     /// An address off this machine that is reached in plain text, if there is one.
     readable: Option<Arc<str>>,
 }
@@ -59,6 +61,7 @@ impl Servers {
                     return Ok(Servers {
                         channels: channels.collect(),
                         present: Arc::new(AtomicUsize::new(index)),
+                        within,
                         readable: readable(&endpoints),
                     });
                 }
@@ -74,6 +77,7 @@ impl Servers {
         Ok(Servers {
             channels: endpoints.iter().map(Address::connect_lazy).collect(),
             present: Arc::default(),
+            within: CONNECT_TIMEOUT,
             readable: readable(&endpoints),
         })
     }
@@ -101,7 +105,8 @@ impl Servers {
     /// not answer is given up before.
     pub(crate) fn longest_silence(&self) -> Duration {
         let (interval, timeout) = keepalive(self.channels.len() > 1);
-        2 * (interval + timeout)
+        // What stands between gives up sooner than this, whether a server is there or not.
+        (2 * (interval + timeout + self.within)).max(Duration::from_secs(60))
     }
 
     /// Uses the next server, unless another call has switched already. Returns whether there is

@@ -60,6 +60,10 @@ impl DoneStream {
     /// error is final: it is returned only when reconnecting has failed or cannot help.
     pub async fn next(&mut self) -> Result<Option<Vec<api::AsyncDone>>> {
         while self.end.is_none() {
+            if self.stream.is_none() {
+                // Whoever waited for it to be opened again has given that up.
+                self.connect(None).await?;
+            }
             let done = match self.message().await {
                 Ok(message) => self.take(message),
                 Err(error) => {

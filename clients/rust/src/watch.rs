@@ -45,6 +45,10 @@ impl ResourceStream {
             return Ok(None);
         }
         loop {
+            if self.stream.is_none() {
+                // Whoever waited for it to be opened again has given that up.
+                self.connect(None).await?;
+            }
             match self.message().await {
                 Ok(message) => {
                     self.backoff = Backoff::new(self.client.retry_timeout());

@@ -78,6 +78,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
             "no Rallypoint server answers there: check --server (RALLYPOINT_SERVER); an address begins with https:// if the server has TLS",
         ),
         _ if error.transport => Some(UNANSWERED),
+        _ if error.code == Code::NotFound && error.is_unknown() => error.remedy(),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle or the name: `rallypoint list` shows both")
         }

@@ -56,13 +56,12 @@ impl PeerService for Peering {
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
         let status = self.coordinator.replica_status();
+        let is_owner = status.role.is_owner();
         Ok(Response::new(PingResponse {
             cut_off: status.cut_off,
-            owned_epoch: if status.role.is_owner() {
-                status.epoch.0
-            } else {
-                0
-            },
+            owned_epoch: if is_owner { status.epoch.0 } else { 0 },
+            stands_by: !is_owner,
+            replica: self.coordinator.id().to_string(),
         }))
     }
 }
@@ -88,19 +87,29 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
     }
 }
 
-/// Whether calls can be forwarded to `owner`: it answers on the channel that they take, and serves
-/// callers. The error says why not.
-pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), String> {
+/// Why no call can be forwarded to an owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unreached {
+    /// It does not own the shard any more.
+    StandsBy,
+    /// It does not answer on the channel that calls take, or serves no callers; for people.
+    Failed(String),
+}
+
+/// Whether calls can be forwarded to `owner`.
+pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), Unreached> {
     let mut client = PeerServiceClient::new(owner.channel.clone());
     match tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await {
         Ok(Ok(answer)) if answer.get_ref().cut_off => {
-            Err("it does not reach the coordination database".into())
+            let why = "it does not reach the coordination database";
+            Err(Unreached::Failed(why.into()))
         }
+        Ok(Ok(answer)) if answer.get_ref().stands_by => Err(Unreached::StandsBy),
         Ok(Ok(_)) => Ok(()),
         // It is of a version that does not know the call.
         Ok(Err(error)) if error.code() == Code::Unimplemented => Ok(()),
-        Ok(Err(error)) => Err(root_cause(&error)),
-        Err(_) => Err("it does not answer".into()),
+        Ok(Err(error)) => Err(Unreached::Failed(root_cause(&error))),
+        Err(_) => Err(Unreached::Failed("it does not answer".into())),
     }
 }
 
@@ -112,8 +121,10 @@ pub(crate) async fn owner_after(
     let asked = others.into_iter().map(|(id, channel)| async move {
         let mut client = PeerServiceClient::new(channel);
         let answer = tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await;
-        let owned = answer.ok()?.ok()?.into_inner().owned_epoch;
-        Some((id, Epoch(owned)))
+        let answer = answer.ok()?.ok()?.into_inner();
+        // Another process may have its address by now.
+        let is_it = answer.replica == id.to_string();
+        is_it.then_some((id, Epoch(answer.owned_epoch)))
     });
     let owners = join_all(asked).await.into_iter().flatten();
     let latest = owners.max_by_key(|(_, owned)| *owned);

@@ -138,22 +138,28 @@ fn known(
     }))
 }
 
+fn too_long() -> Status {
+    errors::gateway::http_invalid(
+        "the token is longer than what a browser keeps: sign in with a shorter one",
+    )
+}
+
 fn malformed() -> Status {
     errors::gateway::http_invalid("a token is needed: {\"token\": \"…\"}")
 }
 
 /// A short body. Its parts are copied, since each one that is kept takes more than it holds.
-async fn whole(mut body: Body) -> Option<Vec<u8>> {
+async fn whole(mut body: Body) -> Result<Vec<u8>, Status> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
-        if let Ok(part) = frame.ok()?.into_data() {
+        if let Ok(part) = frame.map_err(|_| malformed())?.into_data() {
             whole.extend_from_slice(&part);
         }
         if whole.len() > MAX_BYTES {
-            return None;
+            return Err(too_long());
         }
     }
-    Some(whole)
+    Ok(whole)
 }
 
 /// Keeps a token that is valid in the browser.
@@ -169,8 +175,7 @@ async fn signed_in(
     let turn = turns.map(|turns| turns.try_acquire_owned()).transpose();
     let _turn = turn.map_err(|_| errors::no_message_room())?;
     let text = timeout(BODY_TIMEOUT, whole(body)).await;
-    let text = text.map_err(|_| errors::message_late())?;
-    let text = text.ok_or_else(malformed)?;
+    let text = text.map_err(|_| errors::message_late())??;
     let sent: serde_json::Value = serde_json::from_slice(&text).map_err(|_| malformed())?;
     let token = sent["token"]
         .as_str()
@@ -193,9 +198,7 @@ async fn signed_in(
     }
     let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
     if NAME.len() + token.len() > COOKIE_BYTES {
-        return Err(errors::gateway::http_invalid(
-            "the token is longer than what a browser keeps: sign in with a shorter one",
-        ));
+        return Err(too_long());
     }
     let mut response = json(StatusCode::OK, line(who.to_string()));
     set(&mut response, &token, KEPT_SECONDS, settings);

@@ -47,7 +47,7 @@ impl ResumableStream {
     ) -> Result<ResumableStream, Status> {
         let (mut waits, mut place) = (OWNER_WAITS.into_iter(), None);
         loop {
-            let status = match open_source(&schedulers, &caller, &query, &mut place).await {
+            let status = match open_source(&schedulers, &caller, &query, &mut place, false).await {
                 Ok(source) => {
                     return Ok(ResumableStream {
                         schedulers,
@@ -132,7 +132,7 @@ impl ResumableStream {
         let mut waits = OWNER_WAITS.into_iter();
         while is_elsewhere(&status) && started.elapsed() < REOPEN_TIMEOUT {
             let place = &mut self.place;
-            match open_source(&self.schedulers, &self.caller, &self.query, place).await {
+            match open_source(&self.schedulers, &self.caller, &self.query, place, true).await {
                 Ok(source) => {
                     self.source = source;
                     return Ok(());
@@ -147,12 +147,14 @@ impl ResumableStream {
     }
 }
 
-/// Opens the cursor on whichever replica owns the shard.
+/// Opens the cursor on whichever replica owns the shard. `goes_on`: it was open before, and does so
+/// also where there is no place for another one.
 async fn open_source(
     schedulers: &Schedulers,
     caller: &Caller,
     query: &StreamQuery,
     place: &mut Option<Permit>,
+    goes_on: bool,
 ) -> Result<Source, Status> {
     let route = schedulers.route.as_ref();
     match route.map(|route| (route, route.destination())) {
@@ -173,7 +175,11 @@ async fn open_source(
         }
         Some((route, Destination::Remote(owner))) => {
             if place.is_none() {
-                *place = Some(route.stream_place(&caller.namespace)?);
+                let found = route.stream_place(&caller.namespace);
+                *place = match goes_on {
+                    false => Some(found?),
+                    true => found.ok(),
+                };
             }
             let mut client = SchedulerServiceClient::new(owner.streams.clone());
             let request = route::with_caller(request(query), caller)?;

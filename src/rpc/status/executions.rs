@@ -79,7 +79,9 @@ impl Executions {
     /// One row per slot, by replica, kind and number, and per target and replica; replicas that do
     /// not answer are named.
     pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
-        self.latest.get(self.read()).await
+        let all = self.clone();
+        let read = async move { all.read().await };
+        self.latest.get(read).await
     }
 
     async fn read(&self) -> api::ListExecutionsResponse {

@@ -12,14 +12,14 @@ use crate::{
     coordinator::Coordinator,
     metrics::Metrics,
     rpc::forwarding::{
-        peer_service,
+        peer_service::{self, Unreached},
         route::{Destination, Route},
     },
 };
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use rallypoint_client::api::DESCRIPTOR;
-use std::{sync::LazyLock, time::Duration};
+use std::{mem, sync::LazyLock, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic_health::{ServingStatus, server::HealthReporter};
@@ -44,6 +44,7 @@ pub(crate) async fn report(
         last: None,
         logged: None,
         looked: None,
+        former: None,
     };
     while !stopping.is_cancelled() {
         let looked = stopping.run_until_cancelled(probe.look_for_successor(&coordinator));
@@ -90,18 +91,24 @@ struct OwnerProbe {
     logged: Option<String>,
     /// When the others were asked whether they own the shard.
     looked: Option<Instant>,
+    /// An owner that has said that it is none any more: at a handover that is known a moment before
+    /// the next one is.
+    former: Option<Uuid>,
 }
 
 impl OwnerProbe {
-    /// While this replica owns the shard and does not reach the database: whether it still does.
+    /// While the database does not say it, because it is not reached from here: whether another
+    /// replica owns the shard by now. So it is for an owner that is cut off, and for a replica
+    /// whose owner says that it is none any more.
     async fn look_for_successor(&mut self, coordinator: &Coordinator) {
-        let status = coordinator.replica_status();
+        let is_wanted = coordinator.replica_status().cut_off || self.former.is_some();
         let has_looked = self.looked.is_some_and(|at| at.elapsed() < PROBE_INTERVAL);
-        if !status.cut_off || has_looked {
+        if !is_wanted || has_looked {
             return;
         }
         self.looked = Some(Instant::now());
-        let found = peer_service::owner_after(status.epoch, self.route.channels()).await;
+        let known = coordinator.membership().borrow().epoch;
+        let found = peer_service::owner_after(known, self.route.channels()).await;
         if let Some((owner, epoch)) = found {
             coordinator.superseded(owner, epoch);
         }
@@ -120,8 +127,14 @@ impl OwnerProbe {
             Some((id, at, reached)) if id == owner.id && at.elapsed() < PROBE_INTERVAL => reached,
             _ => {
                 let answer = peer_service::reach(&owner).await;
-                let reached = answer.is_ok();
-                self.log(answer);
+                let stands_by = answer == Err(Unreached::StandsBy);
+                let before = mem::replace(&mut self.former, stands_by.then_some(owner.id));
+                let reached = answer.is_ok() || stands_by && before != Some(owner.id);
+                self.log(match answer {
+                    _ if reached => Ok(()),
+                    Err(Unreached::Failed(why)) => Err(why),
+                    _ => Err("it does not own the shard any more".into()),
+                });
                 self.last = Some((owner.id, Instant::now(), reached));
                 reached
             }

@@ -1,12 +1,25 @@
 //! What many callers ask for at once is read once for all of them: however many ask, what they ask
 //! of the loop and of the other replicas does not grow.
 
-use std::sync::Arc;
-use tokio::{sync::Mutex, time::Instant};
+use futures_util::{
+    FutureExt,
+    future::{self, BoxFuture},
+};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
-/// The latest reading, and when it began. Clones share it.
-#[derive(Debug)]
-pub(in crate::rpc) struct Shared<T>(Arc<Mutex<Option<(Instant, T)>>>);
+/// The latest reading. Clones share it.
+#[derive(Clone, Debug)]
+pub(in crate::rpc) struct Shared<T>(Arc<Mutex<Option<Reading<T>>>>);
+
+#[derive(Clone, Debug)]
+struct Reading<T> {
+    has_begun: Arc<AtomicBool>,
+    /// `None`: it has failed.
+    value: future::Shared<BoxFuture<'static, Option<T>>>,
+}
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
@@ -14,26 +27,44 @@ impl<T> Default for Shared<T> {
     }
 }
 
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Shared(self.0.clone())
+impl<T: Clone + Default + Send + Sync + 'static> Shared<T> {
+    /// What is read from now on: whoever comes while others are being answered gets what is read
+    /// next, and so never less than what was true when they came. A reading goes on when whoever
+    /// asked for it hangs up. Nothing, if it fails.
+    pub(in crate::rpc) async fn get(&self, read: impl Future<Output = T> + Send + 'static) -> T {
+        let reading = {
+            let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*latest {
+                Some(next) if !next.has_begun.load(Relaxed) => next.value.clone(),
+                before => {
+                    let next = begin(before.clone(), read);
+                    let value = next.value.clone();
+                    *latest = Some(next);
+                    value
+                }
+            }
+        };
+        reading.await.unwrap_or_default()
     }
 }
 
-impl<T: Clone> Shared<T> {
-    /// What is read from now on: whoever comes while others are being answered gets what is read
-    /// next, and so never less than what was true when they came.
-    pub(in crate::rpc) async fn get(&self, read: impl Future<Output = T>) -> T {
-        let asked = Instant::now();
-        let mut latest = self.0.lock().await;
-        let is_new = |(begun, _): &&(Instant, T)| *begun >= asked;
-        if let Some((_, value)) = latest.as_ref().filter(is_new) {
-            return value.clone();
+/// Reads once the reading before has ended.
+fn begin<T: Clone + Send + Sync + 'static>(
+    before: Option<Reading<T>>,
+    read: impl Future<Output = T> + Send + 'static,
+) -> Reading<T> {
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let begins = has_begun.clone();
+    let reading = tokio::spawn(async move {
+        if let Some(before) = before {
+            before.value.await;
         }
-        let begun = Instant::now();
-        let value = read.await;
-        *latest = Some((begun, value.clone()));
-        value
+        begins.store(true, Relaxed);
+        read.await
+    });
+    Reading {
+        has_begun,
+        value: reading.map(Result::ok).boxed().shared(),
     }
 }
 
@@ -41,23 +72,19 @@ impl<T: Clone> Shared<T> {
 mod tests {
     use super::*;
     use futures_util::future::join_all;
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
-        time::Duration,
-    };
-    use tokio::time::sleep;
+    use std::{sync::atomic::AtomicUsize, time::Duration};
+    use tokio::time::{Instant, sleep, timeout};
 
     #[tokio::test(start_paused = true)]
     async fn whoever_comes_during_a_reading_shares_the_next_one() {
-        let (shared, readings) = (Shared::default(), AtomicUsize::new(0));
-        let ask = || async {
-            shared
-                .get(async {
-                    let number = readings.fetch_add(1, Relaxed);
-                    sleep(Duration::from_secs(1)).await;
-                    number
-                })
-                .await
+        let (shared, readings) = (Shared::default(), Arc::new(AtomicUsize::new(0)));
+        let ask = || {
+            let readings = readings.clone();
+            shared.get(async move {
+                let number = readings.fetch_add(1, Relaxed);
+                sleep(Duration::from_secs(1)).await;
+                number
+            })
         };
         let late = || async {
             sleep(Duration::from_millis(500)).await;
@@ -70,11 +97,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reading_whose_caller_hangs_up_is_made_by_the_next_one() {
+    async fn a_reading_goes_on_when_its_caller_hangs_up() {
         let shared = Shared::default();
-        let never = shared.get(std::future::pending::<u8>());
-        let hung_up = tokio::time::timeout(Duration::from_secs(1), never).await;
+        let slow = shared.get(async {
+            sleep(Duration::from_secs(3)).await;
+            1
+        });
+        let hung_up = timeout(Duration::from_secs(1), slow).await;
         assert!(hung_up.is_err());
+        let begun = Instant::now();
         assert_eq!(shared.get(async { 7 }).await, 7);
+        assert_eq!(begun.elapsed().as_secs(), 2, "behind the other one");
     }
 }

@@ -128,8 +128,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     MESSAGE_MALFORMED: _ErrorReason.ValueType  # 42
     """The request is not a message of this API."""
     NAMESPACE_NOT_TRUSTED: _ErrorReason.ValueType  # 43
-    """The call names a namespace, and this server does not take namespaces from
-    metadata. Metadata: its key, `metadata`.
+    """The call names another namespace than `default`, and this server does not
+    take namespaces from metadata. Metadata: its key, `metadata`.
     """
     HANDLE_NOT_FOUND: _ErrorReason.ValueType  # 44
     """There is no such scheduler in the caller's namespace."""
@@ -422,8 +422,8 @@ METADATA_INVALID: ErrorReason.ValueType  # 41
 MESSAGE_MALFORMED: ErrorReason.ValueType  # 42
 """The request is not a message of this API."""
 NAMESPACE_NOT_TRUSTED: ErrorReason.ValueType  # 43
-"""The call names a namespace, and this server does not take namespaces from
-metadata. Metadata: its key, `metadata`.
+"""The call names another namespace than `default`, and this server does not
+take namespaces from metadata. Metadata: its key, `metadata`.
 """
 HANDLE_NOT_FOUND: ErrorReason.ValueType  # 44
 """There is no such scheduler in the caller's namespace."""

@@ -29,7 +29,7 @@ from rallypoint.v1 import operator_pb2 as rallypoint_dot_v1_dot_operator__pb2
 from rallypoint.v1 import task_pb2 as rallypoint_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arallypoint/v1/status.proto\x12\rrallypoint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rallypoint/v1/job.proto\x1a\x1crallypoint/v1/operator.proto\x1a\x18rallypoint/v1/task.proto\"\x12\n\x10GetStatusRequest\"\xae\x04\n\x11GetStatusResponse\x12.\n\x08replicas\x18\x01 \x03(\x0b\x32\x1c.rallypoint.v1.ReplicaStatus\x12(\n\x05slots\x18\x02 \x03(\x0b\x32\x19.rallypoint.v1.SlotStatus\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\'\n\x07\x62\x61\x63klog\x18\x04 \x01(\x0b\x32\x16.rallypoint.v1.Backlog\x12-\n\x07journal\x18\x05 \x01(\x0b\x32\x1c.rallypoint.v1.JournalStatus\x12\x13\n\x0bunreachable\x18\x06 \x03(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x33\n\x0epending_fences\x18\x08 \x03(\x0b\x32\x1b.rallypoint.v1.PendingFence\x12\x41\n\x15unreadable_schedulers\x18\t \x03(\x0b\x32\".rallypoint.v1.UnreadableScheduler\x12\x33\n\x0epaused_targets\x18\n \x03(\x0b\x32\x1b.rallypoint.v1.PausedTarget\x12\x12\n\nunreadable\x18\x0b \x01(\x03\x12*\n\x06\x63laims\x18\x14 \x01(\x0b\x32\x1a.rallypoint.v1.ClaimCounts\x12&\n\x04jobs\x18\x15 \x01(\x0b\x32\x18.rallypoint.v1.JobCounts\"\xac\x01\n\tJobCounts\x12#\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x14.rallypoint.v1.Agent\x12\x0c\n\x04jobs\x18\x02 \x01(\x03\x12\x0e\n\x06paused\x18\x03 \x01(\x03\x12\x0f\n\x07\x66\x61iling\x18\x04 \x01(\x03\x12\x0c\n\x04late\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12,\n\x08next_due\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"-\n\x0b\x43laimCounts\x12\r\n\x05holds\x18\x01 \x01(\x03\x12\x0f\n\x07waiting\x18\x02 \x01(\x03\"E\n\x13UnreadableScheduler\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0b\n\x03why\x18\x03 \x01(\t\"\x98\x01\n\rReplicaStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12.\n\nstarted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07seen_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8e\x01\n\nSlotStatus\x12%\n\x04kind\x18\x05 \x01(\x0b\x32\x17.rallypoint.v1.SlotKind\x12\r\n\x05total\x18\x02 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x03 \x01(\x05\x12\x10\n\x08reserved\x18\x04 \x01(\x05\x12\x16\n\tstartable\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x0c\n\n_startableJ\x04\x08\x01\x10\x02\"\x98\x01\n\x0cTargetStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x10\n\x08sessions\x18\x04 \x01(\x05\x12\x0f\n\x07replica\x18\x05 \x01(\t\x12\x35\n\x11unavailable_since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb6\x01\n\x07\x42\x61\x63klog\x12\x12\n\nschedulers\x18\x01 \x01(\x03\x12\x0f\n\x07\x62locked\x18\x02 \x01(\x03\x12\x0e\n\x06queued\x18\x03 \x01(\x03\x12\x0f\n\x07running\x18\x04 \x01(\x03\x12\x10\n\x08retrying\x18\x05 \x01(\x03\x12\x34\n\x10oldest_queued_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65nded\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\"\xc8\x01\n\rJournalStatus\x12\x10\n\x08\x62\x61tch_no\x18\x01 \x01(\x03\x12\x33\n\x10last_durable_age\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tavailable\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x12\n\noldest_day\x18\x05 \x01(\t\x12\x16\n\x0eretention_days\x18\x06 \x01(\x05\x12\"\n\x03pin\x18\x07 \x01(\x0b\x32\x15.rallypoint.v1.DayPin\"\xe3\x01\n\x06\x44\x61yPin\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.rallypoint.v1.DayPin.Reason\x12\x0e\n\x06handle\x18\x02 \x01(\t\x12\x13\n\x0b\x62\x61\x63kend_pid\x18\x03 \x01(\x05\x12\x13\n\x0b\x61pplication\x18\x04 \x01(\t\"q\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x0e\n\nREASON_DUE\x10\x01\x12\x15\n\x11REASON_CHECKPOINT\x10\x02\x12\x15\n\x11REASON_UNFINISHED\x10\x03\x12\x11\n\rREASON_READER\x10\x04\">\n\x15ListExecutionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xa2\x01\n\x16ListExecutionsResponse\x12,\n\nexecutions\x18\x01 \x03(\x0b\x32\x18.rallypoint.v1.Execution\x12\x13\n\x0bunreachable\x18\x02 \x03(\t\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\"E\n\x16WatchExecutionsRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x9c\x01\n\x17WatchExecutionsResponse\x12,\n\nexecutions\x18\x01 \x03(\x0b\x32\x18.rallypoint.v1.Execution\x12\x13\n\x0bunreachable\x18\x02 \x03(\t\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\x10\n\x08left_out\x18\x04 \x01(\x03\"\xc0\x03\n\tExecution\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12%\n\x04kind\x18\x10 \x01(\x0b\x32\x17.rallypoint.v1.SlotKind\x12\x0c\n\x04slot\x18\x03 \x01(\x05\x12\x13\n\x0b\x62\x61\x63kend_pid\x18\x04 \x01(\x05\x12\x0e\n\x06handle\x18\x05 \x01(\t\x12\x0b\n\x03seq\x18\x06 \x01(\x03\x12\x1c\n\x0f\x65\x66\x66\x65\x63tive_order\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\x05\x12\x0e\n\x06\x63\x61ller\x18\t \x01(\t\x12.\n\nstarted_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x07\x65lapsed\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tnamespace\x18\x0c \x01(\t\x12\x19\n\x0csubmitted_by\x18\r \x01(\tH\x01\x88\x01\x01\x12\x19\n\x11statement_preview\x18\x0e \x01(\t\x12,\n\x05state\x18\x0f \x01(\x0e\x32\x1d.rallypoint.v1.ExecutionStateB\x12\n\x10_effective_orderB\x0f\n\r_submitted_byJ\x04\x08\x02\x10\x03*\x88\x01\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45XECUTION_STATE_IDLE\x10\x01\x12\x1e\n\x1a\x45XECUTION_STATE_CONNECTING\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_RUNNING\x10\x03\x32\xa2\x02\n\rStatusService\x12N\n\tGetStatus\x12\x1f.rallypoint.v1.GetStatusRequest\x1a .rallypoint.v1.GetStatusResponse\x12]\n\x0eListExecutions\x12$.rallypoint.v1.ListExecutionsRequest\x1a%.rallypoint.v1.ListExecutionsResponse\x12\x62\n\x0fWatchExecutions\x12%.rallypoint.v1.WatchExecutionsRequest\x1a&.rallypoint.v1.WatchExecutionsResponse0\x01\x42N\n\x11\x63om.rallypoint.v1B\x0bStatusProtoP\x01Z\x1arallypoint/v1;rallypointv1\xaa\x02\rRallypoint.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1arallypoint/v1/status.proto\x12\rrallypoint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17rallypoint/v1/job.proto\x1a\x1crallypoint/v1/operator.proto\x1a\x18rallypoint/v1/task.proto\"\x12\n\x10GetStatusRequest\"\xae\x04\n\x11GetStatusResponse\x12.\n\x08replicas\x18\x01 \x03(\x0b\x32\x1c.rallypoint.v1.ReplicaStatus\x12(\n\x05slots\x18\x02 \x03(\x0b\x32\x19.rallypoint.v1.SlotStatus\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\'\n\x07\x62\x61\x63klog\x18\x04 \x01(\x0b\x32\x16.rallypoint.v1.Backlog\x12-\n\x07journal\x18\x05 \x01(\x0b\x32\x1c.rallypoint.v1.JournalStatus\x12\x13\n\x0bunreachable\x18\x06 \x03(\t\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x33\n\x0epending_fences\x18\x08 \x03(\x0b\x32\x1b.rallypoint.v1.PendingFence\x12\x41\n\x15unreadable_schedulers\x18\t \x03(\x0b\x32\".rallypoint.v1.UnreadableScheduler\x12\x33\n\x0epaused_targets\x18\n \x03(\x0b\x32\x1b.rallypoint.v1.PausedTarget\x12\x12\n\nunreadable\x18\x0b \x01(\x03\x12*\n\x06\x63laims\x18\x14 \x01(\x0b\x32\x1a.rallypoint.v1.ClaimCounts\x12&\n\x04jobs\x18\x15 \x01(\x0b\x32\x18.rallypoint.v1.JobCounts\"\xc0\x01\n\tJobCounts\x12#\n\x05\x61gent\x18\x01 \x01(\x0b\x32\x14.rallypoint.v1.Agent\x12\x0c\n\x04jobs\x18\x02 \x01(\x03\x12\x0e\n\x06paused\x18\x03 \x01(\x03\x12\x0f\n\x07\x66\x61iling\x18\x04 \x01(\x03\x12\x0c\n\x04late\x18\x05 \x01(\x03\x12\x0f\n\x07waiting\x18\x06 \x01(\x03\x12,\n\x08next_due\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nunreadable\x18\x08 \x01(\x03\"-\n\x0b\x43laimCounts\x12\r\n\x05holds\x18\x01 \x01(\x03\x12\x0f\n\x07waiting\x18\x02 \x01(\x03\"E\n\x13UnreadableScheduler\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0b\n\x03why\x18\x03 \x01(\t\"\x98\x01\n\rReplicaStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12.\n\nstarted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07seen_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8e\x01\n\nSlotStatus\x12%\n\x04kind\x18\x05 \x01(\x0b\x32\x17.rallypoint.v1.SlotKind\x12\r\n\x05total\x18\x02 \x01(\x05\x12\x0c\n\x04\x62usy\x18\x03 \x01(\x05\x12\x10\n\x08reserved\x18\x04 \x01(\x05\x12\x16\n\tstartable\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x0c\n\n_startableJ\x04\x08\x01\x10\x02\"\x98\x01\n\x0cTargetStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x10\n\x08sessions\x18\x04 \x01(\x05\x12\x0f\n\x07replica\x18\x05 \x01(\t\x12\x35\n\x11unavailable_since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb6\x01\n\x07\x42\x61\x63klog\x12\x12\n\nschedulers\x18\x01 \x01(\x03\x12\x0f\n\x07\x62locked\x18\x02 \x01(\x03\x12\x0e\n\x06queued\x18\x03 \x01(\x03\x12\x0f\n\x07running\x18\x04 \x01(\x03\x12\x10\n\x08retrying\x18\x05 \x01(\x03\x12\x34\n\x10oldest_queued_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65nded\x18\x07 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x08 \x01(\x03\"\xc8\x01\n\rJournalStatus\x12\x10\n\x08\x62\x61tch_no\x18\x01 \x01(\x03\x12\x33\n\x10last_durable_age\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tavailable\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x12\n\noldest_day\x18\x05 \x01(\t\x12\x16\n\x0eretention_days\x18\x06 \x01(\x05\x12\"\n\x03pin\x18\x07 \x01(\x0b\x32\x15.rallypoint.v1.DayPin\"\xe3\x01\n\x06\x44\x61yPin\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.rallypoint.v1.DayPin.Reason\x12\x0e\n\x06handle\x18\x02 \x01(\t\x12\x13\n\x0b\x62\x61\x63kend_pid\x18\x03 \x01(\x05\x12\x13\n\x0b\x61pplication\x18\x04 \x01(\t\"q\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x0e\n\nREASON_DUE\x10\x01\x12\x15\n\x11REASON_CHECKPOINT\x10\x02\x12\x15\n\x11REASON_UNFINISHED\x10\x03\x12\x11\n\rREASON_READER\x10\x04\">\n\x15ListExecutionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xa2\x01\n\x16ListExecutionsResponse\x12,\n\nexecutions\x18\x01 \x03(\x0b\x32\x18.rallypoint.v1.Execution\x12\x13\n\x0bunreachable\x18\x02 \x03(\t\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\"E\n\x16WatchExecutionsRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x9c\x01\n\x17WatchExecutionsResponse\x12,\n\nexecutions\x18\x01 \x03(\x0b\x32\x18.rallypoint.v1.Execution\x12\x13\n\x0bunreachable\x18\x02 \x03(\t\x12,\n\x07targets\x18\x03 \x03(\x0b\x32\x1b.rallypoint.v1.TargetStatus\x12\x10\n\x08left_out\x18\x04 \x01(\x03\"\xc0\x03\n\tExecution\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12%\n\x04kind\x18\x10 \x01(\x0b\x32\x17.rallypoint.v1.SlotKind\x12\x0c\n\x04slot\x18\x03 \x01(\x05\x12\x13\n\x0b\x62\x61\x63kend_pid\x18\x04 \x01(\x05\x12\x0e\n\x06handle\x18\x05 \x01(\t\x12\x0b\n\x03seq\x18\x06 \x01(\x03\x12\x1c\n\x0f\x65\x66\x66\x65\x63tive_order\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\x05\x12\x0e\n\x06\x63\x61ller\x18\t \x01(\t\x12.\n\nstarted_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x07\x65lapsed\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tnamespace\x18\x0c \x01(\t\x12\x19\n\x0csubmitted_by\x18\r \x01(\tH\x01\x88\x01\x01\x12\x19\n\x11statement_preview\x18\x0e \x01(\t\x12,\n\x05state\x18\x0f \x01(\x0e\x32\x1d.rallypoint.v1.ExecutionStateB\x12\n\x10_effective_orderB\x0f\n\r_submitted_byJ\x04\x08\x02\x10\x03*\x88\x01\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45XECUTION_STATE_IDLE\x10\x01\x12\x1e\n\x1a\x45XECUTION_STATE_CONNECTING\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_RUNNING\x10\x03\x32\xa2\x02\n\rStatusService\x12N\n\tGetStatus\x12\x1f.rallypoint.v1.GetStatusRequest\x1a .rallypoint.v1.GetStatusResponse\x12]\n\x0eListExecutions\x12$.rallypoint.v1.ListExecutionsRequest\x1a%.rallypoint.v1.ListExecutionsResponse\x12\x62\n\x0fWatchExecutions\x12%.rallypoint.v1.WatchExecutionsRequest\x1a&.rallypoint.v1.WatchExecutionsResponse0\x01\x42N\n\x11\x63om.rallypoint.v1B\x0bStatusProtoP\x01Z\x1arallypoint/v1;rallypointv1\xaa\x02\rRallypoint.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,42 +37,42 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rallypoint.v1.status_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\021com.rallypoint.v1B\013StatusProtoP\001Z\032rallypoint/v1;rallypointv1\252\002\rRallypoint.V1'
-  _globals['_EXECUTIONSTATE']._serialized_start=3049
-  _globals['_EXECUTIONSTATE']._serialized_end=3185
+  _globals['_EXECUTIONSTATE']._serialized_start=3069
+  _globals['_EXECUTIONSTATE']._serialized_end=3205
   _globals['_GETSTATUSREQUEST']._serialized_start=191
   _globals['_GETSTATUSREQUEST']._serialized_end=209
   _globals['_GETSTATUSRESPONSE']._serialized_start=212
   _globals['_GETSTATUSRESPONSE']._serialized_end=770
   _globals['_JOBCOUNTS']._serialized_start=773
-  _globals['_JOBCOUNTS']._serialized_end=945
-  _globals['_CLAIMCOUNTS']._serialized_start=947
-  _globals['_CLAIMCOUNTS']._serialized_end=992
-  _globals['_UNREADABLESCHEDULER']._serialized_start=994
-  _globals['_UNREADABLESCHEDULER']._serialized_end=1063
-  _globals['_REPLICASTATUS']._serialized_start=1066
-  _globals['_REPLICASTATUS']._serialized_end=1218
-  _globals['_SLOTSTATUS']._serialized_start=1221
-  _globals['_SLOTSTATUS']._serialized_end=1363
-  _globals['_TARGETSTATUS']._serialized_start=1366
-  _globals['_TARGETSTATUS']._serialized_end=1518
-  _globals['_BACKLOG']._serialized_start=1521
-  _globals['_BACKLOG']._serialized_end=1703
-  _globals['_JOURNALSTATUS']._serialized_start=1706
-  _globals['_JOURNALSTATUS']._serialized_end=1906
-  _globals['_DAYPIN']._serialized_start=1909
-  _globals['_DAYPIN']._serialized_end=2136
-  _globals['_DAYPIN_REASON']._serialized_start=2023
-  _globals['_DAYPIN_REASON']._serialized_end=2136
-  _globals['_LISTEXECUTIONSREQUEST']._serialized_start=2138
-  _globals['_LISTEXECUTIONSREQUEST']._serialized_end=2200
-  _globals['_LISTEXECUTIONSRESPONSE']._serialized_start=2203
-  _globals['_LISTEXECUTIONSRESPONSE']._serialized_end=2365
-  _globals['_WATCHEXECUTIONSREQUEST']._serialized_start=2367
-  _globals['_WATCHEXECUTIONSREQUEST']._serialized_end=2436
-  _globals['_WATCHEXECUTIONSRESPONSE']._serialized_start=2439
-  _globals['_WATCHEXECUTIONSRESPONSE']._serialized_end=2595
-  _globals['_EXECUTION']._serialized_start=2598
-  _globals['_EXECUTION']._serialized_end=3046
-  _globals['_STATUSSERVICE']._serialized_start=3188
-  _globals['_STATUSSERVICE']._serialized_end=3478
+  _globals['_JOBCOUNTS']._serialized_end=965
+  _globals['_CLAIMCOUNTS']._serialized_start=967
+  _globals['_CLAIMCOUNTS']._serialized_end=1012
+  _globals['_UNREADABLESCHEDULER']._serialized_start=1014
+  _globals['_UNREADABLESCHEDULER']._serialized_end=1083
+  _globals['_REPLICASTATUS']._serialized_start=1086
+  _globals['_REPLICASTATUS']._serialized_end=1238
+  _globals['_SLOTSTATUS']._serialized_start=1241
+  _globals['_SLOTSTATUS']._serialized_end=1383
+  _globals['_TARGETSTATUS']._serialized_start=1386
+  _globals['_TARGETSTATUS']._serialized_end=1538
+  _globals['_BACKLOG']._serialized_start=1541
+  _globals['_BACKLOG']._serialized_end=1723
+  _globals['_JOURNALSTATUS']._serialized_start=1726
+  _globals['_JOURNALSTATUS']._serialized_end=1926
+  _globals['_DAYPIN']._serialized_start=1929
+  _globals['_DAYPIN']._serialized_end=2156
+  _globals['_DAYPIN_REASON']._serialized_start=2043
+  _globals['_DAYPIN_REASON']._serialized_end=2156
+  _globals['_LISTEXECUTIONSREQUEST']._serialized_start=2158
+  _globals['_LISTEXECUTIONSREQUEST']._serialized_end=2220
+  _globals['_LISTEXECUTIONSRESPONSE']._serialized_start=2223
+  _globals['_LISTEXECUTIONSRESPONSE']._serialized_end=2385
+  _globals['_WATCHEXECUTIONSREQUEST']._serialized_start=2387
+  _globals['_WATCHEXECUTIONSREQUEST']._serialized_end=2456
+  _globals['_WATCHEXECUTIONSRESPONSE']._serialized_start=2459
+  _globals['_WATCHEXECUTIONSRESPONSE']._serialized_end=2615
+  _globals['_EXECUTION']._serialized_start=2618
+  _globals['_EXECUTION']._serialized_end=3066
+  _globals['_STATUSSERVICE']._serialized_start=3208
+  _globals['_STATUSSERVICE']._serialized_end=3498
 # @@protoc_insertion_point(module_scope)

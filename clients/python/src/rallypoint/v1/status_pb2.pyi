@@ -171,6 +171,7 @@ class JobCounts(_message.Message):
     LATE_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     NEXT_DUE_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
     jobs: _builtins.int
     """All jobs."""
     paused: _builtins.int
@@ -181,6 +182,10 @@ class JobCounts(_message.Message):
     """Of them, those with a due time that should have had its run."""
     waiting: _builtins.int
     """Runs that wait for another one, or for their next attempt."""
+    unreadable: _builtins.int
+    """Jobs that this version cannot read, in no other count: they are not fired
+    until a version owns the shard that can.
+    """
     @_builtins.property
     def agent(self) -> _job_pb2.Agent:
         """Whether they are fired, and how many runs go on."""
@@ -199,10 +204,11 @@ class JobCounts(_message.Message):
         late: _builtins.int = ...,
         waiting: _builtins.int = ...,
         next_due: _timestamp_pb2.Timestamp | None = ...,
+        unreadable: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "next_due", b"next_due"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "failing", b"failing", "jobs", b"jobs", "late", b"late", "next_due", b"next_due", "paused", b"paused", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "failing", b"failing", "jobs", b"jobs", "late", b"late", "next_due", b"next_due", "paused", b"paused", "unreadable", b"unreadable", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
