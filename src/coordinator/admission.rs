@@ -53,9 +53,24 @@ impl Admission {
         namespace: &Namespace,
         bytes: usize,
     ) -> Result<Permit, &'static str> {
+        self.take(namespace, bytes, |held, more, free| {
+            more <= free && held + more <= free
+        })
+    }
+
+    /// The same beyond its share, as long as anything is left.
+    pub(crate) fn admit_beyond_share(&self, namespace: &Namespace) -> Result<Permit, &'static str> {
+        self.take(namespace, 0, |_, more, free| more <= free)
+    }
+
+    fn take(
+        &self,
+        namespace: &Namespace,
+        bytes: usize,
+        fits: impl Fn(usize, usize, usize) -> bool,
+    ) -> Result<Permit, &'static str> {
         let mut state = self.lock();
         let held = state.held.get(namespace).copied().unwrap_or_default();
-        let fits = |held: usize, more: usize, free: usize| more <= free && held + more <= free;
         if !fits(held.calls, 1, state.free.calls) {
             return Err("commands");
         }

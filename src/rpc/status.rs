@@ -73,7 +73,8 @@ impl StatusService for Statuses {
         let own = auth::visible(&request);
         let whole = self.clone();
         let read = async move { whole.of_service().await };
-        let mut status = self.latest.get(read).await;
+        let status = self.latest.get(read).await;
+        let mut status = status.ok_or_else(|| errors::fault("the status was not read"))?;
         visibility::restrict(own.as_ref(), &self.targets, &mut status);
         Ok(Response::new(status))
     }

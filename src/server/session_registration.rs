@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Session notes that may wait to be written.
 const QUEUED_NOTES: usize = 256;
-/// Sessions of a target that are kept in mind until their rows are gone. Those whose registration
-/// has failed have none, most likely, and there may be many while the database is away.
-const MAX_OVER: usize = 256;
+/// Sessions of a target that are kept in mind for a registration that has failed: they have no row,
+/// most likely, and there may be many while the database is away.
+const MAX_FAILED: usize = 128;
 
 /// Starts the task that writes session notes; returns where the executor sends them.
 pub(super) fn spawn(sessions: Sessions) -> mpsc::Sender<SessionNote> {
@@ -78,7 +78,7 @@ impl Register {
             Ok(false) => return Ok(()),
             Err(error) => {
                 // Its row may be there.
-                self.keep(session);
+                self.keep(session, MAX_FAILED);
                 return Err(error);
             }
         }
@@ -104,14 +104,15 @@ impl Register {
         let (target, pid, start) = (&session.target, session.pid, session.backend_start);
         let gone = self.sessions.let_go(target, pid, start).await;
         if !matches!(gone, Ok(true)) {
-            self.keep(session);
+            self.keep(session, usize::MAX);
         }
         gone.map(drop)
     }
 
-    fn keep(&mut self, session: Session) {
+    /// Keeps it in mind, unless there are so many of its target.
+    fn keep(&mut self, session: Session, most: usize) {
         let over = self.over.entry(session.target.clone()).or_default();
-        if over.len() < MAX_OVER {
+        if over.len() < most {
             over.push(session);
         }
     }

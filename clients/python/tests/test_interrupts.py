@@ -312,7 +312,7 @@ def each_moment(is_over: Callable[[int], bool]) -> None:
 def test_an_interrupt_at_any_moment_leaves_a_future_whole() -> None:
     def waits(at: int) -> bool:
         future: Future[int] = Future()
-        setting = threading.Timer(0.002, future.set_result, [7])
+        setting = threading.Timer(0.05, future.set_result, [7])
         setting.daemon = True
         setting.start()
         is_over = not is_interrupted(at, functools.partial(wait_until_done, future, 5))

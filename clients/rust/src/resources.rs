@@ -227,16 +227,13 @@ impl Client {
     /// the stream stays open, so it is left once another server is in use.
     fn refused(&self, pick: Pick, answers: &Answers, status: Status) -> Error {
         let refused = Error::from(status.clone());
-        // What the owner itself refuses, as it is overloaded or its database is away, it would
-        // refuse through another one as well.
-        let is_of_replica = match refused.reason.as_deref() {
-            None => refused.is_of_the_server(),
-            Some(reason) => matches!(reason, "NOT_OWNER" | "OWNER_CHANGED"),
-        };
-        if !is_of_replica {
+        // One that is overloaded refuses some, and would get all of them once more.
+        if !refused.is_of_the_server() || refused.is("OVERLOADED") {
             return refused;
         }
-        let failed = self.failed(pick, status.clone());
+        let mut failed = self.failed(pick, status.clone());
+        // The owner says when; through another server that is no sooner.
+        failed.retry_after = refused.retry_after;
         if self.servers.pick().0 != pick {
             self.claims.leave(answers, &status);
         }

@@ -105,8 +105,8 @@ impl Servers {
     /// not answer is given up before.
     pub(crate) fn longest_silence(&self) -> Duration {
         let (interval, timeout) = keepalive(self.channels.len() > 1);
-        // What stands between gives up sooner than this, whether a server is there or not.
-        (2 * (interval + timeout + self.within)).max(Duration::from_secs(60))
+        // Proxies give up after a minute at most, usually, whether a server is there or not.
+        (2 * (interval + timeout + self.within)).max(Duration::from_secs(120))
     }
 
     /// Uses the next server, unless another call has switched already. Returns whether there is

@@ -74,9 +74,17 @@ impl Route {
         }
     }
 
-    /// The place of a stream at the owner. Fails when a namespace has too many.
-    pub(crate) fn stream_place(&self, namespace: &Namespace) -> Result<Permit, Status> {
-        let place = self.streams.admit(namespace, 0);
+    /// The place of a stream at the owner. Fails when a namespace has too many; one that goes on,
+    /// as it was open here before, only when there is no place at all.
+    pub(crate) fn stream_place(
+        &self,
+        namespace: &Namespace,
+        goes_on: bool,
+    ) -> Result<Permit, Status> {
+        let place = match goes_on {
+            false => self.streams.admit(namespace, 0),
+            true => self.streams.admit_beyond_share(namespace),
+        };
         place.map_err(|_| errors::no_stream_room())
     }
 

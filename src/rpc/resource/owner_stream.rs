@@ -87,7 +87,7 @@ impl Resources {
                 })))
             }
             Some((route, Destination::Remote(owner))) => {
-                let place = route.stream_place(&caller.namespace)?;
+                let place = route.stream_place(&caller.namespace, false)?;
                 let client = ResourceServiceClient::new(owner.streams.clone());
                 let request = route::with_caller(request.clone(), caller)?;
                 // The channel to an owner that is gone says so late.

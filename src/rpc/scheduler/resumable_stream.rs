@@ -147,8 +147,7 @@ impl ResumableStream {
     }
 }
 
-/// Opens the cursor on whichever replica owns the shard. `goes_on`: it was open before, and does so
-/// also where there is no place for another one.
+/// Opens the cursor on whichever replica owns the shard. `goes_on`: it was open before.
 async fn open_source(
     schedulers: &Schedulers,
     caller: &Caller,
@@ -175,11 +174,7 @@ async fn open_source(
         }
         Some((route, Destination::Remote(owner))) => {
             if place.is_none() {
-                let found = route.stream_place(&caller.namespace);
-                *place = match goes_on {
-                    false => Some(found?),
-                    true => found.ok(),
-                };
+                *place = Some(route.stream_place(&caller.namespace, goes_on)?);
             }
             let mut client = SchedulerServiceClient::new(owner.streams.clone());
             let request = route::with_caller(request(query), caller)?;

@@ -81,7 +81,11 @@ impl Executions {
     pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
         let all = self.clone();
         let read = async move { all.read().await };
-        self.latest.get(read).await
+        let found = self.latest.get(read).await;
+        found.unwrap_or_else(|| api::ListExecutionsResponse {
+            unreachable: vec!["executions".to_owned()],
+            ..Default::default()
+        })
     }
 
     async fn read(&self) -> api::ListExecutionsResponse {

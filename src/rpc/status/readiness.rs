@@ -19,7 +19,7 @@ use crate::{
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use rallypoint_client::api::DESCRIPTOR;
-use std::{mem, sync::LazyLock, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic_health::{ServingStatus, server::HealthReporter};
@@ -121,14 +121,22 @@ impl OwnerProbe {
                 self.log(Err("start every server with --peer-listen".into()));
                 return false;
             }
-            _ => return false,
+            _ => {
+                self.former = None;
+                return false;
+            }
         };
         match self.last {
             Some((id, at, reached)) if id == owner.id && at.elapsed() < PROBE_INTERVAL => reached,
             _ => {
                 let answer = peer_service::reach(&owner).await;
                 let stands_by = answer == Err(Unreached::StandsBy);
-                let before = mem::replace(&mut self.former, stands_by.then_some(owner.id));
+                let before = self.former;
+                self.former = match &answer {
+                    Ok(()) => None,
+                    Err(Unreached::StandsBy) => Some(owner.id),
+                    Err(Unreached::Failed(_)) => before.filter(|id| *id == owner.id),
+                };
                 let reached = answer.is_ok() || stands_by && before != Some(owner.id);
                 self.log(match answer {
                     _ if reached => Ok(()),

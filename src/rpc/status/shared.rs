@@ -27,11 +27,14 @@ impl<T> Default for Shared<T> {
     }
 }
 
-impl<T: Clone + Default + Send + Sync + 'static> Shared<T> {
+impl<T: Clone + Send + Sync + 'static> Shared<T> {
     /// What is read from now on: whoever comes while others are being answered gets what is read
     /// next, and so never less than what was true when they came. A reading goes on when whoever
-    /// asked for it hangs up. Nothing, if it fails.
-    pub(in crate::rpc) async fn get(&self, read: impl Future<Output = T> + Send + 'static) -> T {
+    /// asked for it hangs up. `None`: it has failed.
+    pub(in crate::rpc) async fn get(
+        &self,
+        read: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
         let reading = {
             let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &*latest {
@@ -44,7 +47,7 @@ impl<T: Clone + Default + Send + Sync + 'static> Shared<T> {
                 }
             }
         };
-        reading.await.unwrap_or_default()
+        reading.await
     }
 }
 
@@ -91,9 +94,13 @@ mod tests {
             ask().await
         };
         let (first, others) = tokio::join!(ask(), join_all((0..1_000).map(|_| late())));
-        assert_eq!(first, 0);
-        assert!(others.iter().all(|number| *number == 1), "{others:?}");
-        assert_eq!(ask().await, 2, "a reading that is over says nothing new");
+        assert_eq!(first, Some(0));
+        assert!(others.iter().all(|number| *number == Some(1)), "{others:?}");
+        assert_eq!(
+            ask().await,
+            Some(2),
+            "a reading that is over says nothing new"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -106,7 +113,7 @@ mod tests {
         let hung_up = timeout(Duration::from_secs(1), slow).await;
         assert!(hung_up.is_err());
         let begun = Instant::now();
-        assert_eq!(shared.get(async { 7 }).await, 7);
+        assert_eq!(shared.get(async { 7 }).await, Some(7));
         assert_eq!(begun.elapsed().as_secs(), 2, "behind the other one");
     }
 }
