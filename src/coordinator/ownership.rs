@@ -3,8 +3,9 @@
 //!
 //! A replica becomes the owner under a new epoch, learns what earlier owners may have been running,
 //! reads the journal, and informs the loop. It stops being the owner when a poll finds another
-//! epoch, when another replica says that it owns the shard by now, or when it hands over; then the loop drops its core, and executors report to the next
-//! owner. This file does not keep an old owner from writing: the numbers of batches do.
+//! epoch, when another replica says that it owns the shard by now, or when it hands over; then the
+//! loop drops its core, and executors report to the next owner. It is not this file that keeps an
+//! old owner from writing: the numbers of batches do.
 
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;

@@ -233,7 +233,7 @@ impl Client {
         }
         let mut failed = self.failed(pick, status.clone());
         // The owner says when; through another server that is no sooner.
-        failed.retry_after = refused.retry_after;
+        failed.retry_after = refused.retry_after.or(failed.retry_after);
         if self.servers.pick().0 != pick {
             self.claims.leave(answers, &status);
         }

@@ -18,8 +18,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const HANDOVER_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Coordinator {
-    /// The replicas and the owner of the shard, as of the last heartbeat, or as the owner itself has
-    /// said since. Changes are notified.
+    /// The replicas and the owner of the shard, as of the last heartbeat, or as the owner has said
+    /// itself since. Changes are notified.
     pub fn membership(&self) -> watch::Receiver<Membership> {
         self.ownership.membership.subscribe()
     }

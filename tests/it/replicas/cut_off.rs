@@ -7,10 +7,10 @@ use crate::harness::{
     process::{Process, free_address},
     work::noop,
 };
-use rallypoint::postgres::COORDINATION;
+use rallypoint::postgres::{COORDINATION, TARGET};
 use rallypoint_client::{
     Client,
-    api::{SchedulerSettings, until},
+    api::{Execution, SchedulerSettings, until},
 };
 use std::{net::SocketAddr, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -18,15 +18,17 @@ use tokio::time::{sleep, timeout};
 /// Where nobody listens.
 const NOWHERE: u16 = 1;
 
-fn replica(name: &str, port: u16) -> (SocketAddr, Process) {
+/// A server that reaches its coordination database by one port and its target by another one.
+fn replica(name: &str, port: u16, target: u16) -> (SocketAddr, Process) {
     let address = free_address();
-    let database =
-        format!("postgres://{COORDINATION}@127.0.0.1:{port}/{COORDINATION}?sslmode=disable");
+    let url = |name, port| format!("postgres://{name}@127.0.0.1:{port}/{name}?sslmode=disable");
+    let (database, target) = (url(COORDINATION, port), url(TARGET, target));
     let mut process = Process::serve([
         format!("--listen={address}"),
         format!("--replica-name={name}"),
         format!("--peer-listen={}", free_address()),
         format!("--database={database}"),
+        format!("--target={TARGET}={target}"),
     ]);
     process.start();
     (address, process)
@@ -52,19 +54,19 @@ async fn owner(client: &Client, replicas: usize, name: &str) {
 #[tokio::test]
 async fn a_stream_goes_on_at_an_owner_that_was_cut_off_and_replaced() {
     let port = free_address().port();
-    let postgres = durable(vec![
+    let _postgres = durable(vec![
         ("listen_addresses".to_owned(), "127.0.0.1".to_owned()),
         ("port".to_owned(), port.to_string()),
     ]);
     let network = Network::to(port).await;
-    let (first, _first) = replica("first", network.port());
+    let (first, _first) = replica("first", network.port(), port);
     let client = |address: SocketAddr| {
         let client = Client::connect_lazy(&format!("http://{address}")).expect("a URL");
         client.with_retry_timeout(WAIT_TIMEOUT)
     };
     let here = client(first);
     owner(&here, 1, "first").await;
-    let (second, _second) = replica("second", port);
+    let (second, _second) = replica("second", port, port);
     let there = client(second);
     owner(&there, 2, "first").await;
     let opened = here.open(SchedulerSettings::default()).await;
@@ -72,6 +74,14 @@ async fn a_stream_goes_on_at_an_owner_that_was_cut_off_and_replaced() {
     let forever = Some(until::Kind::Forever(()));
     let mut stream = scheduler.synchronize(0, forever).await.expect("a stream");
 
+    // It has to know the other one by then.
+    let known = async {
+        let is_second = |row: &Execution| row.replica == "second";
+        while !(here.executions().await).is_ok_and(|all| all.executions.iter().any(is_second)) {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, known).await.expect("two replicas");
     network.lead_to(NOWHERE);
     owner(&there, 2, "second").await;
     let same = there.scheduler(scheduler.handle());
@@ -81,5 +91,4 @@ async fn a_stream_goes_on_at_an_owner_that_was_cut_off_and_replaced() {
     assert_eq!(events.map(|events| events.len()), Some(1));
     // It takes calls again, through its successor.
     scheduler.describe().await.expect("described");
-    drop(postgres);
 }
