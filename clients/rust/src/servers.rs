@@ -104,9 +104,15 @@ impl Servers {
     /// A call that has lasted longer than this was made to a server that was there: one that does
     /// not answer is given up before.
     pub(crate) fn longest_silence(&self) -> Duration {
-        let (interval, timeout) = keepalive(self.channels.len() > 1);
-        // Proxies give up after a minute at most, usually, whether a server is there or not.
-        (2 * (interval + timeout + self.within)).max(Duration::from_secs(120))
+        let has_others = self.channels.len() > 1;
+        let (interval, timeout) = keepalive(has_others);
+        let silence = (2 * (interval + timeout)).max(timeout + self.within);
+        match has_others {
+            true => silence,
+            // What stands before the only one gives up after a minute, usually, whether that is
+            // there or not.
+            false => silence.max(Duration::from_secs(120)),
+        }
     }
 
     /// Uses the next server, unless another call has switched already. Returns whether there is

@@ -96,18 +96,20 @@ fn sources(said: &Value, of: &str) -> Vec<String> {
         .collect()
 }
 
-/// A schedule from tomorrow on for twenty days: numbers of minutes, hours, days of the week from
-/// Sunday as 1, days of the month, of which 32 is the last one.
+/// A schedule from tomorrow on for twenty days, or for so long that it meets the last day of a
+/// month: numbers of minutes, hours, days of the week from Sunday as 1, days of the month, of which
+/// 32 is the last one.
 fn schedule(id: i32, job: i32, sets: [&str; 4]) -> String {
     let set = |text: &str, low: i32, high: i32| {
         format!("array(select i = any('{{{text}}}'::int[]) from generate_series({low}, {high}) i)")
     };
     let [minutes, hours, weekdays, days] = sets;
+    let end = if days == "32" { 62 } else { 21 };
     format!(
         "insert into pgagent.pga_schedule (jscid, jscjobid, jscname, jscstart, jscend, jscminutes,
              jschours, jscweekdays, jscmonthdays, jscmonths)
          select {id}, {job}, 's{id}', date_trunc('day', now()) + interval '1 day',
-             date_trunc('day', now()) + interval '21 days', {}, {}, {}, {}, {};",
+             date_trunc('day', now()) + interval '{end} days', {}, {}, {}, {}, {};",
         set(minutes, 0, 59),
         set(hours, 0, 23),
         set(weekdays, 1, 7),
@@ -215,7 +217,11 @@ async fn pgagent_itself_runs_its_schedules_when_it_is_said_to() {
             join pgagent.pga_schedule on jscid = id
             where at is not null
         )
-        select id, count(at) as fired from firing where id < 6 group by id order by id";
+        select id, count(at) filter (where at < now() + interval '30 days') as fired
+        from firing
+        where id < 6
+        group by id
+        order by id";
     let rows = sqlx::query(fires)
         .fetch_all(&mut session)
         .await

@@ -204,8 +204,10 @@ class Servers:
     @property
     def longest_silence(self) -> float:
         """Seconds; a call that lasted longer was made to a server that was there."""
-        # Proxies give up after a minute at most, usually, whether a server is there or not.
-        return max(120.0, 2 * (_KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS + _CONNECT_TIMEOUT_MS) / 1000)
+        if len(self._addresses) == 1:
+            # What stands before it gives up after a minute, usually, whether it is there or not.
+            return 120.0
+        return 2 * (_KEEPALIVE_MS + _KEEPALIVE_TIMEOUT_MS + _CONNECT_TIMEOUT_MS) / 1000
 
     @property
     def is_closed(self) -> bool:
