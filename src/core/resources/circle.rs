@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        // It has not been asked for its owner yet.
+        // The claim of the search is not among those of its owner yet.
         let spec = &self.resources.claims[&self.claim].spec;
         if spec.namespace == *namespace && (spec.owner == *name || spec.owner.starts_with(&*below))
         {
