@@ -61,6 +61,7 @@ impl Client {
     where
         F: Future<Output = Result<R>>,
     {
+        let mut met = None;
         let answered = async {
             let mut backoff = Backoff::new(self.retry_timeout());
             let mut unknown = false;
@@ -79,6 +80,7 @@ impl Client {
                     return Err(failed);
                 }
                 unknown = failed.is_unknown();
+                met = Some(failed.clone());
                 if begun.elapsed() > self.servers.longest_silence() {
                     // A server was there all the while: this is a new failure.
                     backoff = Backoff::new(self.retry_timeout());
@@ -86,7 +88,9 @@ impl Client {
                 backoff.wait(failed).await?;
             }
         };
-        self.in_time(answered).await
+        let in_time = self.in_time(async { Ok(answered.await) }).await;
+        // What an attempt met says more than that the next one was still under way.
+        in_time.unwrap_or_else(|late| Err(met.map_or(late, Error::of_unknown_effect)))
     }
 
     /// What is called, unless the time limit passes: then its outcome is unknown.
@@ -161,6 +165,29 @@ mod tests {
         let deletes = DELETIONS.contains(&method);
         let failed = client.repeated(deletes, attempt).await;
         failed.expect_err("it is not there")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_limit_that_passes_in_a_later_attempt_tells_what_the_first_one_met() {
+        let client = Client::connect_lazy("127.0.0.1:1").expect("an address");
+        let client = client.with_time_limit(Some(Duration::from_secs(8)));
+        let answers = Mutex::new(vec![Status::unavailable("nobody is there")]);
+        let attempt = || {
+            let next = answers.lock().expect("no panic").pop();
+            async move {
+                match next {
+                    Some(status) => Err::<(), Error>(status.into()),
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        let failed = client.repeated(false, attempt).await;
+        let failed = failed.expect_err("nobody answered");
+        assert_eq!(failed.message, "nobody is there");
+        assert!(failed.is_unknown(), "the later attempt was under way");
+        let failed = client.repeated(false, attempt).await;
+        let failed = failed.expect_err("nobody answered");
+        assert_eq!(failed.code, Code::DeadlineExceeded);
     }
 
     #[tokio::test]

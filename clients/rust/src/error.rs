@@ -72,7 +72,7 @@ impl Error {
     /// takes that back only where it is the answer of the owner, which knows the request ids. What
     /// any server may refuse by itself, it refuses before it looks for one. `deletes`: what the
     /// call is about may be gone by that attempt, so that it is not there takes nothing back.
-    pub(crate) fn after(mut self, unknown: bool, deletes: bool) -> Error {
+    pub(crate) fn after(self, unknown: bool, deletes: bool) -> Error {
         let is_of_the_owner = match self.code {
             Code::NotFound => !deletes,
             Code::AlreadyExists
@@ -81,10 +81,18 @@ impl Error {
             | Code::ResourceExhausted => true,
             _ => false,
         };
-        if unknown && !(is_of_the_owner && self.reason.is_some()) {
-            self.effect = Some(Effect::Unknown);
+        match unknown && !(is_of_the_owner && self.reason.is_some()) {
+            true => self.of_unknown_effect(),
+            false => self,
         }
-        self
+    }
+
+    /// As the error of a call that may have had its effect all the same.
+    pub(crate) fn of_unknown_effect(self) -> Error {
+        Error {
+            effect: Some(Effect::Unknown),
+            ..self
+        }
     }
 
     /// The call was made under this request id.
