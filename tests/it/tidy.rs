@@ -97,11 +97,12 @@ fn functions_have_at_most_60_lines() {
 }
 
 #[test]
-fn every_mutant_applies() {
+fn every_mutant_applies_and_the_newer_version_of_an_upgrade() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let patches = fs::read_dir(top.join("tests/mutants")).expect("a folder");
     let patches = patches.map(|entry| entry.expect("an entry").path());
     let patches = patches.filter(|path| path.extension().is_some_and(|it| it == "patch"));
+    let patches = patches.chain([top.join("tests/upgrade/newer.patch")]);
     let applies = |patch: &PathBuf| {
         let mut git = Command::new("git");
         let check = git.args(["apply", "--check"]).arg(patch).current_dir(top);
