@@ -5,6 +5,7 @@ use super::route::OwnerAddress;
 use crate::{
     coordinator::Coordinator,
     core::{Attempt, Epoch, Seq, TaskId},
+    journal::Member,
     peer::Peers,
     rpc::status::executions::StatusSource,
 };
@@ -116,15 +117,15 @@ pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), Unreached> {
 /// Which of these replicas owns the shard by now, as of an epoch after `epoch`, and the epoch.
 pub(crate) async fn owner_after(
     epoch: Epoch,
-    others: impl IntoIterator<Item = (Uuid, Channel)>,
+    others: Vec<(Member, Option<Channel>)>,
 ) -> Option<(Uuid, Epoch)> {
-    let asked = others.into_iter().map(|(id, channel)| async move {
-        let mut client = PeerServiceClient::new(channel);
+    let asked = others.into_iter().map(|(member, channel)| async move {
+        let mut client = PeerServiceClient::new(channel?);
         let answer = tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await;
         let answer = answer.ok()?.ok()?.into_inner();
         // Another process may have its address by now.
-        let is_it = answer.replica == id.to_string();
-        is_it.then_some((id, Epoch(answer.owned_epoch)))
+        let is_it = Uuid::try_parse(&answer.replica) == Ok(member.id);
+        is_it.then_some((member.id, Epoch(answer.owned_epoch)))
     });
     let owners = join_all(asked).await.into_iter().flatten();
     let latest = owners.max_by_key(|(_, owned)| *owned);

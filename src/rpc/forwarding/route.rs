@@ -5,7 +5,7 @@ use crate::{
     backoff,
     coordinator::{Admission, Capacity, Coordinator, Permit, Role},
     core::{Caller, Namespace},
-    journal::Membership,
+    journal::{Member, Membership},
     peer::Peers,
     rpc::{
         auth::{CALLER, NAMESPACE},
@@ -99,42 +99,22 @@ impl Route {
         self.peers.is_none() && owner.is_some_and(|id| id != self.coordinator.id())
     }
 
-    /// The other live replicas: name, and a channel unless it has no peer port.
-    pub(crate) fn others(&self) -> Vec<(String, Option<Channel>)> {
+    /// The other live replicas, as of the last heartbeat, each with a channel unless it has no peer
+    /// port.
+    pub(crate) fn others(&self) -> Vec<(Member, Option<Channel>)> {
         let Some(peers) = &self.peers else {
             return Vec::new();
         };
         let membership = self.coordinator.membership();
-        let others = membership
-            .borrow()
-            .members
-            .clone()
-            .into_iter()
-            .filter(|member| member.id != self.coordinator.id());
-        let channel = |address: &str| peers.channel(address).ok();
-        others
-            .map(|member| {
-                (
-                    member.name.to_string(),
-                    member.address.as_deref().and_then(channel),
-                )
-            })
-            .collect()
-    }
-
-    /// The channels to the other replicas, as of the last heartbeat.
-    pub(crate) fn channels(&self) -> Vec<(Uuid, Channel)> {
-        let Some(peers) = &self.peers else {
-            return Vec::new();
-        };
-        let membership = self.coordinator.membership();
-        let membership = membership.borrow();
-        let others = membership.members.iter();
+        let members = membership.borrow().members.clone();
+        let others = members.into_iter();
         let others = others.filter(|member| member.id != self.coordinator.id());
         let channel = |address: &str| peers.channel(address).ok();
-        let channels = others
-            .filter_map(|member| Some((member.id, member.address.as_deref().and_then(channel)?)));
-        channels.collect()
+        let with_channel = |member: Member| {
+            let channel = member.address.as_deref().and_then(channel);
+            (member, channel)
+        };
+        others.map(with_channel).collect()
     }
 
     /// The replica that handles a call now.

@@ -98,7 +98,7 @@ impl Executions {
         let answers = join_all(
             others
                 .into_iter()
-                .map(|(name, channel)| async { (of_replica(channel).await, name) }),
+                .map(|(member, channel)| async move { (of_replica(channel).await, member.name) }),
         )
         .await;
         for (answer, name) in answers {
@@ -107,7 +107,7 @@ impl Executions {
                     found.executions.extend(answer.executions);
                     found.targets.extend(answer.targets);
                 }
-                None => found.unreachable.push(name),
+                None => found.unreachable.push(name.to_string()),
             }
         }
         // The process of before a restart is silent; the one that has its name now is not.
@@ -132,13 +132,14 @@ impl Executions {
             return (here, Vec::new());
         }
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
-        let answers = others.into_iter().map(|(name, channel)| async move {
+        let answers = others.into_iter().map(|(member, channel)| async move {
             let request = ExplainAttemptRequest {
                 handle: task.handle.to_string(),
                 seq: task.seq.0,
                 attempt: attempt.0,
             };
-            (explain_attempt(channel, request).await, name)
+            let answer = explain_attempt(channel, request).await;
+            (answer, member.name.to_string())
         });
         let (mut there, mut unreachable) = (Vec::new(), Vec::new());
         for (answer, name) in join_all(answers).await {

@@ -108,7 +108,7 @@ impl OwnerProbe {
         }
         self.looked = Some(Instant::now());
         let known = coordinator.membership().borrow().epoch;
-        let found = peer_service::owner_after(known, self.route.channels()).await;
+        let found = peer_service::owner_after(known, self.route.others()).await;
         if let Some((owner, epoch)) = found {
             coordinator.superseded(owner, epoch);
         }
