@@ -5,4 +5,5 @@
 pub(crate) mod about;
 pub(crate) mod peer_service;
 pub(crate) mod route;
+pub(crate) mod successor;
 pub(crate) mod unary;

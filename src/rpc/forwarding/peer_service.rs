@@ -4,20 +4,18 @@
 use super::route::OwnerAddress;
 use crate::{
     coordinator::Coordinator,
-    core::{Attempt, Epoch, Seq, TaskId},
-    journal::Member,
+    core::{Attempt, Seq, TaskId},
     peer::Peers,
     rpc::status::executions::StatusSource,
 };
-use futures_util::future::join_all;
 use rallypoint_client::api::peer::{
     ExplainAttemptRequest, ExplainAttemptResponse, PingRequest, PingResponse, PollOwnershipRequest,
     PollOwnershipResponse, peer_service_client::PeerServiceClient,
     peer_service_server::PeerService,
 };
 use std::time::Duration;
+use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status, transport::Channel};
-use uuid::Uuid;
 
 /// How long a replica may take to answer.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -74,12 +72,8 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
         return;
     };
     let mut client = PeerServiceClient::new(channel);
-    match tokio::time::timeout(
-        NOTIFY_TIMEOUT,
-        client.poll_ownership(PollOwnershipRequest {}),
-    )
-    .await
-    {
+    let asked = client.poll_ownership(PollOwnershipRequest {});
+    match timeout(NOTIFY_TIMEOUT, asked).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "a replica could not be notified of the handover")
@@ -99,37 +93,25 @@ pub(crate) enum Unreached {
 
 /// Whether calls can be forwarded to `owner`.
 pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), Unreached> {
-    let mut client = PeerServiceClient::new(owner.channel.clone());
-    match tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await {
-        Ok(Ok(answer)) if answer.get_ref().cut_off => {
+    match ping(owner.channel.clone()).await {
+        Some(Ok(answer)) if answer.cut_off => {
             let why = "it does not reach the coordination database";
             Err(Unreached::Failed(why.into()))
         }
-        Ok(Ok(answer)) if answer.get_ref().stands_by => Err(Unreached::StandsBy),
-        Ok(Ok(_)) => Ok(()),
+        Some(Ok(answer)) if answer.stands_by => Err(Unreached::StandsBy),
+        Some(Ok(_)) => Ok(()),
         // It is of a version that does not know the call.
-        Ok(Err(error)) if error.code() == Code::Unimplemented => Ok(()),
-        Ok(Err(error)) => Err(Unreached::Failed(root_cause(&error))),
-        Err(_) => Err(Unreached::Failed("it does not answer".into())),
+        Some(Err(error)) if error.code() == Code::Unimplemented => Ok(()),
+        Some(Err(error)) => Err(Unreached::Failed(root_cause(&error))),
+        None => Err(Unreached::Failed("it does not answer".into())),
     }
 }
 
-/// Which of these replicas owns the shard by now, as of an epoch after `epoch`, and the epoch.
-pub(crate) async fn owner_after(
-    epoch: Epoch,
-    others: Vec<(Member, Option<Channel>)>,
-) -> Option<(Uuid, Epoch)> {
-    let asked = others.into_iter().map(|(member, channel)| async move {
-        let mut client = PeerServiceClient::new(channel?);
-        let answer = tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await;
-        let answer = answer.ok()?.ok()?.into_inner();
-        // Another process may have its address by now.
-        let is_it = Uuid::try_parse(&answer.replica) == Ok(member.id);
-        is_it.then_some((member.id, Epoch(answer.owned_epoch)))
-    });
-    let owners = join_all(asked).await.into_iter().flatten();
-    let latest = owners.max_by_key(|(_, owned)| *owned);
-    latest.filter(|(_, owned)| *owned > epoch)
+/// What a replica says of itself; `None`: it does not answer in time.
+pub(super) async fn ping(channel: Channel) -> Option<Result<PingResponse, Status>> {
+    let mut client = PeerServiceClient::new(channel);
+    let answer = timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await;
+    answer.ok().map(|said| said.map(Response::into_inner))
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {

@@ -4,9 +4,7 @@
 //!
 //! It asks the database nothing, but reads what the coordinator already knows. The owner it does
 //! ask, on the channel that forwarded calls take: that one is registered does not mean that its
-//! name, its certificate and the network between are right. An owner that does not reach the
-//! database asks the others whether one of them owns the shard by now: else it would never learn
-//! it, and whoever listens to it would hear nothing for as long.
+//! name, its certificate and the network between are right.
 
 use crate::{
     coordinator::Coordinator,
@@ -14,6 +12,7 @@ use crate::{
     rpc::forwarding::{
         peer_service::{self, Unreached},
         route::{Destination, Route},
+        successor::SuccessorSearch,
     },
 };
 use prost::Message;
@@ -39,16 +38,16 @@ pub(crate) async fn report(
     stopping: CancellationToken,
 ) {
     let mut reported = ServingStatus::Unknown;
+    let mut search = SuccessorSearch::new(coordinator.clone(), route.clone());
     let mut probe = OwnerProbe {
         route,
         last: None,
         logged: None,
-        looked: None,
         former: None,
     };
     while !stopping.is_cancelled() {
-        let looked = stopping.run_until_cancelled(probe.look_for_successor(&coordinator));
-        looked.await;
+        let looked = search.look(probe.former.is_some());
+        stopping.run_until_cancelled(looked).await;
         let reached = stopping.run_until_cancelled(probe.is_reached()).await;
         let served = coordinator.replica_status().available || reached == Some(true);
         let is_stopping = coordinator.is_stopping();
@@ -89,31 +88,12 @@ struct OwnerProbe {
     last: Option<(Uuid, Instant, bool)>,
     /// Why it was not reached, as the log says.
     logged: Option<String>,
-    /// When the others were asked whether they own the shard.
-    looked: Option<Instant>,
     /// An owner that has said that it is none any more: at a handover that is known a moment before
     /// the next one is.
     former: Option<Uuid>,
 }
 
 impl OwnerProbe {
-    /// While the database does not say it, because it is not reached from here: whether another
-    /// replica owns the shard by now. So it is for an owner that is cut off, and for a replica
-    /// whose owner says that it is none any more.
-    async fn look_for_successor(&mut self, coordinator: &Coordinator) {
-        let is_wanted = coordinator.replica_status().cut_off || self.former.is_some();
-        let has_looked = self.looked.is_some_and(|at| at.elapsed() < PROBE_INTERVAL);
-        if !is_wanted || has_looked {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        let known = coordinator.membership().borrow().epoch;
-        let found = peer_service::owner_after(known, self.route.others()).await;
-        if let Some((owner, epoch)) = found {
-            coordinator.superseded(owner, epoch);
-        }
-    }
-
     async fn is_reached(&mut self) -> bool {
         let owner = match self.route.destination() {
             Destination::Remote(owner) => owner,

@@ -1,0 +1,65 @@
+//! Who owns the shard now, asked of the other replicas while the database does not say it here. An
+//! owner that does not reach the database would else never learn that another replica has taken
+//! over, and whoever listens to it would hear nothing for as long. Nothing rests on their answers
+//! but where calls go: what is written is decided in the database.
+
+use super::{peer_service, route::Route};
+use crate::{coordinator::Coordinator, core::Epoch, journal::Member};
+use futures_util::future::join_all;
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use uuid::Uuid;
+
+/// How often the others are asked.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The search of this replica.
+pub(crate) struct SuccessorSearch {
+    coordinator: Coordinator,
+    route: Route,
+    /// When the others were asked last.
+    asked: Option<Instant>,
+}
+
+impl SuccessorSearch {
+    pub(crate) fn new(coordinator: Coordinator, route: Route) -> SuccessorSearch {
+        SuccessorSearch {
+            coordinator,
+            route,
+            asked: None,
+        }
+    }
+
+    /// Asks the others, unless they have just been asked, while this replica is an owner that is
+    /// cut off, or `owner_stands_by`: its owner says that it is none any more. Has calls go to a
+    /// successor that says so.
+    pub(crate) async fn look(&mut self, owner_stands_by: bool) {
+        let is_wanted = owner_stands_by || self.coordinator.replica_status().cut_off;
+        let has_asked = self.asked.is_some_and(|at| at.elapsed() < ASK_INTERVAL);
+        if !is_wanted || has_asked {
+            return;
+        }
+        self.asked = Some(Instant::now());
+        let known = self.coordinator.membership().borrow().epoch;
+        if let Some((owner, epoch)) = owner_after(known, self.route.others()).await {
+            self.coordinator.superseded(owner, epoch);
+        }
+    }
+}
+
+/// Which of these replicas owns the shard by now, as of an epoch after `epoch`, and the epoch.
+async fn owner_after(
+    epoch: Epoch,
+    others: Vec<(Member, Option<Channel>)>,
+) -> Option<(Uuid, Epoch)> {
+    let asked = others.into_iter().map(|(member, channel)| async move {
+        let answer = peer_service::ping(channel?).await?.ok()?;
+        // Another process may have its address by now.
+        let is_it = Uuid::try_parse(&answer.replica) == Ok(member.id);
+        is_it.then_some((member.id, Epoch(answer.owned_epoch)))
+    });
+    let owners = join_all(asked).await.into_iter().flatten();
+    let latest = owners.max_by_key(|(_, owned)| *owned);
+    latest.filter(|(_, owned)| *owned > epoch)
+}
