@@ -1,7 +1,8 @@
 //! What the tests share: the private Postgres, servers on it, and the words of a test.
 //!
 //! Servers are started in three ways and no other: in this process (`server`), as processes on one
-//! durable Postgres (`cluster`), and as a newcomer starts one (`standalone`).
+//! durable Postgres (`cluster`), and as a newcomer starts one (`standalone`). What no server
+//! says, clients hear from a `fake_server`.
 
 pub(crate) mod authority;
 #[path = "../campaign/clock.rs"]
@@ -10,6 +11,7 @@ pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod conversation;
+pub(crate) mod fake_server;
 pub(crate) mod gate;
 pub(crate) mod in_process;
 pub(crate) mod log;

@@ -1,53 +1,10 @@
 //! What the client makes of a series of refusals, as replicas give them one after the other.
 
+use crate::harness::fake_server::serve;
 use rallypoint_client::{Client, Error, api};
-use std::{
-    collections::VecDeque,
-    convert::Infallible,
-    future::{Ready, ready},
-    sync::{Arc, Mutex},
-    task::{Context, Poll},
-    time::Duration,
-};
-use tokio::net::TcpListener;
-use tonic::{
-    Code, Status,
-    body::Body,
-    codegen::{
-        Service,
-        http::{Request, Response},
-    },
-    server::NamedService,
-    transport::{Server, server::TcpIncoming},
-};
+use std::{collections::VecDeque, future::ready, sync::Mutex, time::Duration};
+use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
-
-/// Refuses each call with the next of these, the last one again and again.
-#[derive(Clone)]
-struct Refusals(Arc<Mutex<VecDeque<Status>>>);
-
-impl NamedService for Refusals {
-    const NAME: &'static str = "rallypoint.v1.SchedulerService";
-}
-
-impl Service<Request<Body>> for Refusals {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<Body>) -> Self::Future {
-        let mut refusals = self.0.lock().expect("no panic");
-        let next = match refusals.len() {
-            1 => refusals[0].clone(),
-            _ => refusals.pop_front().expect("one at least"),
-        };
-        ready(Ok(next.into_http()))
-    }
-}
 
 pub(super) fn refusal(code: Code, reason: &str, effect: &str) -> Status {
     let metadata = [("effect".to_owned(), effect.to_owned())];
@@ -55,28 +12,19 @@ pub(super) fn refusal(code: Code, reason: &str, effect: &str) -> Status {
     Status::with_error_details(code, reason, details)
 }
 
-/// Serves this at an address of its own.
-pub(super) async fn serving<S>(service: S) -> String
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
-        + NamedService
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-    S::Future: Send + 'static,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let server = Server::builder().add_service(service);
-    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-    url
+/// The next of these; the last one again and again.
+fn next_of(refusals: &Mutex<VecDeque<Status>>) -> Status {
+    let mut refusals = refusals.lock().expect("no panic");
+    match refusals.len() {
+        1 => refusals[0].clone(),
+        _ => refusals.pop_front().expect("one at least"),
+    }
 }
 
 /// A client of a server that refuses calls so.
 async fn client_of(refusals: impl IntoIterator<Item = Status>) -> Client {
-    let refusals = Refusals(Arc::new(Mutex::new(refusals.into_iter().collect())));
-    let url = serving(refusals).await;
+    let refusals = Mutex::new(VecDeque::from_iter(refusals));
+    let url = serve(move |_| ready(next_of(&refusals).into_http())).await;
     let client = Client::connect(&url).await.expect("connected");
     client.with_retry_timeout(Duration::from_millis(200))
 }
