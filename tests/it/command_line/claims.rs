@@ -1,10 +1,16 @@
 //! Claims of resources and of runs on the command line: what is said of them, and what signals do.
 
 use super::{code, text};
-use crate::harness::{process::PROGRAM, standalone::Standalone, terminal::wait_for};
+use crate::harness::{
+    fake_server::serve_claims, process::PROGRAM, standalone::Standalone, terminal::wait_for,
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
+};
+use rallypoint_client::api::{
+    AcquireResponse, Claim, ClaimState, ManageClaimsRequest, ManageClaimsResponse,
+    manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
 };
 use serde_json::Value;
 use std::{
@@ -13,9 +19,10 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::ffi::OsStrExt,
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
+use tokio::time::sleep;
+use tokio_stream::StreamExt;
 
 #[test]
 fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token() {
@@ -148,9 +155,9 @@ fn a_limit_of_a_resource_can_be_taken_away_again() {
     }
 }
 
-fn begin(server: &Standalone, arguments: &[&str]) -> Child {
+fn begin(url: &str, arguments: &[&str]) -> Child {
     Command::new(PROGRAM)
-        .args(["--server", &server.url])
+        .args(["--server", url])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -187,7 +194,7 @@ fn a_signal_is_passed_on_to_the_command_of_a_run_which_says_how_that_ends() {
     for (runs, stopped_by) in (1..).zip(signals) {
         assert_eq!(code(&server.run(&["jobs", "run", "nightly"])), 0);
         let claim = begin(
-            &server,
+            &server.url,
             &["jobs", "claim", "nightly", "--", "sh", "-c", &script],
         );
         wait_for("the command", || begun.exists());
@@ -206,7 +213,7 @@ fn a_signal_is_passed_on_to_the_command_of_a_run_which_says_how_that_ends() {
 fn whoever_is_gone_does_not_stand_in_line() {
     let server = Standalone::start();
     assert_eq!(code(&server.run(&["resource", "create", "dock"])), 0);
-    let holder = begin(&server, &["lock", "run", "dock", "--", "sleep", "600"]);
+    let holder = begin(&server.url, &["lock", "run", "dock", "--", "sleep", "600"]);
     let counted = |what: &str| -> Value {
         let output = server.run(&["--json", "resource", "queue", "dock"]);
         let queue: Value = serde_json::from_slice(&output.stdout).expect("a document");
@@ -214,7 +221,7 @@ fn whoever_is_gone_does_not_stand_in_line() {
     };
     wait_for("the hold", || counted("holds") == 1);
     for (gone_by, expected) in [(Signal::SIGHUP, 129), (Signal::SIGQUIT, 131)] {
-        let waits = begin(&server, &["lock", "run", "dock", "--", "true"]);
+        let waits = begin(&server.url, &["lock", "run", "dock", "--", "true"]);
         wait_for("the claim", || counted("waiting") == 1);
         signal(&waits, gone_by);
         let output = waits.wait_with_output().expect("it ends");
@@ -225,17 +232,34 @@ fn whoever_is_gone_does_not_stand_in_line() {
     holder.wait_with_output().expect("it ends");
 }
 
-#[test]
-fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answer() {
-    let server = Standalone::start();
-    let create = ["resource", "create", "dock", "--capacity", "0"];
-    assert_eq!(code(&server.run(&create)), 0);
+/// The answer to a claim, which waits; other calls have none.
+fn waiting(call: ManageClaimsRequest) -> Option<ManageClaimsResponse> {
+    let Some(Call::Acquire(_)) = call.kind else {
+        return None;
+    };
+    let claim = Claim {
+        claim: 1,
+        state: ClaimState::Waiting.into(),
+        position: 1,
+        expected_wait: Some(prost_types::Duration::default()),
+        ..Claim::default()
+    };
+    let answer = AcquireResponse { claim: Some(claim) };
+    Some(ManageClaimsResponse {
+        call: call.call,
+        kind: Some(Answer::Acquire(answer)),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answer() {
+    // Its connections live, so that no call fails.
+    let silent = serve_claims(|calls| calls.filter_map(|call| call.map(waiting).transpose()));
     let lock = ["lock", "run", "dock", "--request-timeout", "10m"];
-    let mut waits = begin(&server, &[&lock[..], &["--", "true"]].concat());
+    let mut waits = begin(&silent.await, &[&lock[..], &["--", "true"]].concat());
     let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
     let mut lines = said.lines().map(|line| line.expect("text"));
     assert!(lines.any(|line| line.starts_with("claim 1 waits")));
-    server.freeze();
     let begun = Instant::now();
     // One that comes with the first is the same.
     let ended = loop {
@@ -244,9 +268,8 @@ fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answer() {
             break ended;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "it never ends");
-        thread::sleep(Duration::from_millis(200));
+        sleep(Duration::from_millis(200)).await;
     };
-    server.thaw();
     assert_eq!(ended.code(), Some(143));
 }
 
