@@ -10,6 +10,7 @@ use crate::harness::{
     cluster::Cluster,
     conversation::{Conversation, WAIT_TIMEOUT},
     postgres::connect,
+    process::{Process, free_address},
     work::{noop, sql},
 };
 use nix::sys::signal::Signal;
@@ -18,9 +19,22 @@ use rallypoint_client::api::{
     ExecAsyncRequest, ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest,
     Until, scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 use tokio::time::{sleep, timeout};
 use tonic::{Code, transport::Endpoint};
+
+/// A replica on this database, with these options besides, that is not started yet, and where it
+/// listens for callers.
+fn replica_on(database: &str, name: &str, more: &[String]) -> (SocketAddr, Process) {
+    let address = free_address();
+    let options = [
+        format!("--listen={address}"),
+        format!("--replica-name={name}"),
+        format!("--peer-listen={}", free_address()),
+        format!("--database={database}"),
+    ];
+    (address, Process::serve(options.iter().chain(more)))
+}
 
 #[tokio::test]
 async fn calls_and_streams_wait_while_a_standby_reads_the_journal() {

@@ -1,5 +1,6 @@
 //! An owner that does not reach the coordination database, while others do.
 
+use super::replica_on;
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     network::Network,
@@ -20,16 +21,9 @@ const NOWHERE: u16 = 1;
 
 /// A server that reaches its coordination database by one port and its target by another one.
 fn replica(name: &str, port: u16, target: u16) -> (SocketAddr, Process) {
-    let address = free_address();
     let url = |name, port| format!("postgres://{name}@127.0.0.1:{port}/{name}?sslmode=disable");
-    let (database, target) = (url(COORDINATION, port), url(TARGET, target));
-    let mut process = Process::serve([
-        format!("--listen={address}"),
-        format!("--replica-name={name}"),
-        format!("--peer-listen={}", free_address()),
-        format!("--database={database}"),
-        format!("--target={TARGET}={target}"),
-    ]);
+    let target = format!("--target={TARGET}={}", url(TARGET, target));
+    let (address, mut process) = replica_on(&url(COORDINATION, port), name, &[target]);
     process.start();
     (address, process)
 }

@@ -1,5 +1,6 @@
 //! A replica is ready while it serves callers: itself, or through an owner that it can reach.
 
+use super::replica_on;
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     postgres,
@@ -61,16 +62,9 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
     // The owner can be reached where it listens, and says that it is elsewhere.
     let nowhere = free_address();
     let replica = |name: &str, advertise: Option<SocketAddr>| {
-        let (address, peers) = (free_address(), free_address());
-        let mut options = vec![
-            format!("--listen={address}"),
-            format!("--replica-name={name}"),
-            format!("--database={}", postgres.coordination_url()),
-            format!("--target={TARGET}={}", postgres.target_url()),
-            format!("--peer-listen={peers}"),
-        ];
-        options.extend(advertise.map(|address| format!("--peer-advertise={address}")));
-        let mut process = Process::serve(options);
+        let mut more = vec![format!("--target={TARGET}={}", postgres.target_url())];
+        more.extend(advertise.map(|address| format!("--peer-advertise={address}")));
+        let (address, mut process) = replica_on(&postgres.coordination_url(), name, &more);
         process.start();
         (address, process)
     };
@@ -99,13 +93,7 @@ async fn silent(address: SocketAddr) -> Vec<String> {
 async fn without_the_coordination_database_nobody_is_ready() {
     let postgres = postgres::durable(Vec::new());
     let replica = |name: &str| {
-        let address = free_address();
-        let mut process = Process::serve([
-            format!("--listen={address}"),
-            format!("--replica-name={name}"),
-            format!("--peer-listen={}", free_address()),
-            format!("--database={}", postgres.coordination_url()),
-        ]);
+        let (address, mut process) = replica_on(&postgres.coordination_url(), name, &[]);
         process.start();
         (address, process)
     };
@@ -170,13 +158,8 @@ async fn a_name_that_a_standby_has_is_pointed_out_to_the_next_of_that_name() {
     let postgres = postgres::durable(Vec::new());
     let folder = tempfile::tempdir().expect("a folder");
     let replica = |name: &str, log: &str| {
-        let (address, log) = (free_address(), folder.path().join(log));
-        let mut process = Process::serve([
-            format!("--listen={address}"),
-            format!("--replica-name={name}"),
-            format!("--peer-listen={}", free_address()),
-            format!("--database={}", postgres.coordination_url()),
-        ]);
+        let (address, mut process) = replica_on(&postgres.coordination_url(), name, &[]);
+        let log = folder.path().join(log);
         process.command().stderr(File::create(&log).expect("a log"));
         process.start();
         (address, process, log)
