@@ -22,10 +22,14 @@ mod variables;
 mod verbs;
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 use std::{
     io::Write,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -187,6 +191,22 @@ fn run(arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .expect("the program runs")
+}
+
+/// Begins to run the program as a caller of the server at this address.
+fn begin(url: &str, arguments: &[&str]) -> Child {
+    Command::new(PROGRAM)
+        .args(["--server", url])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
+    kill(pid, signal).expect("our own child");
 }
 
 /// Runs a file of tasks that stands on stdin.

@@ -1,13 +1,10 @@
 //! Claims of resources and of runs on the command line: what is said of them, and what signals do.
 
-use super::{code, text};
+use super::{begin, code, signal, text};
 use crate::harness::{
     fake_server::serve_claims, process::PROGRAM, standalone::Standalone, terminal::wait_for,
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use rallypoint_client::api::{
     AcquireResponse, Claim, ClaimState, ManageClaimsRequest, ManageClaimsResponse,
     manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
@@ -18,7 +15,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::ffi::OsStrExt,
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 use tokio::time::sleep;
@@ -33,19 +30,7 @@ fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token()
     let released = server.run(&["resource", "release", "1"]);
     assert_eq!(code(&released), 0, "{}", text(&released.stderr));
     assert_eq!(text(&released.stdout), "claim 1: had ended before\n");
-    let mut holder = Command::new(PROGRAM)
-        .args([
-            "--server",
-            &server.url,
-            "lock",
-            "run",
-            "dock",
-            "--",
-            "sleep",
-            "600",
-        ])
-        .spawn()
-        .expect("the program starts");
+    let holder = begin(&server.url, &["lock", "run", "dock", "--", "sleep", "600"]);
     wait_for("the hold", || {
         text(&server.run(&["resource", "claim", "2"]).stdout).contains("held")
     });
@@ -56,9 +41,8 @@ fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token()
         said.contains("give the token of the hold with --token (`rallypoint resource queue dock`"),
         "{said}"
     );
-    let pid = Pid::from_raw(holder.id().try_into().expect("a pid"));
-    kill(pid, Signal::SIGTERM).expect("our own child");
-    holder.wait().expect("it ends");
+    signal(&holder, Signal::SIGTERM);
+    holder.wait_with_output().expect("it ends");
 }
 
 #[test]
@@ -153,21 +137,6 @@ fn a_limit_of_a_resource_can_be_taken_away_again() {
         assert_eq!(code(&updated), 0, "{}", text(&updated.stderr));
         assert!(!get().contains(limit), "{}", get());
     }
-}
-
-fn begin(url: &str, arguments: &[&str]) -> Child {
-    Command::new(PROGRAM)
-        .args(["--server", url])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
-}
-
-fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-    kill(pid, signal).expect("our own child");
 }
 
 #[test]

@@ -1,16 +1,13 @@
 //! How commands end: in time, in order when a signal asks for it, and with an exit code that tells
 //! what has become of the tasks.
 
-use super::{code, run, text};
+use super::{begin, code, run, signal, text};
 use crate::harness::{
     process::{PROGRAM, Process, free_address},
     standalone::{Standalone, folder},
     terminal::{on_terminal, wait_for},
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -23,13 +20,7 @@ use std::{
 
 /// Begins to run statements; returns once there is a scheduler, with what is said after that.
 fn exec(server: &Standalone, statements: &[&str]) -> (Child, BufReader<ChildStderr>, String) {
-    let mut child = Command::new(PROGRAM)
-        .args(["--server", &server.url, "exec"])
-        .args(statements)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child = begin(&server.url, &[&["exec"][..], statements].concat());
     let mut said = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let mut line = String::new();
     said.read_line(&mut line).expect("it names its scheduler");
@@ -40,12 +31,11 @@ fn exec(server: &Standalone, statements: &[&str]) -> (Child, BufReader<ChildStde
 #[test]
 fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
     let server = Standalone::start();
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    for sent in [Signal::SIGTERM, Signal::SIGINT] {
         let (child, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
-        let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-        kill(pid, signal).expect("our own child");
+        signal(&child, sent);
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(code(&output), 3, "{signal}: {}", text(&output.stdout));
+        assert_eq!(code(&output), 3, "{sent}: {}", text(&output.stdout));
         let released = text(&server.run(&["release", &handle]).stdout);
         assert!(
             released.contains("released before") && released.contains("tasks: 0"),
@@ -108,7 +98,7 @@ fn exec_waits_for_room_longer_than_a_call_may_take_and_says_so() {
         assert!(waited < Duration::from_secs(60), "it is never submitted");
     }
     let limited = ["exec", "--request-timeout", "1s", "select 1"];
-    let mut second = begin(&server, &limited);
+    let mut second = begin(&server.url, &limited);
     let said = BufReader::new(second.stderr.take().expect("piped"));
     let mut lines = said.lines().map(|line| line.expect("text"));
     let waits = lines.find(|line| line.contains("has not taken the call since"));
@@ -197,8 +187,7 @@ fn a_server_serves_and_stops_in_order_though_nobody_reads_what_it_prints() {
 }
 
 fn interrupt(child: &Child) {
-    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-    kill(pid, Signal::SIGINT).expect("our own child");
+    signal(child, Signal::SIGINT);
 }
 
 #[test]
@@ -260,15 +249,14 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
     let server = Standalone::start();
     let detached = ["exec", "--detach", "select pg_sleep(600)"];
     let handle = text(&server.run(&detached).stdout).trim().to_owned();
-    for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    for (sent, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let waiting = ["wait", &handle];
         let releasing = ["release", &handle, "--wait"];
         for verb in [waiting.as_slice(), releasing.as_slice()] {
-            let child = begin(&server, verb);
+            let child = begin(&server.url, verb);
             // Until then the signal would find a process that has not begun to listen.
             thread::sleep(Duration::from_secs(1));
-            let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-            kill(pid, signal).expect("our own child");
+            signal(&child, sent);
             let output = child.wait_with_output().expect("it ends");
             assert_eq!(
                 code(&output),
@@ -283,17 +271,6 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
     let cancelled = server.run(&["release", &handle, "--cancel", "--wait"]);
     assert_eq!(code(&cancelled), 0, "{}", text(&cancelled.stderr));
     assert_eq!(code(&server.run(&["wait", &handle])), 3);
-}
-
-fn begin(server: &Standalone, arguments: &[&str]) -> Child {
-    begin_into(server, arguments, Stdio::piped())
-}
-
-fn begin_into(server: &Standalone, arguments: &[&str], stdout: Stdio) -> Child {
-    let mut command = Command::new(PROGRAM);
-    command.args(["--server", &server.url]).args(arguments);
-    let command = command.stdout(stdout).stderr(Stdio::piped());
-    command.spawn().expect("the program starts")
 }
 
 #[test]
@@ -330,7 +307,7 @@ fn a_call_that_is_not_answered_ends_after_the_request_timeout() {
 fn a_closed_pipe_ends_a_verb_quietly() {
     let server = Standalone::start();
     for verb in [["status", "--watch"], ["status", "--executions"]] {
-        let mut child = begin(&server, &verb);
+        let mut child = begin(&server.url, &verb);
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("it ends");
         assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
@@ -360,7 +337,7 @@ fn a_verb_with_nothing_to_say_ends_when_its_reader_does() {
         &["resource", "watch", "dock"][..],
         &["status", "--executions", "--watch"],
     ] {
-        let mut child = begin(&server, verb);
+        let mut child = begin(&server.url, verb);
         let stdout = child.stdout.take().expect("a pipe");
         let mut first = String::new();
         BufReader::new(stdout).read_line(&mut first).expect("read");
@@ -381,8 +358,12 @@ fn what_cannot_be_written_is_no_success() {
     ];
     for verb in verbs {
         let full = fs::File::create("/dev/full").expect("it is there");
-        let child = begin_into(&server, verb, full.into());
-        let output = child.wait_with_output().expect("it ends");
+        let output = Command::new(PROGRAM)
+            .args(["--server", &server.url])
+            .args(verb)
+            .stdout(full)
+            .output()
+            .expect("the program runs");
         let said = text(&output.stderr);
         assert_eq!(code(&output), 1, "{verb:?}: {said}");
         let times = said.matches("cannot write to stdout").count();

@@ -1,11 +1,10 @@
 //! Schedulers by name: several runs of `exec` share one, and other verbs find it.
 
-use super::{code, exec_file, lines, run, text};
+use super::{begin, code, exec_file, lines, run, signal, text};
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use nix::{
     fcntl::{FcntlArg, fcntl},
-    sys::signal::{Signal, kill},
-    unistd::Pid,
+    sys::signal::Signal,
 };
 use std::{
     collections::BTreeSet,
@@ -137,13 +136,7 @@ fn a_signal_cancels_the_tasks_of_its_own_run_only() {
     let sleep = "select pg_sleep(600)";
     let others = ["exec", "--detach", "--name", "shared", sleep];
     said(&server, &others, 0);
-    let child = Command::new(PROGRAM)
-        .args(["--server", &server.url, "exec", "--name", "shared"])
-        .args([sleep, sleep])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let child = begin(&server.url, &["exec", "--name", "shared", sleep, sleep]);
     let begun = Instant::now();
     while said(&server, &["tasks", "shared"], 0)
         .matches("running")
@@ -152,8 +145,7 @@ fn a_signal_cancels_the_tasks_of_its_own_run_only() {
     {
         assert!(begun.elapsed() < Duration::from_secs(60), "they never run");
     }
-    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-    kill(pid, Signal::SIGINT).expect("our own child");
+    signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(code(&output), 3, "{}", text(&output.stderr));
     let tasks = said(&server, &["tasks", "shared"], 0);

@@ -1,13 +1,10 @@
 //! What a command that follows something says while the server cannot be reached.
 
-use super::{code, run, text};
-use crate::harness::{
-    conversation::WAIT_TIMEOUT, network::Network, process::PROGRAM, standalone::Standalone,
-};
+use super::{begin, code, run, text};
+use crate::harness::{conversation::WAIT_TIMEOUT, network::Network, standalone::Standalone};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 use tokio::time::{sleep, timeout};
@@ -22,12 +19,7 @@ async fn exec_says_that_the_server_cannot_be_reached_and_that_it_is_back() {
     let port = port.parse().expect("a number");
     let network = Network::to(port).await;
     let address = format!("http://127.0.0.1:{}", network.port());
-    let mut exec = Command::new(PROGRAM)
-        .args(["--server", &address, "exec", "select pg_sleep(8)"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut exec = begin(&address, &["exec", "select pg_sleep(8)"]);
     let said = BufReader::new(exec.stderr.take().expect("stderr is piped"));
     let (lines, mut said_lines) = tokio::sync::mpsc::channel(100);
     std::thread::spawn(move || {

@@ -1,15 +1,11 @@
 //! A night that a failure halted is repaired: retried until all is well, which `wait` then says.
 
-use super::{code, exec_file, text};
-use crate::harness::{process::PROGRAM, standalone::Standalone};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use super::{begin, code, exec_file, signal, text};
+use crate::harness::standalone::Standalone;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    process::{Command, Stdio},
     thread::sleep,
     time::Duration,
 };
@@ -137,19 +133,14 @@ fn exec_says_that_its_scheduler_stays_open_only_when_it_does() {
         "{}",
         text(&kept.stderr)
     );
-    let mut child = Command::new(PROGRAM)
-        .args(["--server", &server.url, "exec", "--keep", "--json"])
-        .args(["select 1", "select pg_sleep(600)"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let exec = ["exec", "--keep", "--json"];
+    let tasks = ["select 1", "select pg_sleep(600)"];
+    let mut child = begin(&server.url, &[&exec[..], &tasks].concat());
     let mut events = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut line = String::new();
     events.read_line(&mut line).expect("an event");
     let event: Value = serde_json::from_str(&line).expect("JSON");
-    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
-    kill(pid, Signal::SIGINT).expect("our own child");
+    signal(&child, Signal::SIGINT);
     events.read_line(&mut line).expect("the last event");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(code(&output), 3);
@@ -166,13 +157,8 @@ fn exec_says_that_its_scheduler_stays_open_only_when_it_does() {
 #[test]
 fn what_was_cancelled_is_not_offered_for_a_retry() {
     let server = Standalone::start();
-    let child = Command::new(PROGRAM)
-        .args(["--server", &server.url, "exec", "--name", "night"])
-        .arg("select pg_sleep(600)")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let exec = ["exec", "--name", "night", "select pg_sleep(600)"];
+    let child = begin(&server.url, &exec);
     while code(&server.run(&["cancel", "night", "1"])) != 0 {
         sleep(Duration::from_millis(50));
     }
