@@ -1,8 +1,9 @@
 //! One connection to a server, from its login on.
 //!
-//! Invariant: what is sent leaves in one write, and answers are read in the order in which they
-//! come. When a future of this file is dropped before its end, the connection must be dropped too:
-//! nobody knows then what it will say next.
+//! Invariant: what is sent leaves in one write as far as the server takes it, the rest while its
+//! answers are read, and answers are read in the order in which they come. When a future of this
+//! file is dropped before its end, the connection must be dropped too: nobody knows then what it
+//! will say next.
 
 use super::{
     error::{Error, Report},
@@ -10,7 +11,7 @@ use super::{
     login::Login,
     stream::{self, Stream},
 };
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use fallible_iterator::FallibleIterator;
 use futures_util::FutureExt;
 use postgres_protocol::{
@@ -23,9 +24,15 @@ use postgres_protocol::{
         frontend,
     },
 };
-use std::{io, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWrite},
     task::{spawn_blocking, unconstrained},
     time::timeout,
 };
@@ -41,7 +48,7 @@ const READ_BYTES: usize = 8 << 10;
 pub(crate) struct Connection {
     stream: Stream,
     frames: Frames,
-    /// What is to be sent.
+    /// What is to be sent, or has not been taken yet.
     out: BytesMut,
 }
 
@@ -68,15 +75,14 @@ impl Connection {
         &mut self.out
     }
 
-    /// Sends what was put into `out`, in one write.
-    ///
-    /// Nothing is read meanwhile. That cannot block both sides: the server answers only what has
-    /// arrived whole, and what follows the message it answers is small.
+    /// Sends what was put into `out`, in one write. What the server does not take at once leaves
+    /// with [`Connection::receive`].
     pub(crate) async fn send(&mut self) -> Result<(), Error> {
-        self.stream.write_all(&self.out).await?;
-        self.stream.flush().await?;
-        self.out.clear();
-        Ok(())
+        let begun = poll_fn(|context| match self.poll_sent(context) {
+            Poll::Pending => Poll::Ready(Ok(())),
+            sent => sent,
+        });
+        Ok(begun.await?)
     }
 
     /// The next message that belongs to an answer. What the server says unasked is dropped:
@@ -86,8 +92,7 @@ impl Connection {
             if let Some(frame) = self.arrived()? {
                 return Ok(frame);
             }
-            self.frames.bytes.reserve(READ_BYTES);
-            if self.stream.read_buf(&mut self.frames.bytes).await? == 0 {
+            if poll_fn(|context| self.poll_arrival(context)).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         }
@@ -170,6 +175,28 @@ impl Connection {
                 _ => {}
             }
         }
+    }
+
+    /// Reads, and writes meanwhile what is left of `out`: a server that says more than is on its
+    /// way to us at a time takes nothing until we have read it.
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Err(error)) = self.poll_sent(context) {
+            return Poll::Ready(Err(error));
+        }
+        self.frames.bytes.reserve(READ_BYTES);
+        pin!(self.stream.read_buf(&mut self.frames.bytes)).poll(context)
+    }
+
+    /// Writes what is left of `out`.
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &self.out))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.out.advance(written);
+        }
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn arrived(&mut self) -> Result<Option<Frame>, Error> {
@@ -277,4 +304,50 @@ fn texts(row: &DataRowBody) -> Result<Row, Error> {
     let text =
         |range: std::ops::Range<usize>| String::from_utf8_lossy(&row.buffer()[range]).into_owned();
     Ok(row.ranges().map(|range| Ok(range.map(text))).collect()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BufMut;
+    use tokio::{
+        io::{AsyncWriteExt, duplex},
+        join,
+    };
+
+    /// Much more than is on its way at a time.
+    const MUCH: usize = 100 << 10;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let mut message = vec![tag];
+        message.put_u32(body.len() as u32 + 4);
+        message.extend_from_slice(body);
+        message
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_much_before_it_has_read_all_blocks_nobody() {
+        let (near, mut server) = duplex(1 << 10);
+        let mut connection = Connection {
+            stream: Box::new(near),
+            frames: Frames::default(),
+            out: BytesMut::new(),
+        };
+        let statement = "x".repeat(MUCH);
+        let asked = connection.run(&statement);
+        let answered = async {
+            let notice = message(b'N', b"SNOTICE\0Mmuch\0\0");
+            for _ in 0..MUCH / notice.len() {
+                server.write_all(&notice).await?;
+            }
+            let mut query = vec![0; message(b'Q', statement.as_bytes()).len() + 1];
+            server.read_exact(&mut query).await?;
+            server.write_all(&message(b'Z', b"I")).await?;
+            Ok::<_, io::Error>(query)
+        };
+        let both = timeout(CONNECT_TIMEOUT, async { join!(asked, answered) });
+        let (asked, query) = both.await.expect("nobody waits for ever");
+        asked.expect("an answer");
+        assert!(query.expect("all of it").ends_with(b"xxx\0"));
+    }
 }

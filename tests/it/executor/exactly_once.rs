@@ -131,6 +131,27 @@ async fn what_is_put_off_until_the_commit_is_heard_behind_the_text() {
 }
 
 #[tokio::test]
+async fn what_says_much_at_the_commit_keeps_no_large_result_from_its_marker() {
+    let mut fixture = allowing(&[], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let deferred = "create table t (a int);
+        create function speak() returns trigger language plpgsql
+            as $$ begin raise notice '%', repeat('much', 50); return null; end $$;
+        create constraint trigger late after insert on t
+            deferrable initially deferred for each row execute function speak()";
+    fixture.result(sql(deferred)).await;
+    let text = "insert into t select generate_series(1, 20000)
+        returning case a when 1 then repeat('x', 1000000) end as x";
+    let task = Task {
+        rows: 1,
+        ..once(text)
+    };
+    let result = fixture.result(task).await;
+    assert!(result.rows_json.len() > 1_000_000, "the row is whole");
+    assert_eq!(markers(&fixture).await, "1");
+}
+
+#[tokio::test]
 async fn a_place_within_a_function_is_none_of_the_text() {
     let mut fixture = allowing(&[], SessionOptions::default()).await;
     prepare(&fixture, &[TARGET]);
