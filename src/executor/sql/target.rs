@@ -3,7 +3,8 @@
 //!
 //! Slots are announced only while sessions can be opened. Failing to open one is no attempt: the
 //! target is then unavailable until a probe has opened a session. A login that is a namespace's own
-//! and is refused is an error of its tasks, and keeps nobody else from theirs.
+//! and is refused is an error of its tasks, and keeps nobody else from theirs. Where the one of the
+//! target is refused, those of namespaces are used all the same.
 
 mod full;
 mod line;
@@ -63,6 +64,9 @@ pub(crate) struct Target {
     failures: AtomicU32,
     /// Its server has had no place for a session since one was opened last.
     is_full: AtomicBool,
+    /// Its server has refused the login of the target, and not those of namespaces, since it was
+    /// changed or has opened a session.
+    is_refused: AtomicBool,
     /// Its server has had no place for the connection that stops texts.
     cannot_stop: AtomicBool,
     /// Somebody gives the place of its session to the connection that stops texts.
@@ -103,6 +107,7 @@ impl Target {
             closing: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             cannot_stop: AtomicBool::new(false),
             gives_place: AtomicBool::new(false),
             ending: Arc::default(),
@@ -159,6 +164,7 @@ impl Target {
         let settings = Arc::new(Settings::new(config));
         self.admin.log_in_as(settings.watchdog.clone());
         *lock(&self.settings) = Arc::clone(&settings);
+        self.is_refused.store(false, Ordering::Relaxed);
         self.close(|| self.slots.resize(settings.slots));
         self.slots_added.notify_one();
         self.close_outdated(&settings);

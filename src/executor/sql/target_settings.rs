@@ -60,6 +60,11 @@ impl Settings {
         own.unwrap_or(&self.login)
     }
 
+    /// Of namespaces that have one of their own.
+    pub(crate) fn own_logins(&self) -> impl Iterator<Item = &Arc<Login>> {
+        self.logins.values()
+    }
+
     /// Whether tasks still log in like this.
     pub(crate) fn has(&self, login: &Login) -> bool {
         let mut all = self.logins.values().chain([&self.login]);

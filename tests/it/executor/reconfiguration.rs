@@ -154,6 +154,26 @@ async fn a_target_that_no_login_reaches_is_back_when_the_login_is_mended() {
 }
 
 #[tokio::test]
+async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own() {
+    let mut changing = Changing::new("changed_first").await;
+    let good = changing.config.login.clone();
+    changing.change(|config| {
+        config.logins = [("a".into(), good.clone())].into();
+        config.login = good.as_user("nobody_at_all".into(), None);
+    });
+    for _ in 0..2 {
+        let report = changing.fixture.run(sql("select 1")).await;
+        assert!(matches!(report, Report::NotStarted), "{report:?}");
+        let of_a = Task {
+            namespace: "a",
+            ..sql("select 1")
+        };
+        succeeded(changing.fixture.run(of_a).await);
+    }
+    assert_eq!(changing.fixture.executor.targets()[0].unavailable, None);
+}
+
+#[tokio::test]
 async fn what_runs_as_a_former_user_can_still_be_stopped() {
     let mut changing = Changing::with_stranger("changed_user").await;
     let running = changing.fixture.start(sql("select pg_sleep(3600)"));

@@ -79,13 +79,13 @@ impl Target {
             Err(OpenError::Target(cause)) if self.goes_on_while_full(&cause) => {
                 return Err(self.found_full(cause, login).await);
             }
-            Err(error) => {
-                self.set_unavailable(&error);
-                return Err(error);
-            }
+            Err(error) => return Err(self.login_failed(error).await),
         };
         self.failures.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
+        if *login == settings.login {
+            self.is_refused.store(false, Ordering::Relaxed);
+        }
         let session = Some(live.session.clone());
         self.slots
             .note(slot.number, |activity| activity.session = session);
@@ -111,11 +111,25 @@ impl Target {
         Live::open(login, false, &self.name, slot, register).await
     }
 
+    /// The login of the target has opened no session. A server that refuses it is there for the
+    /// tasks of namespaces whose own gets in; others wait.
+    async fn login_failed(&self, error: OpenError) -> OpenError {
+        if let OpenError::Target(cause) = &error
+            && cause.is_about_the_login()
+            && self.others_get_in(cause).await
+        {
+            sleep(RETRY_PAUSE).await;
+            return error;
+        }
+        self.set_unavailable(&error);
+        error
+    }
+
     /// A namespace's own login has opened no session. What is not about that login is about the
-    /// target only if its first login cannot be used either: a namespace can harm its own alone.
+    /// target only if no other can be used either: a namespace can harm its own alone.
     async fn own_login_failed(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
         if !cause.is_about_the_login() {
-            if let Err(error) = self.try_login().await {
+            if let Err(error) = self.try_logins().await {
                 if self.goes_on_while_full(&error) {
                     return self.found_full(error, login).await;
                 }

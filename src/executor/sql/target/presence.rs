@@ -1,7 +1,7 @@
 //! Whether a target is there, found out before a task needs it.
 
 use super::{super::RECONNECT_BACKOFF, Target, lock};
-use crate::executor::pg_client::{self, Connection};
+use crate::executor::pg_client::{self, Connection, Login};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
 
@@ -42,10 +42,10 @@ impl Target {
             let _ = timeout(delay, self.wake.notified()).await;
             // They may have all the places that there are.
             self.close_idle();
-            let mut tried = self.try_login().await;
+            let mut tried = self.try_logins().await;
             let is_full = tried.as_ref().is_err_and(pg_client::Error::is_about_room);
             if is_full && self.admin.release().await {
-                tried = self.try_login().await;
+                tried = self.try_logins().await;
             }
             match tried {
                 Err(error) if !self.goes_on_while_full(&error) => {
@@ -59,10 +59,47 @@ impl Target {
         }
     }
 
-    /// Whether tasks of namespaces without a login of their own could have a session.
-    pub(super) async fn try_login(&self) -> Result<(), pg_client::Error> {
-        let connection = Connection::open(&self.settings().login).await?;
-        connection.close().await;
-        Ok(())
+    /// Whether tasks could have a session, if only those of namespaces with a login of their own.
+    pub(super) async fn try_logins(&self) -> Result<(), pg_client::Error> {
+        match self.try_login().await {
+            Err(refused) if refused.is_about_the_login() => {
+                match self.others_get_in(&refused).await {
+                    true => Ok(()),
+                    false => Err(refused),
+                }
+            }
+            tried => tried,
+        }
     }
+
+    /// Whether a namespace has a login of its own that can be used, as the server has refused the
+    /// one of the target.
+    pub(super) async fn others_get_in(&self, refused: &pg_client::Error) -> bool {
+        let settings = self.settings();
+        for login in settings.own_logins() {
+            match try_as(login).await {
+                Err(error) if !self.goes_on_while_full(&error) => {}
+                _ => {
+                    if !self.is_refused.swap(true, Ordering::Relaxed) {
+                        let what = "the login of the target does not get in: tasks of namespaces \
+                                    without one of their own will wait";
+                        tracing::warn!(target = %self.name, error = %refused, "{what}");
+                    }
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether tasks of namespaces without a login of their own could have a session.
+    async fn try_login(&self) -> Result<(), pg_client::Error> {
+        try_as(&self.settings().login).await
+    }
+}
+
+async fn try_as(login: &Login) -> Result<(), pg_client::Error> {
+    let connection = Connection::open(login).await?;
+    connection.close().await;
+    Ok(())
 }
