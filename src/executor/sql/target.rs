@@ -60,8 +60,8 @@ pub(crate) struct Target {
     unavailable: Mutex<Option<Outage>>,
     /// It takes nothing more.
     closing: AtomicBool,
-    /// Failures since a slot last got a session.
-    failures: AtomicU32,
+    /// Outages since a slot last got a session.
+    outages: AtomicU32,
     /// Its server has had no place for a session since one was opened last.
     is_full: AtomicBool,
     /// Its server has refused the login of the target, and not those of namespaces, since it was
@@ -105,7 +105,7 @@ impl Target {
             settings: Mutex::new(Arc::new(settings)),
             unavailable: Mutex::new(None),
             closing: AtomicBool::new(false),
-            failures: AtomicU32::new(0),
+            outages: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             cannot_stop: AtomicBool::new(false),
@@ -279,7 +279,6 @@ impl Target {
 
     /// No session can be opened: no slots until a probe has opened one.
     fn set_unavailable(&self, error: &OpenError) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
         let mut unavailable = lock(&self.unavailable);
         let known = unavailable.as_ref().map(|outage| outage.since);
         *unavailable = Some(Outage {
@@ -288,6 +287,8 @@ impl Target {
         });
         drop(unavailable);
         if known.is_none() {
+            // One, however many slots meet it.
+            self.outages.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(target = %self.name, %error, "the target is unavailable");
             self.announce();
             self.wake.notify_one();

@@ -63,13 +63,29 @@ async fn what_cannot_be_stopped_keeps_a_fenced_executor_from_nothing() {
 }
 
 #[tokio::test]
-async fn a_register_that_takes_no_session_takes_no_slots_from_the_target() {
-    let mut fixture = Fixture::new(1).await;
+async fn a_register_that_takes_no_session_takes_no_slots_from_those_it_has() {
+    let mut fixture = Fixture::new(2).await;
+    let running = fixture.start(sql("select pg_sleep(60)"));
+    fixture.asleep().await;
     fixture.refuses.store(true, Ordering::Release);
     let refused = fixture.start(sql("select 1"));
     assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
     assert!(fixture.executor.targets().remove(0).unavailable.is_none());
     fixture.refuses.store(false, Ordering::Release);
+    assert_eq!(fixture.value("select 1").await, "1");
+    fixture.executor.stop(token(running));
+    assert_eq!(fixture.ended(running).await.report, Report::Stopped);
+}
+
+#[tokio::test]
+async fn an_executor_whose_register_takes_no_session_says_that_it_has_no_slots() {
+    let mut fixture = Fixture::new(1).await;
+    fixture.refuses.store(true, Ordering::Release);
+    let refused = fixture.start(sql("select 1"));
+    assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
+    assert_eq!(fixture.slots().await, 0);
+    fixture.refuses.store(false, Ordering::Release);
+    assert_eq!(fixture.slots().await, 1);
     assert_eq!(fixture.value("select 1").await, "1");
 }
 

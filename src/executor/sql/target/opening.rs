@@ -68,8 +68,8 @@ impl Target {
             .note(slot.number, |activity| activity.opens = false);
         let live = match opened {
             Ok(live) => live,
-            // It is the coordination database that fails, and nothing is known against the target.
-            Err(error @ OpenError::Register(_)) => {
+            // It is the coordination database that fails, and sessions that it knows go on.
+            Err(error @ OpenError::Register(_)) if self.slots.have_sessions() => {
                 sleep(RETRY_PAUSE).await;
                 return Err(error);
             }
@@ -79,9 +79,9 @@ impl Target {
             Err(OpenError::Target(cause)) if self.goes_on_while_full(&cause) => {
                 return Err(self.found_full(cause, login).await);
             }
-            Err(error) => return Err(self.login_failed(error).await),
+            Err(error) => return Err(self.found_no_session(error).await),
         };
-        self.failures.store(0, Ordering::Relaxed);
+        self.outages.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
         if *login == settings.login {
             self.is_refused.store(false, Ordering::Relaxed);
@@ -111,9 +111,10 @@ impl Target {
         Live::open(login, false, &self.name, slot, register).await
     }
 
-    /// The login of the target has opened no session. A server that refuses it is there for the
-    /// tasks of namespaces whose own gets in; others wait.
-    async fn login_failed(&self, error: OpenError) -> OpenError {
+    /// The login of the target has opened no session, or the register takes none and there are no
+    /// others. A server that refuses the login is there for the tasks of namespaces whose own gets
+    /// in; others wait.
+    async fn found_no_session(&self, error: OpenError) -> OpenError {
         if let OpenError::Target(cause) = &error
             && cause.is_about_the_login()
             && self.others_get_in(cause).await

@@ -36,8 +36,9 @@ impl Target {
 
     /// Returns when a session could be opened.
     pub(super) async fn probe(&self) {
-        loop {
-            let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
+        for tries in 0.. {
+            let outages = self.outages.load(Ordering::Relaxed);
+            let delay = RECONNECT_BACKOFF.delay(outages.saturating_add(tries));
             // Or somebody has changed the login meanwhile.
             let _ = timeout(delay, self.wake.notified()).await;
             // They may have all the places that there are.
