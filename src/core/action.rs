@@ -62,6 +62,9 @@ pub struct Assignment {
     /// When the attempt must end at the latest: the time, and whether it is the total deadline
     /// (else the timeout).
     pub time_limit: Option<TimeLimit>,
+    /// The total deadline, also where the timeout is nearer: a timeout counts from the start of the
+    /// text, and a session may be long in coming.
+    pub deadline: Option<Time>,
     /// The fencing token of its resources, if it has any.
     pub resource_token: Option<Token>,
     /// After what the session it runs on is cleaned.

@@ -323,6 +323,7 @@ mod tests {
             namespace: Namespace("default".into()),
             caller: "".into(),
             time_limit: None,
+            deadline: None,
             resource_token: None,
             session_reset: SessionReset::Task,
         }

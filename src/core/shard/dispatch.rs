@@ -213,6 +213,7 @@ impl Scheduler {
             resource_token: None,
             leaves_free: None,
             time_limit,
+            deadline: span.deadline(),
             session_reset: self.image.settings.session_reset,
         }
     }

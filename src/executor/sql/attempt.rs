@@ -131,10 +131,8 @@ async fn open(
     conditions: &Conditions,
     stop: &CancellationToken,
 ) -> Option<Report> {
-    let deadline = limit(target, assignment).filter(|_| {
-        // A timeout counts from the start of the text.
-        matches!(assignment.time_limit, Some(TimeLimit::Deadline(_)))
-    });
+    // A timeout counts from the start of the text.
+    let deadline = deadline(target, assignment);
     tokio::select! {
         biased;
         // Nothing of the text was sent.
@@ -294,21 +292,34 @@ fn task(assignment: &Assignment) -> TaskId {
     }
 }
 
-/// When the attempt must end, and the error it then ends with.
+/// When a text that starts now must end, and the error its attempt then ends with: by its timeout
+/// or the deadline of its task, whatever comes first.
 fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
-    let (left, code, message) = match assignment.time_limit? {
-        TimeLimit::Timeout(timeout) => (
-            timeout,
-            "TIMEOUT",
-            format!("the attempt ran longer than its timeout of {timeout:?}"),
-        ),
-        TimeLimit::Deadline(at) => (
-            at.since(target.clock.now()),
-            "DEADLINE",
-            "the task's deadline passed while it ran".into(),
-        ),
+    let timeout = match assignment.time_limit {
+        Some(TimeLimit::Timeout(timeout)) => Some(timeout),
+        _ => None,
     };
-    Some((Instant::now() + left.min(MAX_LIMIT), error(code, message)))
+    let by_timeout = timeout.map(|timeout| {
+        let message = format!("the attempt ran longer than its timeout of {timeout:?}");
+        (in_time(timeout), error("TIMEOUT", message))
+    });
+    let limits = by_timeout.into_iter().chain(deadline(target, assignment));
+    limits.min_by_key(|(at, _)| *at)
+}
+
+/// When the deadline of the task passes, and the error its attempt then ends with.
+fn deadline(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
+    let at = match assignment.time_limit {
+        Some(TimeLimit::Deadline(at)) => at,
+        _ => assignment.deadline?,
+    };
+    let message = "the task's deadline passed while it ran";
+    let left = at.since(target.clock.now());
+    Some((in_time(left), error("DEADLINE", message.into())))
+}
+
+fn in_time(left: Duration) -> Instant {
+    Instant::now() + left.min(MAX_LIMIT)
 }
 
 async fn passed(limit: Option<(Instant, TaskError)>) -> TaskError {

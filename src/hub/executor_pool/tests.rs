@@ -252,6 +252,7 @@ fn assignment(seq: i64) -> Assignment {
         namespace: Namespace("default".into()),
         caller: "".into(),
         time_limit: None,
+        deadline: None,
         resource_token: None,
         session_reset: SessionReset::Task,
     }

@@ -235,6 +235,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
         cleaned_between_schedulers: assignment.session_reset == SessionReset::Scheduler,
         resource_token: assignment.resource_token.map_or(0, |token| token.0),
         leaves_free,
+        total_deadline: assignment.deadline.map(|at| at.0),
     }
 }
 
@@ -256,6 +257,7 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
                 Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
                 Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
             }),
+            deadline: assignment.total_deadline.map(Time),
             resource_token: (assignment.resource_token > 0)
                 .then_some(crate::core::Token(assignment.resource_token)),
             session_reset: match assignment.cleaned_between_schedulers {

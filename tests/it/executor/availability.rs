@@ -175,12 +175,19 @@ async fn a_task_that_waits_for_a_session_ends_when_it_is_stopped_or_too_late() {
     assert_eq!(fixture.slots().await, 2);
     network.silent.store(true, Ordering::Release);
     let stopped = fixture.start(sql("select 1"));
-    let late = fixture.start(Task {
-        limit: Some(TimeLimit::Deadline(fixture.clock.now())),
-        ..sql("select 1")
-    });
-    let report = fixture.ended(late).await.report;
-    assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
+    let now = fixture.clock.now();
+    for (limit, deadline) in [
+        (TimeLimit::Deadline(now), None),
+        (TimeLimit::Timeout(WAIT_TIMEOUT), Some(now)),
+    ] {
+        let late = fixture.start(Task {
+            limit: Some(limit),
+            deadline,
+            ..sql("select 1")
+        });
+        let report = fixture.ended(late).await.report;
+        assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
+    }
     fixture.executor.stop(token(stopped));
     // Nothing was sent of it, so it may start elsewhere even if it must not start twice.
     assert_eq!(fixture.ended(stopped).await.report, Report::NotStarted);

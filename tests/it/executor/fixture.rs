@@ -5,7 +5,8 @@ use rallypoint::{
     clock::Clock,
     core::{
         Assignment, Attempt, Completion, Delivery, Epoch, Handle, Namespace, Report, Seq,
-        SessionOptions, SessionReset, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
+        SessionOptions, SessionReset, ShardId, Spec, TaskOptions, TaskResult, Time, TimeLimit,
+        Work,
     },
     executor::{Executor, ExecutorConfig, Login, SESSION_IDLE, Session, SessionNote, TargetConfig},
     executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
@@ -50,6 +51,8 @@ pub(super) struct Task {
     pub params: Option<&'static str>,
     pub rows: u32,
     pub limit: Option<TimeLimit>,
+    /// Of the task, where its limit is a timeout.
+    pub deadline: Option<Time>,
     pub reset: SessionReset,
     pub session: SessionOptions,
     pub namespace: &'static str,
@@ -161,6 +164,7 @@ impl Fixture {
             namespace: Namespace(task.namespace.into()),
             caller: "test".into(),
             time_limit: task.limit,
+            deadline: task.deadline,
             resource_token: None,
             session_reset: task.reset,
         };

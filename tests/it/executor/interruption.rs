@@ -23,6 +23,12 @@ async fn an_attempt_ends_at_its_timeout_and_at_its_deadline() {
         ..sql("select pg_sleep(60)")
     };
     assert_eq!(timed_out(fixture.run(task).await), "DEADLINE");
+    // It began later than it was handed out.
+    let task = Task {
+        deadline: Some(fixture.clock.now() + SHORT),
+        ..limited("select pg_sleep(60)", Duration::from_secs(60))
+    };
+    assert_eq!(timed_out(fixture.run(task).await), "DEADLINE");
     assert!(matches!(
         fixture
             .run(limited("select 1", Duration::from_secs(60)))

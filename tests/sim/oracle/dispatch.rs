@@ -155,6 +155,8 @@ impl Scheduler {
             assignment.time_limit,
             "{name}: the time limit of its attempt"
         );
+        let deadline = Some(task.deadline()).filter(|at| *at != Time::NEVER);
+        assert_eq!(deadline, assignment.deadline, "{name}: its deadline");
     }
 }
 

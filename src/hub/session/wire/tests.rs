@@ -29,7 +29,7 @@ fn slots_for_work_of_a_later_version_keep_nobody_from_a_session() {
 }
 
 #[test]
-fn a_task_arrives_with_its_namespace_and_its_options() {
+fn a_task_arrives_with_its_namespace_its_options_and_its_limits() {
     let options = TaskOptions {
         session: SessionOptions {
             read_only: Some(true),
@@ -61,7 +61,8 @@ fn a_task_arrives_with_its_namespace_and_its_options() {
             spec: Arc::clone(&spec),
             namespace: Namespace("sales".into()),
             caller: "alice".into(),
-            time_limit: None,
+            time_limit: Some(TimeLimit::Timeout(Duration::from_secs(5))),
+            deadline: Some(Time(7)),
             leaves_free: Some(3),
             resource_token: Some(crate::core::Token(12)),
             session_reset: SessionReset::Task,
@@ -74,4 +75,7 @@ fn a_task_arrives_with_its_namespace_and_its_options() {
         .assignment;
     assert_eq!(&*arrived.namespace.0, "sales");
     assert_eq!(arrived.spec, spec);
+    let timeout = TimeLimit::Timeout(Duration::from_secs(5));
+    assert_eq!(arrived.time_limit, Some(timeout));
+    assert_eq!(arrived.deadline, Some(Time(7)));
 }
