@@ -5,7 +5,7 @@
 //! from a task. It runs no task. A backend counts as gone only when the very server it was started
 //! on says so, or an operator does: a server that cannot be reached, another server under the same
 //! name, and a session that this login may not see prove nothing. Logins of before a change are
-//! kept: what they opened may run on, and the present one may have no right to see or end it.
+//! kept: what they opened may run on, and the present one may have no right to it, or not get in.
 
 use super::{
     RECONNECT_BACKOFF,
@@ -68,7 +68,7 @@ pub(crate) struct Admin {
 #[derive(Clone)]
 struct Logins {
     present: Login,
-    /// Of other users, the last one of each.
+    /// The last one of each user.
     former: Vec<Login>,
 }
 
@@ -93,10 +93,11 @@ impl Admin {
         let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         let before = mem::replace(&mut logins.present, login);
         let Logins { present, former } = &mut *logins;
-        former.retain(|one| one.user() != before.user());
-        former.push(before);
-        // Who has only a new password can do what was possible with the old one.
-        former.retain(|one| one.user() != present.user());
+        if before != *present {
+            former.retain(|one| one.user() != before.user());
+            former.push(before);
+        }
+        former.retain(|one| *one != *present);
     }
 
     fn logins(&self) -> Logins {
@@ -213,8 +214,8 @@ impl Admin {
             stopping.set(true);
             let mut worth_asking = pin!(self.worth_asking.notified());
             worth_asking.as_mut().enable();
-            let error = match self.row(&markers::lookup(task)).await {
-                Ok(row) => return Found::of(&row),
+            let error = match self.marker_of(task).await {
+                Ok(found) => return found,
                 Err(error) => {
                     stopping.set(error.may_pass());
                     error.to_string()
@@ -260,16 +261,27 @@ impl Admin {
             return shown;
         }
         for login in self.logins().former {
-            let asked = async {
-                let mut connection = Box::pin(Connection::open(&login)).await?;
-                let row = ask(&mut connection, &control(act, session)).await?;
-                Sighting::of(&row)?.shows(session)
-            };
-            if let Ok(present) = asked.await {
+            let row = ask_as(&login, &control(act, session)).await;
+            let seen = row.and_then(|row| Sighting::of(&row));
+            if let Ok(Ok(present)) = seen.map(|seen| seen.shows(session)) {
                 return Ok(present);
             }
         }
         shown
+    }
+
+    /// What the target says of a task. Asks as those of before likewise.
+    async fn marker_of(&self, task: TaskId) -> Result<Found, Error> {
+        let query = markers::lookup(task);
+        let asked = self.row(&query).await;
+        if asked.as_ref().is_err_and(Error::is_about_the_login) {
+            for login in self.logins().former {
+                if let Ok(row) = ask_as(&login, &query).await {
+                    return Ok(Found::of(&row));
+                }
+            }
+        }
+        asked.map(|row| Found::of(&row))
     }
 
     /// Whether a session of this login is to give its place, as a backend cannot be stopped
@@ -375,6 +387,12 @@ impl Admin {
         let connection = Box::pin(Connection::open(&login)).await?;
         Ok((login, connection))
     }
+}
+
+/// The answer to one of our queries, asked as somebody else.
+async fn ask_as(login: &Login, query: &str) -> Result<Row, Error> {
+    let mut connection = Box::pin(Connection::open(login)).await?;
+    ask(&mut connection, query).await
 }
 
 async fn ask(connection: &mut Connection, query: &str) -> Result<Row, Error> {

@@ -1,10 +1,11 @@
 //! How a target is logged in to: with and without TLS, with every kind of password, and what is
 //! said when it does not work.
 
-use super::fixture::{Fixture, Task, json, sql};
+use super::fixture::{Fixture, Task, json, sql, token};
 use crate::harness::postgres::{connect, on_port};
 use rallypoint::{
-    executor::SESSION_IDLE,
+    core::Report,
+    executor::{SESSION_IDLE, TargetConfig},
     postgres::{PrivatePostgres, SUPERUSER, TARGET},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -21,6 +22,8 @@ struct Guarded {
 }
 
 const PASSWORD: &str = "p:ss w/rd'ö";
+/// As it stands in a URL.
+const SECRET: &str = "p%3Ass%20w%2Frd%27%C3%B6";
 
 impl Guarded {
     async fn start() -> Self {
@@ -105,9 +108,7 @@ impl Guarded {
         });
         let report = fixture.ended(seq).await.report;
         match report {
-            rallypoint::core::Report::Succeeded(Some(result)) => {
-                Ok(json(&result) == r#"[{"ssl":true}]"#)
-            }
+            Report::Succeeded(Some(result)) => Ok(json(&result) == r#"[{"ssl":true}]"#),
             _ => {
                 let target = fixture.executor.targets().remove(0);
                 Err(target.unavailable.expect("it says why").why)
@@ -129,14 +130,13 @@ fn literal(text: &str) -> String {
 #[tokio::test]
 async fn passwords_are_given_in_the_way_the_server_asks_for() {
     let server = Guarded::start().await;
-    let secret = "p%3Ass%20w%2Frd%27%C3%B6";
     for user in ["scram", "md5", "clear"] {
-        let url = format!("postgres://{user}:{secret}@127.0.0.1:{{port}}/app");
+        let url = format!("postgres://{user}:{SECRET}@127.0.0.1:{{port}}/app");
         for (tls, mode) in [(true, "prefer"), (false, "disable")] {
             let logged_in = server.logs_in(&format!("{url}?sslmode={mode}")).await;
             assert_eq!(logged_in, Ok(tls), "{user} {mode}");
         }
-        let wrong = format!("postgres://{user}:{secret}x@127.0.0.1:{{port}}/app");
+        let wrong = format!("postgres://{user}:{SECRET}x@127.0.0.1:{{port}}/app");
         let why = server.logs_in(&wrong).await.expect_err("a wrong password");
         assert!(why.contains("28P01"), "{why}");
         let none = format!("postgres://{user}@127.0.0.1:{{port}}/app");
@@ -144,6 +144,24 @@ async fn passwords_are_given_in_the_way_the_server_asks_for() {
         let explained = "neither the URL nor a `password_file` has one";
         assert!(why.contains(explained), "{why}");
     }
+}
+
+#[tokio::test]
+async fn what_runs_can_be_stopped_though_the_new_password_is_a_wrong_one() {
+    let server = Guarded::start().await;
+    let port = server.port;
+    let url = |secret| format!("postgres://scram:{secret}@127.0.0.1:{port}/app?sslmode=disable");
+    let mut fixture = server.executor(&url(SECRET)).await;
+    // Others may not see what it waits for.
+    fixture.options = fixture.options.username(SUPERUSER);
+    let running = fixture.start(sql("select pg_sleep(3600)"));
+    fixture.asleep().await;
+    let wrong = url("wrong").parse().expect("a login");
+    let changed = TargetConfig::new("app", wrong, 1);
+    fixture.executor.reconfigure(&[changed]);
+    fixture.executor.stop(token(running));
+    let report = fixture.ended(running).await.report;
+    assert!(matches!(report, Report::Stopped), "{report:?}");
 }
 
 #[tokio::test]

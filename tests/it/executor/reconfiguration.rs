@@ -1,7 +1,10 @@
 //! What an operator changes on a target while it runs.
 
-use super::fixture::{Fixture, Task, login, sql, succeeded, token};
-use crate::harness::postgres::{POSTGRES, connect, database, value};
+use super::{
+    fixture::{Fixture, Task, failed, login, sql, succeeded, token},
+    namespaces::administer,
+};
+use crate::harness::postgres::{POSTGRES, connect, database, prepare_target, value};
 use rallypoint::{
     core::{Namespace, Report, SessionOptions},
     executor::TargetConfig,
@@ -188,6 +191,26 @@ async fn what_runs_as_a_former_user_can_still_be_stopped() {
     changing.fixture.executor.stop(token(running));
     let report = changing.fixture.ended(running).await.report;
     assert!(matches!(report, Report::Stopped), "{report:?}");
+}
+
+#[tokio::test]
+async fn the_marker_of_a_former_user_is_found_though_the_new_one_may_not_see_it() {
+    let mut changing = Changing::with_stranger("changed_marker").await;
+    let database = changing.fixture.options.get_database().expect("a name");
+    prepare_target(&POSTGRES, database, &[TARGET]);
+    let running = changing.fixture.start(Task {
+        exactly_once: true,
+        ..sql("select pg_sleep(3600)")
+    });
+    let pid = changing.fixture.asleep().await;
+    changing.change(|config| {
+        config.login = config.login.clone().as_user("changed_marker".into(), None);
+    });
+    // Its executor cannot know whether it has committed.
+    let terminate = format!("select pg_terminate_backend({pid})");
+    administer(&changing.fixture, terminate).await;
+    let report = changing.fixture.ended(running).await.report;
+    assert_eq!(failed(report), ("57P01".into(), true));
 }
 
 #[tokio::test]
