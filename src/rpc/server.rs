@@ -24,6 +24,7 @@ use super::{
         executions::{Executions, StatusSource},
         readiness,
         shared::Shared,
+        watch::Watchers,
     },
     validate::Targets,
 };
@@ -138,24 +139,15 @@ fn services(
         stopping: stopping.clone(),
         route: route.clone(),
     };
-    let executions = Executions::new(config.status_source.clone(), route.clone());
     let jobs = jobs_of(&schedulers);
+    let statuses = statuses_of(&schedulers, config.status_source.clone());
     let resources = Resources {
         coordinator: coordinator.clone(),
-        reader: reader.clone(),
+        reader,
         auth: schedulers.auth.clone(),
         stopping: stopping.clone(),
         metrics: config.metrics.clone(),
-        route: route.clone(),
-    };
-    let statuses = Statuses {
-        coordinator: coordinator.clone(),
-        reader,
-        executions,
-        targets: config.targets.clone(),
-        stopping: stopping.clone(),
         route,
-        latest: Shared::default(),
     };
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
         .add_service(StatusServiceServer::new(statuses))
@@ -173,6 +165,26 @@ fn jobs_of(schedulers: &Schedulers) -> Jobs {
         targets: schedulers.targets.clone(),
         stopping: schedulers.stopping.clone(),
         route: schedulers.route.clone(),
+    }
+}
+
+/// StatusService, by what SchedulerService has.
+fn statuses_of(schedulers: &Schedulers, source: StatusSource) -> Statuses {
+    let executions = Executions::new(source, schedulers.route.clone());
+    let reader = schedulers.reader.clone();
+    // Another replica adds who submitted what by itself.
+    let of_tasks = schedulers.route.as_ref().map(|_| reader.clone());
+    let targets = schedulers.targets.clone();
+    Statuses {
+        coordinator: schedulers.coordinator.clone(),
+        reader,
+        auth: schedulers.auth.clone(),
+        executions: executions.clone(),
+        watchers: Watchers::new(executions, of_tasks, targets.clone()),
+        targets,
+        stopping: schedulers.stopping.clone(),
+        route: schedulers.route.clone(),
+        latest: Shared::default(),
     }
 }
 

@@ -7,9 +7,10 @@ pub(in crate::rpc) mod shared;
 pub(crate) mod slots;
 mod task_notes;
 mod visibility;
+pub(in crate::rpc) mod watch;
 
 use super::{
-    auth,
+    auth::{self, Auth},
     convert::{self, duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
     errors,
     forwarding::route::{Destination, Route},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     coordinator::{Coordinator, ReplicaStatus},
-    core::{CoreStatus, Day, Handle, Namespace, Work},
+    core::{CoreStatus, Day, Handle, Work},
     journal::{self, Reader},
 };
 use executions::Executions;
@@ -29,16 +30,15 @@ use rallypoint_client::api::{
 use shared::Shared;
 use std::{pin::Pin, time::Duration};
 use task_notes::TaskNotes;
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
+use watch::Watchers;
 
 /// Schedulers set aside that one answer names.
 const UNREADABLE_SHOWN: usize = 100;
 /// How long a part of the service may take to answer.
 const PART_TIMEOUT: Duration = Duration::from_secs(2);
-/// Slots in one message of WatchExecutions.
-const MAX_SLOTS: usize = 1_000;
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -47,8 +47,11 @@ pub(super) struct Statuses {
     pub coordinator: Coordinator,
     /// Batches and replicas.
     pub reader: Reader,
+    pub auth: Auth,
     /// Slots and targets.
     pub executions: Executions,
+    /// Who follows them.
+    pub watchers: Watchers,
     /// Which targets are open to whom.
     pub targets: Targets,
     /// Cancelled when the server shuts down: streams end.
@@ -103,16 +106,12 @@ impl StatusService for Statuses {
         &self,
         request: Request<api::WatchExecutionsRequest>,
     ) -> Result<Response<ExecutionsStream>, Status> {
-        let mut ticks = interval(validate::interval(request.get_ref())?);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch = Watch {
-            statuses: self.clone(),
-            own: auth::visible(&request),
-            ticks,
-            notes: TaskNotes::default(),
-            last: None,
-            has_ended: false,
-        };
+        let caller = self.auth.caller(&request)?;
+        let every = validate::interval(request.get_ref())?;
+        let (own, stopping) = (auth::visible(&request), self.stopping.clone());
+        let watch = self
+            .watchers
+            .open(&caller.namespace, own, every, stopping)?;
         Ok(Response::new(Box::pin(stream::unfold(
             watch,
             |mut watch| async move {
@@ -193,66 +192,6 @@ impl Statuses {
         health(&mut status, replica);
         status
     }
-}
-
-struct Watch {
-    statuses: Statuses,
-    /// The namespace of the caller; `None`: it sees all.
-    own: Option<Namespace>,
-    ticks: Interval,
-    notes: TaskNotes,
-    /// The last rows sent, without elapsed times: those change all the time.
-    last: Option<Vec<api::Execution>>,
-    has_ended: bool,
-}
-
-impl Watch {
-    async fn next(&mut self) -> Option<Result<api::WatchExecutionsResponse, Status>> {
-        while !self.has_ended {
-            tokio::select! {
-                _ = self.ticks.tick() => {}
-                () = self.statuses.stopping.cancelled() => {
-                    self.has_ended = true;
-                    return Some(Err(errors::stopping()));
-                }
-            }
-            let mut found = self.statuses.executions.recent().await;
-            let left_out = cut(&mut found.executions);
-            let own = self.own.as_ref();
-            visibility::restrict_list(own, &self.statuses.targets, &mut found);
-            self.statuses.note(&mut self.notes, &mut found).await;
-            let timeless = found
-                .executions
-                .iter()
-                .cloned()
-                .map(|row| api::Execution {
-                    elapsed: None,
-                    ..row
-                })
-                .collect();
-            if self.last.as_ref() != Some(&timeless) {
-                self.last = Some(timeless);
-                return Some(Ok(api::WatchExecutionsResponse {
-                    executions: found.executions,
-                    unreachable: found.unreachable,
-                    targets: found.targets,
-                    left_out,
-                }));
-            }
-        }
-        None
-    }
-}
-
-/// Leaves as many slots as a message may hold, those that run something first. Returns how many are
-/// left out.
-fn cut(slots: &mut Vec<api::Execution>) -> i64 {
-    let all = slots.len();
-    if all > MAX_SLOTS {
-        slots.sort_by_key(|slot| slot.handle.is_empty());
-        slots.truncate(MAX_SLOTS);
-    }
-    (all - slots.len()) as i64
 }
 
 fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {

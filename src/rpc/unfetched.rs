@@ -21,6 +21,8 @@ use tonic::{Extensions, Status, body::Body, codegen::http::Response};
 
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
+/// A stream whose messages grow with the slots of the service.
+const WATCH_EXECUTIONS: &str = "/rallypoint.v1.StatusService/WatchExecutions";
 
 /// How long a call waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,20 +75,22 @@ impl Turn {
 
 /// Whether answers of the method at a path take room: of methods that only read. A call that has
 /// had an effect is never refused for want of room. Its answer is small, but for those with the
-/// definition of a job, which are for operators. Streams have bounds of their own, but for that of
-/// reflection.
+/// definition of a job, which are for operators. Of streams only that of reflection and that of
+/// what runs take room: of each other one a bounded number of bytes is unread.
 pub(super) fn takes_room(path: &str) -> bool {
     let reads = matches!(
         access(path),
         Some(Access::In(Role::Reader) | Access::Everywhere(Role::Reader))
     );
-    reads && !STREAMS.contains(&path) || access(path) == Some(Access::Known)
+    let is_bounded = STREAMS.contains(&path) && path != WATCH_EXECUTIONS;
+    reads && !is_bounded || access(path) == Some(Access::Known)
 }
 
 /// Whether calls of the method at a path wait for their [`Turn`]. Those of StatusService, which are
 /// read once for all who ask, do not ask whether it has come.
 pub(super) fn takes_turns(path: &str) -> bool {
-    takes_room(path) && path != FORECAST && access(path) != Some(Access::Known)
+    let is_exempt = path == FORECAST || STREAMS.contains(&path);
+    takes_room(path) && !is_exempt && access(path) != Some(Access::Known)
 }
 
 /// An answer whose parts take their room when they are asked for. The first one, which is the whole
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_an_effect_or_is_a_stream_of_ours_takes_no_room() {
+    fn what_has_an_effect_or_is_a_stream_with_a_bound_takes_no_room() {
         let taking = |(service, methods): &(&str, &[(&str, Access)])| {
             let paths = methods.iter().map(|(name, _)| format!("/{service}/{name}"));
             paths
@@ -269,15 +273,17 @@ mod tests {
             "Forecast",
             "Preview",
             "ServerReflection",
+            "WatchExecutions",
         ];
         for path in &taking {
             let name = path.rsplit('/').next().expect("a method");
             assert!(reads.iter().any(|verb| name.starts_with(verb)), "{path}");
         }
-        for name in ["GetScheduler", "Synchronization", "Check"] {
+        for name in ["GetScheduler", "Synchronization", "WatchResource", "Check"] {
             let end = format!("/{name}");
             assert!(!taking.iter().any(|path| path.ends_with(&end)), "{name}");
         }
         assert!(taking.iter().any(|path| path.ends_with("/ListTasks")));
+        assert!(takes_room(WATCH_EXECUTIONS) && !takes_turns(WATCH_EXECUTIONS));
     }
 }

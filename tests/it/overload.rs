@@ -135,6 +135,29 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     assert!(accepted > 0);
 }
 
+#[tokio::test]
+async fn those_who_watch_what_runs_leave_places_to_other_namespaces() {
+    let server = Server::with(Setup {
+        trusted: true,
+        ..Setup::default()
+    })
+    .await;
+    let second = Duration::from_secs(1);
+    let flood = server.of_namespace("flood");
+    let mut open = Vec::new();
+    let refused = loop {
+        match flood.watch_executions(second).await {
+            Ok(stream) => open.push(stream),
+            Err(error) => break error,
+        }
+    };
+    overloaded(&refused);
+    let other = server.of_namespace("other").watch_executions(second).await;
+    let mut other = other.expect("a place is left");
+    let first = other.message().await.expect("it goes on");
+    assert!(first.is_some_and(|first| !first.executions.is_empty()));
+}
+
 fn overloaded(error: &Error) {
     assert!(
         error.code == Code::Unavailable && error.is("OVERLOADED"),

@@ -25,6 +25,13 @@ pub(in crate::rpc) fn no_stream_room() -> Status {
     no_room("forwarded_streams", message)
 }
 
+/// So many streams of a namespace follow what runs that others would find no place.
+pub(in crate::rpc) fn no_watch_room() -> Status {
+    let message = "too many streams of this namespace follow what runs on this server \
+                   (WatchExecutions): end some, or open them at another server";
+    no_room("watchers", message)
+}
+
 fn no_room(limit: &'static str, message: &str) -> Status {
     let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
     details.set_retry_info(Some(RETRY_DELAY));

@@ -39,7 +39,7 @@ pub(super) async fn of(
         return failure(&status);
     }
     if method.is_server_streaming() {
-        return event_stream::of(answered.into_body(), method.output(), deadline);
+        return event_stream::of(answered.into_body(), method.output(), deadline, room);
     }
     let text = single(answered.into_body(), method.output()).await;
     match text.and_then(|text| held(text, room)) {

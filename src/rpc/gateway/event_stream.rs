@@ -3,7 +3,7 @@
 //! the `google.rpc.Status` of the call. A comment now and then shows a silent stream to be alive.
 
 use super::translation::{PREFIX_BYTES, Translated, status_json, translated};
-use crate::rpc::errors;
+use crate::rpc::{errors, room::Share};
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream;
 use http_body::Frame;
@@ -20,18 +20,24 @@ use tonic::{
 /// Between two signs of life.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// The messages of `body`, which are of this kind, until the deadline.
-pub(super) fn of(body: Body, kind: MessageDescriptor, deadline: Option<Instant>) -> Response<Body> {
+/// The messages of `body`, which are of this kind, until the deadline. Each takes its room there.
+pub(super) fn of(
+    body: Body,
+    kind: MessageDescriptor,
+    deadline: Option<Instant>,
+    room: Option<Share>,
+) -> Response<Body> {
     let events = Events {
         body: Some(body),
         kind,
         deadline,
+        room,
         unread: BytesMut::new(),
         has_begun: false,
     };
     let events = stream::unfold(events, async |mut events| {
         let event = events.next().await?;
-        let frame = Frame::data(Bytes::from(event));
+        let frame = Frame::data(events.held(event));
         Some((Ok::<_, Infallible>(frame), events))
     });
     let mut response = Response::new(Body::new(StreamBody::new(Box::pin(events))));
@@ -46,6 +52,8 @@ struct Events {
     body: Option<Body>,
     kind: MessageDescriptor,
     deadline: Option<Instant>,
+    /// Where events take their room; `None`: they take none.
+    room: Option<Share>,
     /// Of messages that have not been said.
     unread: BytesMut,
     /// The reader knows that the stream is there.
@@ -100,7 +108,24 @@ impl Events {
             return None;
         }
         self.unread.advance(PREFIX_BYTES);
-        Some(self.unread.split_to(length).freeze())
+        let message = self.unread.split_to(length).freeze();
+        if self.unread.is_empty() {
+            // What is left of it would keep the memory of the message.
+            self.unread = BytesMut::new();
+        }
+        Some(message)
+    }
+
+    /// An event with its room until it is written, or the last one when there is none.
+    fn held(&mut self, event: String) -> Bytes {
+        let event = Bytes::from(event);
+        let Some(room) = &self.room else {
+            return event;
+        };
+        match room.hold(event, None) {
+            Some(event) => event,
+            None => Bytes::from(self.end(&errors::no_answer_room())),
+        }
     }
 
     /// The last event.
@@ -115,4 +140,54 @@ async fn event(message: Bytes, kind: MessageDescriptor) -> Result<String, Status
     let id = resume_token.map(|token| format!("id: {token}\n"));
     // JSON as it is written here has no line breaks.
     Ok(format!("{}data: {text}\n\n", id.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::{gateway::messages, room::Room};
+    use bytes::BufMut;
+    use prost::Message;
+    use rallypoint_client::api::WatchExecutionsResponse;
+
+    /// So many messages of WatchExecutions in gRPC, with a text of so many bytes.
+    fn body(messages: usize, length: usize) -> Body {
+        let message = WatchExecutionsResponse {
+            unreachable: vec!["x".repeat(length)],
+            ..Default::default()
+        };
+        let message = message.encode_to_vec();
+        let mut data = BytesMut::new();
+        data.put_u8(0);
+        data.put_u32(message.len() as u32);
+        data.put_slice(&message);
+        let frames = std::iter::repeat_n(data.freeze(), messages);
+        let frames = frames.map(|data| Ok::<_, Infallible>(Frame::data(data)));
+        Body::new(StreamBody::new(stream::iter(frames)))
+    }
+
+    async fn next(events: &mut Body) -> Bytes {
+        let frame = events.frame().await.expect("an event").expect("no fault");
+        frame.into_data().expect("data")
+    }
+
+    #[tokio::test]
+    async fn an_event_has_room_until_it_is_written_or_ends_the_stream() {
+        let method = messages::method("/rallypoint.v1.StatusService/WatchExecutions");
+        let kind = method.expect("a method").output();
+        let room = Room::default();
+        let share = room.share(None);
+        let mut events = of(body(2, 5_000), kind, None, Some(share.clone())).into_body();
+        next(&mut events).await;
+        let event = next(&mut events).await;
+        assert_eq!(room.used(), event.len());
+        drop(event);
+        let all = share.place();
+        assert!(all.take(96 << 20));
+        let last = next(&mut events).await;
+        let last = String::from_utf8(last.into()).expect("text");
+        assert!(last.starts_with("event: status"), "{last}");
+        assert!(last.contains("unfetched_bytes"), "{last}");
+        assert!(events.frame().await.is_none());
+    }
 }

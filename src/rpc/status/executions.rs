@@ -13,14 +13,9 @@ use rallypoint_client::api::{
     status_service_client::StatusServiceClient,
 };
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout},
-};
+use tokio::time::timeout;
 use tonic::{Response, Status, transport::Channel};
 
-/// How long what was read serves those who watch: about the shortest interval between two looks.
-const RECENT: Duration = Duration::from_millis(80);
 /// How long another replica may take to answer.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same when it asks a target first.
@@ -47,8 +42,6 @@ pub(crate) struct Executions {
     source: StatusSource,
     /// Route to the others.
     route: Option<Route>,
-    /// What was read last, and when.
-    recent: Arc<Mutex<Option<(Instant, api::ListExecutionsResponse)>>>,
     latest: Shared<api::ListExecutionsResponse>,
 }
 
@@ -58,22 +51,8 @@ impl Executions {
         Executions {
             source,
             route,
-            recent: Arc::default(),
             latest: Shared::default(),
         }
-    }
-
-    /// The same as [`Executions::of_all_replicas`], of a moment ago: however many watch, the
-    /// replicas are asked so often.
-    pub(crate) async fn recent(&self) -> api::ListExecutionsResponse {
-        let mut recent = self.recent.lock().await;
-        let is_recent = |(read_at, _): &&(Instant, _)| read_at.elapsed() < RECENT;
-        if let Some((_, found)) = recent.as_ref().filter(is_recent) {
-            return found.clone();
-        }
-        let found = self.of_all_replicas().await;
-        *recent = Some((Instant::now(), found.clone()));
-        found
     }
 
     /// One row per slot, by replica, kind and number, and per target and replica; replicas that do
