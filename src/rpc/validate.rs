@@ -57,7 +57,7 @@ const NAMES_SHOWN: usize = 20;
 pub(crate) struct Targets(Arc<RwLock<ByName>>);
 
 /// What is allowed on a target.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// Roles that tasks may name.
     pub roles: BTreeSet<String>,

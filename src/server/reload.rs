@@ -1,12 +1,18 @@
 //! Reads the configuration file again when an operator asks for it with SIGHUP.
 //!
 //! Invariants: a file that makes no sense changes nothing; one whose targets need a restart, or are
-//! not taken by the database, changes who may do what and nothing else; the log says why. Slots are
-//! in the register before anybody hears of them, since a new owner takes what it finds there for
-//! all that may be running.
+//! not taken by the database, changes who may do what and nothing else: of a target it takes rights
+//! away and gives none. The log says why. Slots are in the register before anybody hears of them,
+//! since a new owner takes what it finds there for all that may be running.
 
 use super::{ConfigFile, Described, Target, config};
-use crate::{core::Work, executor::Executor, identity::Authenticator, journal::Sessions, rpc};
+use crate::{
+    core::{Namespace, Work},
+    executor::Executor,
+    identity::Authenticator,
+    journal::Sessions,
+    rpc,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -40,18 +46,18 @@ impl Reload {
     pub(super) async fn at_each_hangup(mut self) {
         while self.hangups.recv().await.is_some() {
             let path = self.file.path.display().to_string();
-            let had = self.authenticator.as_ref().map(Authenticator::changes);
+            let had = self.rights();
             match self.reload().await {
                 Ok(()) => tracing::info!(path, "the configuration has been read again"),
                 Err(why) => {
                     for why in why.lines() {
                         tracing::error!("{why}");
                     }
-                    match (had, self.authenticator.as_ref().map(Authenticator::changes)) {
-                        (had, has) if had == has => {
+                    match self.rights() == had {
+                        true => {
                             tracing::error!(path, "nothing of the configuration has been changed");
                         }
-                        _ => tracing::error!(
+                        false => tracing::error!(
                             path,
                             "nothing but who may do what has been changed of the configuration"
                         ),
@@ -59,6 +65,13 @@ impl Reload {
                 }
             }
         }
+    }
+
+    /// How often who may do what on the server has been changed, and what is allowed on targets.
+    fn rights(&self) -> (Option<u64>, Vec<rpc::Allowed>) {
+        let changes = self.authenticator.as_ref().map(Authenticator::changes);
+        let allowed = config::allowed(&self.targets).map(|(_, allowed)| allowed);
+        (changes, allowed.collect())
     }
 
     async fn reload(&mut self) -> Result<(), String> {
@@ -72,10 +85,16 @@ impl Reload {
                 "whether callers are known ([identity], [[access]]) changes at a restart only";
             return Err(what.to_owned());
         }
-        // Whoever lost a role or a token has lost it, whatever is wrong with the targets.
+        // Whoever lost a role, a token or a target has lost it, whatever is wrong with the targets.
         if let Some((authenticator, sources)) = self.authenticator.as_ref().zip(sources) {
             authenticator.replace(sources);
             tracing::info!("callers and their roles are as the configuration says");
+        }
+        if let Some(narrowed) = narrowed(&self.targets, &targets) {
+            self.executor.reconfigure(&narrowed);
+            self.rpc_targets.replace(config::allowed(&narrowed));
+            self.targets = narrowed;
+            tracing::info!("what the configuration took from targets is not allowed any more");
         }
         let targets = merged(&self.targets, targets, &self.from_file)?;
         let most = self.noted.iter().zip(&targets);
@@ -89,6 +108,37 @@ impl Reload {
         self.rpc_targets.replace(config::allowed(&targets));
         (self.targets, self.noted) = (targets, most);
         Ok(())
+    }
+}
+
+/// The targets as they are, without the namespaces and roles that the file does not name any more;
+/// `None`: it names all of them.
+fn narrowed(present: &[Target], read: &[Target]) -> Option<Vec<Target>> {
+    let mut has_changed = false;
+    let narrow = |old: &Target| {
+        let mut target = old.clone();
+        if let Some(new) = read.iter().find(|new| new.name == old.name) {
+            target.namespaces = in_both(old.namespaces.as_ref(), new.namespaces.as_ref());
+            // Tasks that name no role begin with the default, which stays until another one counts.
+            let default = old.defaults.role.as_ref();
+            let stays = |role: &String| new.roles.contains(role) || Some(role) == default;
+            target.roles.retain(stays);
+        }
+        has_changed |= (&target.namespaces, &target.roles) != (&old.namespaces, &old.roles);
+        target
+    };
+    let narrowed: Vec<Target> = present.iter().map(narrow).collect();
+    has_changed.then_some(narrowed)
+}
+
+/// The namespaces in both lists; `None`: all.
+fn in_both(
+    one: Option<&BTreeSet<Namespace>>,
+    other: Option<&BTreeSet<Namespace>>,
+) -> Option<BTreeSet<Namespace>> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one & other),
+        (one, other) => one.or(other).cloned(),
     }
 }
 
@@ -131,6 +181,7 @@ fn merged(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::SessionOptions;
 
     fn target(name: &str, url: &str) -> Target {
         Target::new(name, url.parse().expect("a login"), 2)
@@ -162,5 +213,52 @@ mod tests {
             let said = merged(read).expect_err(why);
             assert!(said.contains(why) && said.contains("restart"), "{said}");
         }
+    }
+
+    #[test]
+    fn rights_are_taken_away_at_once_and_none_is_given() {
+        let namespaces = |names: &[&str]| {
+            let names = names.iter().map(|name| Namespace((*name).into()));
+            Some(names.collect::<BTreeSet<_>>())
+        };
+        let roles = |names: &[&str]| {
+            let names = names.iter().map(ToString::to_string);
+            names.collect::<BTreeSet<String>>()
+        };
+        let app = Target {
+            namespaces: namespaces(&["a", "b"]),
+            roles: roles(&["reader", "writer", "usual"]),
+            defaults: SessionOptions {
+                role: Some("usual".into()),
+                ..Default::default()
+            },
+            ..target("app", "postgres://u@h/d")
+        };
+        let open = target("open", "postgres://u@h/e");
+        let present = [app.clone(), open.clone()];
+        let read = [
+            target("more", "postgres://u@h/d"),
+            Target {
+                slots: 9,
+                namespaces: namespaces(&["b", "c"]),
+                roles: roles(&["writer", "owner"]),
+                ..target("app", "postgres://u@elsewhere/d")
+            },
+            Target {
+                namespaces: namespaces(&["a"]),
+                ..open.clone()
+            },
+        ];
+        let narrowed = super::narrowed(&present, &read).expect("some are gone");
+        assert_eq!(narrowed.len(), 2);
+        assert_eq!(narrowed[0].namespaces, namespaces(&["b"]));
+        assert_eq!(narrowed[0].roles, roles(&["usual", "writer"]));
+        assert_eq!((narrowed[0].slots, &narrowed[0].login), (2, &app.login));
+        assert_eq!(narrowed[1].namespaces, namespaces(&["a"]));
+        let wider = [Target {
+            namespaces: None,
+            ..app
+        }];
+        assert!(super::narrowed(&present, &wider).is_none());
     }
 }

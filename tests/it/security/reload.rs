@@ -166,3 +166,32 @@ fn a_role_is_lost_although_the_targets_cannot_be_changed() {
     says(&server, "nothing but who may do what has been changed", 1);
     assert!(!list().status.success(), "her token counts no more");
 }
+
+#[test]
+fn a_target_is_closed_although_the_targets_cannot_be_changed() {
+    let folder = TempDir::new().expect("a directory");
+    let target = |name: &str, namespace: &str| {
+        format!(
+            "[targets.{name}]\nurl = \"postgres://u@127.0.0.1:1/d\"\n\
+             namespaces = [\"{namespace}\"]\n"
+        )
+    };
+    describe(folder.path(), &[READER], &target("warehouse", "etl"));
+    let path = folder.path().join("rallypoint.toml");
+    let secret = folder.path().join("secret");
+    fs::write(&secret, token("ada") + "\n").expect("written");
+    let server = Standalone::with(&[Path::new("--config"), &path]);
+    let file = secret.to_str().expect("UTF-8");
+    let is_open = || {
+        let status = server.run(&["--token-file", file, "status"]);
+        assert!(status.status.success(), "{}", stderr(&status));
+        String::from_utf8_lossy(&status.stdout).contains("warehouse")
+    };
+    assert!(is_open());
+    let more = target("warehouse", "sales") + &target("more", "etl");
+    describe(folder.path(), &[READER], &more);
+    server.hang_up();
+    says(&server, "targets.more is new", 1);
+    says(&server, "nothing but who may do what has been changed", 1);
+    assert!(!is_open(), "it is not for her namespace any more");
+}
