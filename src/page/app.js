@@ -121,6 +121,18 @@ function route() {
   found.view(viewOf(path, query, params));
 }
 
+/** Shows the view, or has somebody sign in. A server that starts says later who looks, and what may be done. */
+async function begin(pause = 500) {
+  let known = true;
+  try { known = await recognise(); } catch (error) {
+    if (error.code === 14) {
+      said("lost", error.message);
+      return void setTimeout(begin, pause, Math.min(pause * 2, 10000));
+    }
+  }
+  known ? route() : signIn(content, route);
+}
+
 window.addEventListener("hashchange", () => { route(); content.focus({ preventScroll: true }); window.scrollTo(0, 0); });
 // An address behind the `#` is a view here, and no place in the page.
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });
@@ -131,4 +143,4 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/") { document.querySelector("main .filters :is(input, select)")?.focus(); event.preventDefault(); }
 });
 show(document.getElementById("zone"), `Times are in ${zone()}, unless it is said otherwise.`);
-recognise().catch(() => true).then((known) => (known ? route() : signIn(content, route)));
+begin();

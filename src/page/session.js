@@ -20,7 +20,12 @@ export function may(role, everywhere = false) {
 
 async function ask(method, message, namespace) {
   const named = namespace ? { "rallypoint-namespace": namespace } : {};
-  const response = await fetch("/session", { method, headers: { "content-type": "application/json", "rallypoint-page": "1", ...named }, body: message && JSON.stringify(message) });
+  let response;
+  try {
+    response = await fetch("/session", { method, headers: { "content-type": "application/json", "rallypoint-page": "1", ...named }, body: message && JSON.stringify(message) });
+  } catch {
+    throw new ApiError({ message: "the server cannot be reached" }, 0);
+  }
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new ApiError(answer, response.status);
   return answer;

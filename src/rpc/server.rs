@@ -274,6 +274,7 @@ fn gateway(config: &Config, room: &Room) -> Settings {
         hosts: config.hosts.clone(),
         room: room.clone(),
         largest: MAX_REQUEST_BYTES,
+        is_starting: false,
         authenticator: config.authenticator.clone(),
         by_tls: config.tls.is_some(),
     }

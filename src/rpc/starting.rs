@@ -48,7 +48,7 @@ pub(crate) async fn serve_unready(
         hosts,
         room: room.clone(),
         largest: server::MAX_REQUEST_BYTES,
-        // Who calls is known once calls can be answered.
+        is_starting: true,
         authenticator: None,
         by_tls: false,
     });

@@ -110,6 +110,9 @@ async fn a_server_started_during_an_outage_waits_and_serves_once_the_database_is
     server.says("waiting for the coordination database").await;
     let refused = server.call().await.expect_err("not yet");
     assert_eq!(refused.code, Code::Unavailable, "{refused}");
+    let caller = Client::connect_lazy(&format!("http://{}", server.address)).expect("a URL");
+    let unknown = caller.identity().await.expect_err("nobody is known yet");
+    assert_eq!(unknown.code, Code::Unavailable, "{unknown}");
     assert!(!server.is_ready());
     assert!(!server.log().contains("listening on"), "{}", server.log());
     assert!(server.log().contains(".s.PGSQL."), "{}", server.log());

@@ -73,6 +73,10 @@ fn token(headers: &HeaderMap) -> Option<String> {
 
 /// Answers a request at [`PATH`].
 pub(super) async fn answer(request: Request<Body>, settings: &Settings) -> Response<Body> {
+    if settings.is_starting {
+        // As calls are: who may do what is known once they are answered.
+        return answer::failure(&errors::starting());
+    }
     let (mut parts, body) = request.into_parts();
     let answered = match (&parts.method, parts.headers.contains_key(PAGE)) {
         (&Method::GET, _) => {
@@ -227,6 +231,34 @@ fn set(response: &mut Response<Body>, token: &str, seconds: u32, settings: &Sett
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::{gateway::Hosts, room::Room};
+    use tonic::codegen::http::header::RETRY_AFTER;
+
+    #[tokio::test]
+    async fn a_server_that_starts_does_not_say_who_may_do_what() {
+        let mut settings = Settings {
+            hosts: Hosts::Any,
+            room: Room::default(),
+            largest: 1 << 20,
+            is_starting: true,
+            authenticator: None,
+            by_tls: false,
+        };
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            let mut request = Request::new(Body::empty());
+            *request.method_mut() = method;
+            request
+                .headers_mut()
+                .insert(PAGE, HeaderValue::from_static("1"));
+            let later = answer(request, &settings).await;
+            assert_eq!(later.status(), StatusCode::SERVICE_UNAVAILABLE);
+            let headers = later.headers();
+            assert!(headers.contains_key(RETRY_AFTER) && !headers.contains_key(SET_COOKIE));
+        }
+        settings.is_starting = false;
+        let everybody = answer(Request::new(Body::empty()), &settings).await;
+        assert_eq!(everybody.status(), StatusCode::OK);
+    }
 
     fn authorized(headers: &[(&'static str, &str)]) -> Option<String> {
         let mut map = HeaderMap::new();

@@ -11,6 +11,8 @@ pub(in crate::rpc) struct Settings {
     pub room: Room,
     /// The most bytes of a request.
     pub largest: usize,
+    /// The server waits for its database, and nobody is known yet.
+    pub is_starting: bool,
     /// Knows callers, for the page; `None`: everybody may do everything.
     pub authenticator: Option<Authenticator>,
     /// Callers come by TLS.
