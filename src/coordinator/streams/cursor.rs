@@ -3,6 +3,11 @@
 //!
 //! Invariant: every event after the cursor is given once, in order, from the buffer or else from
 //! the journal; missing events are an error, never skipped.
+//!
+//! A stream that is not read holds a bounded number of bytes, however many events it has to give:
+//! what was read from the journal at once (128 KiB, and beyond that one event, whose result may
+//! have 1 MiB), and two pages as messages, one that waits for the caller's window and one that is
+//! being written. Over all streams only their number is limited (`Limits::streams`).
 
 use super::{
     event_buffer::{EventBuffer, EventBuffers, StreamState},
@@ -17,8 +22,7 @@ use crate::{
 use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
-/// Bytes of a page as a message, approximately: what a stream that is not read holds besides its
-/// flow-control window. No page exceeds 256 KiB.
+/// Bytes of a page as a message, approximately. No page exceeds 256 KiB.
 const PAGE_BYTES: usize = 96 << 10;
 /// Bytes of an event without error and result, at most.
 const EVENT_BYTES: usize = 96;
