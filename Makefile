@@ -1,6 +1,8 @@
 # Thin over cargo: what a newcomer, a developer and CI run. Each command sets up a new machine by itself.
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
+# The compiler keeps its memory in huge pages: a build takes a third as long where pages are slow (decision 0233).
+export MALLOC_CONF ?= thp:always
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 RUNS ?= 3
 MINUTES ?= 0
@@ -46,7 +48,6 @@ check: setup-check
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --quiet
 	@cargo test --quiet --test it tidy
-	@cargo build --quiet --bin rallypoint
 	@.ci/manifests $(TARGET)
 	@cargo fetch --locked --quiet
 	@.ci/deny --offline --locked --log-level error check licenses bans sources
