@@ -347,7 +347,8 @@ impl Shard {
     pub(crate) fn refresh(&mut self) {
         self.note_woken_lines();
         while let Some(scheduler) = self.schedulers.pop_touched() {
-            scheduler.follow_lanes(&mut self.resources);
+            self.incremental
+                .follow_lanes(scheduler, &mut self.resources, self.limits.slice);
             let halt = scheduler.image.halt.as_ref().map(|halt| halt.order);
             scheduler.queue.track_above(halt);
             self.totals.update(scheduler);

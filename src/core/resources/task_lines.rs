@@ -18,10 +18,10 @@ use super::{
 };
 use crate::core::{
     ClaimNo, Handle, Mode, Namespace, ResourceKey, Seq, Want, fairness::slot_kinds::KindId,
-    scheduler::queue::step_counter::step,
+    model::limits::Limits, scheduler::queue::step_counter::step,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct TaskLines {
     pub(super) waking: BTreeMap<(ResourceKey, Mode), Waking>,
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
+    /// Lines whose tasks may not start any more, and that still stand here.
+    pub(super) leaving: VecDeque<ClaimNo>,
     /// Lines for which what they want is kept.
     pub(super) reserved: BTreeSet<ClaimNo>,
     /// Lines that have become ready since asked.
@@ -141,6 +143,23 @@ impl Resources {
             && (was_ready || was_reserved)
         {
             self.changed.extend(line.keys().map(|(key, _)| key));
+        }
+    }
+
+    /// The tasks of these lines may not start any more. There may be as many as tasks, so they
+    /// leave a few with each batch.
+    pub(crate) fn leave_lines(&mut self, lines: impl Iterator<Item = ClaimNo>) {
+        self.tasks.leaving.extend(lines);
+    }
+
+    /// Has lines leave that are to, as many as one batch bears.
+    pub(super) fn run_leaving(&mut self, limits: &Limits) {
+        for _ in 0..limits.slice {
+            let Some(no) = self.tasks.leaving.pop_front() else {
+                return;
+            };
+            step();
+            self.leave_line(no);
         }
     }
 

@@ -20,6 +20,7 @@ impl Resources {
         }
         self.run_refills(limits);
         self.apply_redefined(turn.now, limits);
+        self.run_leaving(limits);
         self.grant_next(turn, limits);
         self.forget(since, limits);
         self.write_checkpoint(turn, limits);
@@ -27,7 +28,10 @@ impl Resources {
 
     /// When `settle` has something to do even without a command.
     pub(crate) fn next_due(&self) -> Time {
-        if !self.changed.is_empty() || !self.redefined.is_empty() {
+        let goes_on = !self.changed.is_empty()
+            || !self.redefined.is_empty()
+            || !self.tasks.leaving.is_empty();
+        if goes_on {
             return Time(0);
         }
         let first = self.timers.first().filter(|_| !self.in_outage);

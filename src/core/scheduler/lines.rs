@@ -1,5 +1,8 @@
 //! Where the tasks of a scheduler wait for resources: each lane of the queue whose order may start
 //! tasks has a line there (`core/resources/task_lines.rs`).
+//!
+//! An order may have as many lanes as tasks. When it begins to start tasks they join in slices, and
+//! when it ceases to, their lines count for nothing here from then on, and leave a few at a time.
 
 use super::{
     Scheduler,
@@ -19,7 +22,15 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     open: OpenOrders,
-    places: BTreeMap<Option<Order>, BTreeMap<LaneKey, ClaimNo>>,
+    /// Those of the open orders.
+    orders: BTreeMap<Option<Order>, LinesOfOrder>,
+    /// Open orders of which lanes are still to join, those whose first task comes after this one.
+    joining: BTreeMap<Option<Order>, Seq>,
+}
+
+#[derive(Debug, Default)]
+struct LinesOfOrder {
+    places: BTreeMap<LaneKey, ClaimNo>,
     all: BTreeMap<ClaimNo, Line>,
     /// Lines that could have what they want now, by their first task.
     ready: BTreeMap<KindId, BTreeSet<(Seq, ClaimNo)>>,
@@ -33,35 +44,96 @@ struct Line {
 }
 
 impl Lines {
-    /// Kinds of slots for which a line is ready.
+    /// Kinds of slots for which a line is ready; a kind may come twice.
     pub(crate) fn ready_kinds(&self) -> impl Iterator<Item = KindId> {
-        self.ready.keys().copied()
+        self.ready_counts().map(|(kind, _)| kind)
     }
 
-    /// How many lines are ready, by kind of slot.
+    /// How many lines are ready, by kind of slot; a kind may come twice.
     pub(crate) fn ready_counts(&self) -> impl Iterator<Item = (KindId, i64)> {
-        let ready = self.ready.iter();
+        let ready = self.orders.values().flat_map(|lines| &lines.ready);
         ready.map(|(kind, lines)| (*kind, lines.len() as i64))
     }
 
     /// The line whose first task is next; only if that comes before `before`.
     pub(crate) fn next(&self, kind: KindId, before: Option<Seq>) -> Option<ClaimNo> {
-        let (seq, no) = self.ready.get(&kind)?.first()?;
+        let orders = self.orders.values();
+        let firsts = orders.filter_map(|lines| lines.ready.get(&kind)?.first());
+        let (seq, no) = firsts.min()?;
         before.is_none_or(|before| *seq < before).then_some(*no)
     }
 
     /// The line of a lane.
     pub(crate) fn of(&self, lane: &LanePlace) -> Option<ClaimNo> {
-        self.places.get(&lane.0)?.get(&lane.1).copied()
+        self.orders.get(&lane.0)?.places.get(&lane.1).copied()
     }
 
-    /// The lane of a line.
+    /// The lane of a line; `None`: its tasks may not start any more.
     pub(crate) fn lane(&self, no: ClaimNo) -> Option<&LanePlace> {
-        self.all.get(&no).map(|line| &line.lane)
+        self.line(no).map(|line| &line.lane)
     }
 
     /// A line is ready, or is not any more.
     pub(crate) fn set_ready(&mut self, no: ClaimNo, ready: bool) {
+        if let Some(lines) = self.with(no) {
+            lines.set_ready(no, ready);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, no: ClaimNo) {
+        if let Some(lines) = self.with(no) {
+            lines.remove(no);
+        }
+    }
+
+    /// Whether lanes are still to join.
+    pub(crate) fn are_joining(&self) -> bool {
+        !self.joining.is_empty()
+    }
+
+    fn line(&self, no: ClaimNo) -> Option<&Line> {
+        let mut orders = self.orders.values();
+        orders.find_map(|lines| lines.all.get(&no))
+    }
+
+    /// The lines of the order that this one belongs to.
+    fn with(&mut self, no: ClaimNo) -> Option<&mut LinesOfOrder> {
+        let mut orders = self.orders.values_mut();
+        orders.find(|lines| lines.all.contains_key(&no))
+    }
+
+    fn insert(&mut self, no: ClaimNo, lane: LanePlace, front: Seq) {
+        let lines = self.orders.entry(lane.0).or_default();
+        lines.places.insert(lane.1.clone(), no);
+        let line = Line {
+            lane,
+            front,
+            ready: false,
+        };
+        lines.all.insert(no, line);
+    }
+
+    fn set_front(&mut self, no: ClaimNo, front: Seq) {
+        if let Some(lines) = self.with(no) {
+            lines.set_front(no, front);
+        }
+    }
+
+    /// The order whose lanes join next: the one that is behind with the numbers of its tasks.
+    fn next_joining(&self) -> Option<(Option<Order>, Seq)> {
+        let behind = self.joining.iter().min_by_key(|(_, after)| **after);
+        behind.map(|(order, after)| (*order, *after))
+    }
+
+    /// Whether a lane without a line is one of those that are still to join.
+    fn joins_later(&self, lane: &LanePlace, front: Option<Seq>) -> bool {
+        let joining = self.joining.get(&lane.0).zip(front);
+        joining.is_some_and(|(after, front)| front > *after) && self.of(lane).is_none()
+    }
+}
+
+impl LinesOfOrder {
+    fn set_ready(&mut self, no: ClaimNo, ready: bool) {
         let Some(line) = self.all.get_mut(&no) else {
             return;
         };
@@ -79,30 +151,10 @@ impl Lines {
         }
     }
 
-    fn insert(&mut self, no: ClaimNo, lane: LanePlace, front: Seq) {
-        let (order, key) = lane.clone();
-        self.places.entry(order).or_default().insert(key, no);
-        let line = Line {
-            lane,
-            front,
-            ready: false,
-        };
-        self.all.insert(no, line);
-    }
-
-    pub(crate) fn remove(&mut self, no: ClaimNo) {
+    fn remove(&mut self, no: ClaimNo) {
         self.set_ready(no, false);
-        let Some(Line {
-            lane: (order, key), ..
-        }) = self.all.remove(&no)
-        else {
-            return;
-        };
-        if let Some(lanes) = self.places.get_mut(&order) {
-            lanes.remove(&key);
-            if lanes.is_empty() {
-                self.places.remove(&order);
-            }
+        if let Some(line) = self.all.remove(&no) {
+            self.places.remove(&line.lane.1);
         }
     }
 
@@ -119,41 +171,61 @@ impl Lines {
 }
 
 impl Scheduler {
-    /// Has its lines follow what has become of the queue.
-    pub(crate) fn follow_lanes(&mut self, resources: &mut Resources) {
+    /// Has its lines follow what has become of the queue. Of orders that have just been opened up
+    /// to `most` lanes join here, and the others with [`Scheduler::join_lines`]; the lines of those
+    /// that are closed leave a few at a time. Returns how many lanes have joined.
+    pub(crate) fn follow_lanes(&mut self, resources: &mut Resources, most: u32) -> u32 {
         let open = self.queue.open_orders(self.start_limit());
         let before = std::mem::replace(&mut self.lines.open, open);
-        if open == before {
-            for (front, lane) in self.queue.take_changed_lanes(open) {
+        for order in before.without(open).iter() {
+            self.lines.joining.remove(&order);
+            if let Some(closed) = self.lines.orders.remove(&order) {
+                resources.leave_lines(closed.all.into_keys());
+            }
+        }
+        for order in open.without(before).iter() {
+            // Its lanes are new, whatever has changed.
+            if self.queue.begin_lanes(order) {
+                self.lines.joining.insert(order, Seq(0));
+            }
+        }
+        for (front, lane) in self.queue.take_changed_lanes(open) {
+            if !self.lines.joins_later(&lane, front) {
                 self.follow_lane(resources, front, lane);
             }
-            return;
         }
-        let closed = before.without(open).iter();
-        let closed = closed.filter_map(|order| self.lines.places.get(&order));
-        let closed: Vec<ClaimNo> = closed.flat_map(BTreeMap::values).copied().collect();
-        for no in closed {
-            resources.leave_line(no);
-            self.lines.remove(no);
+        match open == before {
+            true => 0,
+            false => self.join_lines(resources, most),
         }
-        // Those of an order that has just been opened are new, whatever has changed.
-        for (front, lane) in self.queue.take_changed_lanes(open) {
-            self.follow_lane(resources, front, lane);
+    }
+
+    /// Has up to `most` lanes join that are still to, those of the earliest tasks first. Returns
+    /// how many.
+    pub(crate) fn join_lines(&mut self, resources: &mut Resources, most: u32) -> u32 {
+        let mut left = most;
+        while left > 0
+            && let Some((order, after)) = self.lines.next_joining()
+        {
+            let lanes = self.queue.lanes_after(order, after, left as usize);
+            let joined = lanes.len() as u32;
+            match lanes.last().filter(|_| joined == left) {
+                Some((last, _)) => self.lines.joining.insert(order, *last),
+                None => self.lines.joining.remove(&order),
+            };
+            left -= joined;
+            for (front, lane) in lanes {
+                self.follow_lane(resources, Some(front), lane);
+            }
         }
-        for (front, lane) in self.queue.open_lanes(open.without(before)) {
-            self.follow_lane(resources, Some(front), lane);
-        }
+        most - left
     }
 
     /// Keeps what a line wants, at the end of every queue: before those who stand there it might
     /// close a circle that nobody looks for.
     pub(crate) fn keep_for_line(&mut self, resources: &mut Resources, no: ClaimNo) {
-        let Some(line) = self
-            .lines
-            .all
-            .get(&no)
-            .filter(|_| !resources.is_kept_for(no))
-        else {
+        let line = self.lines.line(no).filter(|_| !resources.is_kept_for(no));
+        let Some(line) = line else {
             return;
         };
         let (lane, front) = (line.lane.clone(), line.front);
@@ -167,7 +239,8 @@ impl Scheduler {
     fn follow_lane(&mut self, resources: &mut Resources, front: Option<Seq>, lane: LanePlace) {
         match (self.lines.of(&lane), front) {
             (Some(no), Some(front)) => {
-                if self.lines.all[&no].front != front {
+                let is_other = |line: &Line| line.front != front;
+                if self.lines.line(no).is_some_and(is_other) {
                     resources.set_front(no, front);
                     self.lines.set_front(no, front);
                 }

@@ -3,7 +3,9 @@
 //! set, the rows, the time and what the loop tells a new core, so it goes on after a recovery.
 
 use crate::core::{
-    Handle, Order, Outcome, Shard, Time, Turn, scheduler::queue::cancellation::Drained,
+    Handle, Order, Outcome, Shard, Time, Turn,
+    resources::Resources,
+    scheduler::{Scheduler, queue::cancellation::Drained},
 };
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,6 +17,25 @@ pub(crate) struct Incremental {
     from: Time,
     /// A caller has asked for something since the last slice.
     asked: bool,
+    /// Lanes that have joined their lines with this batch, besides those of the slice.
+    joined: u32,
+}
+
+impl Incremental {
+    /// Has the lines of a scheduler follow its queue. What of that one batch does not bear is left
+    /// to the slices, of `slice` lanes each.
+    pub(crate) fn follow_lanes(
+        &mut self,
+        scheduler: &mut Scheduler,
+        resources: &mut Resources,
+        slice: u32,
+    ) {
+        let left = slice.saturating_sub(self.joined);
+        self.joined += scheduler.follow_lanes(resources, left);
+        if scheduler.lines.are_joining() && !std::mem::replace(&mut scheduler.sliced, true) {
+            self.queue.push_back(scheduler.handle());
+        }
+    }
 }
 
 impl Shard {
@@ -56,6 +77,7 @@ impl Shard {
     /// way; half of it is for what has become of tasks in doubt. While callers ask for other things
     /// there is a pause between two slices, in which batches are as short as ever.
     pub(crate) fn run_slices(&mut self, turn: &mut Turn) {
+        self.incremental.joined = 0;
         if self.next_slice() > turn.now {
             return;
         }
@@ -95,12 +117,25 @@ impl Shard {
             return overdue;
         }
         self.release_if_idle(turn, handle);
-        let cancelled = self.cancel_some(turn, handle, most - overdue);
+        let left = most - overdue;
+        let cancels = self.schedulers.expect(handle).image.cancel_rest.is_some();
+        let lanes = if cancels { left.div_ceil(2) } else { left };
+        let joined = self.join_some(handle, lanes);
+        let cancelled = self.cancel_some(turn, handle, left - joined);
         // What had to wait for the end of the cancellation.
         if self.schedulers.expect(handle).is_overdue(turn.now) {
             self.slice_later(turn.now, handle);
         }
-        overdue + cancelled
+        overdue + joined + cancelled
+    }
+
+    fn join_some(&mut self, handle: Handle, most: u32) -> u32 {
+        let scheduler = self.schedulers.expect_mut(handle);
+        let joined = scheduler.join_lines(&mut self.resources, most);
+        if scheduler.lines.are_joining() {
+            self.queue_slice(handle);
+        }
+        joined
     }
 
     fn cancel_some(&mut self, turn: &mut Turn, handle: Handle, most: u32) -> u32 {

@@ -136,15 +136,16 @@ impl Shard {
         first.map_or(grant, |(handle, _)| Grant { handle, ..grant })
     }
 
-    /// Whether the first task of a line could start some time, with what is there now: its target
-    /// is not paused, nothing that it wants closed, and its scheduler at its limit for later tasks
-    /// at most.
+    /// Whether the first task of a line could start some time, with what is there now: its order
+    /// is open, its target not paused, nothing that it wants closed, and its scheduler at its limit
+    /// for later tasks at most.
     fn could_start(&self, handle: Handle, no: ClaimNo) -> bool {
         let Some((scheduler, line)) = self.schedulers.get(handle).zip(self.resources.line(no))
         else {
             return false;
         };
         self.has_slots(line.kind)
+            && scheduler.lines.lane(no).is_some()
             && scheduler.has_room_before(line.front)
             && !self.resources.is_closed_for(line)
     }

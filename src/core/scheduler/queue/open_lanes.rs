@@ -2,7 +2,6 @@
 
 use super::{
     Queue, StartLimit,
-    group::Group,
     resource_lanes::{LaneKey, ResourceLanes},
     span::Span,
 };
@@ -43,27 +42,34 @@ impl Queue {
         }
     }
 
-    /// The lanes of the open orders, with their first tasks.
-    pub(crate) fn open_lanes(&self, open: OpenOrders) -> Vec<(Seq, LanePlace)> {
-        let lanes = open
-            .iter()
-            .filter_map(|order| Some((order, self.claimed(order)?)));
-        let fronts = lanes.flat_map(|(order, lanes)| {
-            let fronts = lanes.fronts();
-            fronts.map(move |(seq, key)| (seq, (order, key.clone())))
-        });
-        fronts.collect()
+    /// Forgets which lanes of an order have changed: none is followed yet. Returns whether it has
+    /// any.
+    pub(crate) fn begin_lanes(&mut self, order: Option<Order>) -> bool {
+        let lanes = self.claimed_mut(order);
+        lanes.is_some_and(|lanes| {
+            drop(lanes.take_changed());
+            !lanes.is_empty()
+        })
+    }
+
+    /// Up to `most` lanes of an order whose first task comes after `after`, by that task.
+    pub(crate) fn lanes_after(
+        &self,
+        order: Option<Order>,
+        after: Seq,
+        most: usize,
+    ) -> Vec<(Seq, LanePlace)> {
+        let lanes = self.claimed(order).into_iter();
+        let fronts = lanes.flat_map(|lanes| lanes.fronts_after(after));
+        let fronts = fronts.map(|(seq, key)| (seq, (order, key.clone())));
+        fronts.take(most).collect()
     }
 
     /// Takes the lanes of the open orders that have another first task, or none: with it.
     pub(crate) fn take_changed_lanes(&mut self, open: OpenOrders) -> Vec<(Option<Seq>, LanePlace)> {
         let mut changed = Vec::new();
         for order in open.iter() {
-            let group = match order {
-                None => Some(&mut self.free),
-                Some(order) => self.ordered.get_mut(&order),
-            };
-            let Some(lanes) = group.and_then(Group::claimed_mut) else {
+            let Some(lanes) = self.claimed_mut(order) else {
                 continue;
             };
             for key in lanes.take_changed() {
@@ -90,5 +96,13 @@ impl Queue {
             Some(order) => self.ordered.get(&order),
         };
         group?.claimed()
+    }
+
+    fn claimed_mut(&mut self, order: Option<Order>) -> Option<&mut ResourceLanes> {
+        let group = match order {
+            None => Some(&mut self.free),
+            Some(order) => self.ordered.get_mut(&order),
+        };
+        group?.claimed_mut()
     }
 }

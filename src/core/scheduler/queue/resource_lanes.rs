@@ -9,6 +9,7 @@ use super::{found_range::FoundRange, span::Span, step_counter::step};
 use crate::core::{Seq, Want, fairness::slot_kinds::KindId};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound::{Excluded, Unbounded},
     sync::Arc,
 };
 
@@ -25,8 +26,8 @@ pub(crate) struct ResourceLanes {
     /// Everything that waits here, by the first task of each span.
     spans: Spans,
     lanes: BTreeMap<LaneKey, Lane>,
-    /// The first task of each lane.
-    fronts: BTreeSet<(Seq, LaneKey)>,
+    /// The lanes by their first task.
+    fronts: BTreeMap<Seq, LaneKey>,
     /// Lanes that have got another first task, or lost their last one.
     changed: BTreeSet<LaneKey>,
 }
@@ -77,9 +78,14 @@ impl ResourceLanes {
         self.spans.get(self.lanes.get(key)?.first()?)
     }
 
-    /// The first task of each lane.
-    pub(crate) fn fronts(&self) -> impl Iterator<Item = (Seq, &LaneKey)> {
-        self.fronts.iter().map(|(seq, key)| (*seq, key))
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// The lanes whose first task comes after `after`, by that task.
+    pub(crate) fn fronts_after(&self, after: Seq) -> impl Iterator<Item = (Seq, &LaneKey)> {
+        let fronts = self.fronts.range((Excluded(after), Unbounded));
+        fronts.map(|(seq, key)| (*seq, key))
     }
 
     /// The span with the lowest number.
@@ -156,9 +162,10 @@ impl ResourceLanes {
     pub(crate) fn drain(&mut self, up_to: Seq, max: u32, out: &mut Vec<Span>) -> u32 {
         let mut taken = 0;
         while taken < max
-            && let Some((first, key)) = self.fronts.first().cloned()
-            && first <= up_to
+            && let Some((first, key)) = self.fronts.first_key_value()
+            && *first <= up_to
         {
+            let (first, key) = (*first, key.clone());
             let span = self.change(&key, |lane, spans| {
                 let (_, reach) = spans.get(&first)?.parts(first, up_to);
                 take_front(lane, spans, reach.min(max - taken))
@@ -183,8 +190,7 @@ impl ResourceLanes {
             self.lanes.remove(key);
         }
         if before != after {
-            let gone = before.map(|seq| (seq, key.clone()));
-            gone.map(|front| self.fronts.remove(&front));
+            before.map(|seq| self.fronts.remove(&seq));
             self.fronts.extend(after.map(|seq| (seq, key.clone())));
             self.changed.insert(key.clone());
         }

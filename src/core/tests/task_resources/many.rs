@@ -2,7 +2,8 @@
 
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
-    ClaimNo, Command, Handle, Mode, Report, ResourceVerb,
+    ClaimNo, Command, Handle, Mode, Report, ResourceVerb, Verb,
+    model::limits::Limits,
     scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
@@ -231,6 +232,84 @@ fn tasks_with_resources_of_their_own_end_in_as_many_steps_as_there_are() {
         }
     });
     assert!(steps <= 20 * 1_000, "{steps} steps");
+}
+
+/// Settles until nothing is due, in batches of a few steps each.
+fn settle_in_short_batches(w: &mut World) {
+    while w.shard.next_due() <= w.now + Limits::DEFAULT.slice_pause {
+        w.now = w.now.max(w.shard.next_due());
+        in_a_short_batch(|| drop(w.commands([])));
+    }
+}
+
+fn in_a_short_batch(work: impl FnOnce()) {
+    let steps = steps_of(work);
+    assert!(steps <= 200, "{steps} steps in one batch");
+}
+
+#[test]
+fn lines_join_and_leave_a_few_at_a_time() {
+    let limits = Limits {
+        slice: 20,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    w.define("key/*", settings(1));
+    let s = w.open(plain);
+    let ready = |w: &World| -> i64 {
+        let lines = &w.shard.schedulers.expect(s).lines;
+        lines.ready_counts().map(|(_, count)| count).sum()
+    };
+    w.call(s, Verb::Pause);
+    let task = |n| needs(free(), &[(format!("key/{n}").as_str(), WRITER)]);
+    w.submit(s, (0..1_000).map(task));
+    in_a_short_batch(|| {
+        drop(w.call(
+            s,
+            Verb::Resume {
+                ignore_failures: false,
+            },
+        ))
+    });
+    assert!((1..1_000).contains(&ready(&w)));
+    settle_in_short_batches(&mut w);
+    assert_eq!(ready(&w), 1_000);
+    in_a_short_batch(|| drop(w.call(s, Verb::Pause)));
+    w.set_slots(1_000);
+    assert!(w.running.is_empty(), "it is paused, whoever still leaves");
+    // Those that are to leave do, and the others are new.
+    w.set_slots(0);
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
+    settle_in_short_batches(&mut w);
+    assert_eq!(ready(&w), 1_000);
+    w.set_slots(2_000);
+    assert_eq!(w.running(s).len(), 1_000);
+}
+
+#[test]
+fn an_order_of_many_lines_begins_with_its_first_tasks() {
+    let limits = Limits {
+        slice: 20,
+        ..Limits::default()
+    };
+    let mut w = World::limited(1, limits);
+    w.define("key/*", settings(1));
+    let s = w.open(plain);
+    let task = |n| needs(order(2), &[(format!("key/{n}").as_str(), WRITER)]);
+    w.submit(s, [order(1)]);
+    w.submit(s, (0..200).map(task));
+    in_a_short_batch(|| w.succeed(s, [1]));
+    assert_eq!(w.running(s), [2]);
+    for seq in 2..=201 {
+        assert_eq!(w.running(s), [seq]);
+        in_a_short_batch(|| w.succeed(s, [seq]));
+    }
+    assert!(w.running.is_empty());
 }
 
 #[test]
