@@ -14,20 +14,23 @@ mod recovery;
 pub(crate) mod replica_state;
 pub(crate) mod requests;
 pub(crate) mod role;
+mod standby;
+mod taking_over;
 
 use super::machine::Event;
 use crate::{
     backoff::Backoff,
-    clock::{Clock, uptime},
+    clock::Clock,
     core::Epoch,
     hub::{Hub, session::machine::Owner},
-    journal::{Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
+    journal::{Claim, Journal, Member, Membership, Ownership, Replica, TakeOver},
 };
 use heartbeat::{HeartbeatTask, HeartbeatTrigger};
-use lease_watch::{LeaseTiming, LeaseWatch, Poll};
+use lease_watch::{LeaseTiming, Poll};
 use liveness::Liveness;
 use replica_state::ReplicaState;
 use role::Role;
+use standby::Standby;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -35,8 +38,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 const FIRST_EPOCH: Epoch = Epoch(1);
 /// Wait between attempts to take the shard over, or to recover.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-/// Attempts of a process that starts to own the shard at once.
-const MAX_START_CLAIMS: u32 = 4;
 /// Claims of a process to what another one of its name owns: some seconds of them.
 const MAX_NAME_CLAIMS: u32 = 6;
 /// How long the database may take for a handover. Without one the lease expires by itself.
@@ -113,8 +114,8 @@ impl OwnershipTask {
 
     /// Owns the shard whenever it may, until the loop ends.
     async fn run(mut self) {
-        let (mut claim, mut start_claims) = (Claim::Start, 0);
-        let mut lease = LeaseWatch::new(self.timing);
+        let mut claim = Claim::Start;
+        let mut standby = Standby::new(self.timing);
         loop {
             match self.take_over(claim).await {
                 Some(owned) => {
@@ -125,9 +126,12 @@ impl OwnershipTask {
                     self.step_down().await;
                 }
                 None if self.state.role() != Role::Standby => self.step_down().await,
-                None => self.heartbeat.fire(),
+                None => {
+                    tokio::time::sleep(standby.pause_after(claim)).await;
+                    self.heartbeat.fire();
+                }
             }
-            match self.stand_by(&mut lease, &mut start_claims).await {
+            match self.stand_by(&mut standby).await {
                 Some(next) => claim = next,
                 None => return,
             }
@@ -136,7 +140,7 @@ impl OwnershipTask {
 
     /// Watches the owner until the shard may be taken over; `None`: the loop has ended. What was
     /// seen of a lease counts on after a claim that failed.
-    async fn stand_by(&mut self, lease: &mut LeaseWatch, start_claims: &mut u32) -> Option<Claim> {
+    async fn stand_by(&mut self, standby: &mut Standby) -> Option<Claim> {
         loop {
             tokio::select! {
                 polled = self.polls.changed() => polled.ok()?,
@@ -148,10 +152,10 @@ impl OwnershipTask {
                 () = self.events.closed() => return None,
             }
             let poll = self.polls.borrow_and_update().clone();
-            let may_claim = *start_claims <= MAX_NAME_CLAIMS && !self.heartbeat.declines();
+            let may_claim = standby.start_claims <= MAX_NAME_CLAIMS && !self.heartbeat.declines();
             if may_claim && self.namesake_owns() {
-                let failed = *start_claims;
-                *start_claims += 1;
+                let failed = standby.start_claims;
+                standby.start_claims += 1;
                 if failed < MAX_NAME_CLAIMS {
                     // Of one that was killed the sessions end in a moment.
                     tokio::time::sleep(RETRY_BACKOFF.delay(failed)).await;
@@ -159,10 +163,11 @@ impl OwnershipTask {
                 }
                 self.warn_of_namesake();
             }
-            let claim = poll.and_then(|poll| lease.claim(self.replica.id, &poll));
+            let claim = poll.and_then(|poll| standby.lease.claim(self.replica.id, &poll));
             if claim.is_some() && !self.heartbeat.declines() {
                 return claim;
             }
+            standby.failed_claims = 0;
         }
     }
 
@@ -171,48 +176,6 @@ impl OwnershipTask {
         let membership = self.membership.borrow();
         let owns = membership.owner == Some(gone.replica) && membership.epoch == gone.epoch;
         (owns && !self.heartbeat.declines()).then_some(Claim::Gone(gone.replica, gone.epoch))
-    }
-
-    /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
-    /// the lease is watched again: the next poll also says if only the answer got lost.
-    async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
-        let mut failures = 0;
-        loop {
-            match self.claim(claim).await {
-                Ok(TakeOver::Owned(owned)) => return Some(owned),
-                Ok(TakeOver::Refused) => return None,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot take the shard over");
-                    self.state.set_error(error.to_string());
-                }
-            }
-            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
-            failures += 1;
-            // No poll will say that an earlier run of this replica owns the shard.
-            if claim != Claim::Start || failures == MAX_START_CLAIMS {
-                return None;
-            }
-        }
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
-        let (began, sent) = (Instant::now(), uptime());
-        let durable = self.state.last_durable();
-        let taken = self
-            .journal
-            .take_over(&self.replica, claim, self.timing.lease, durable)
-            .await?;
-        if let TakeOver::Owned(owned) = &taken {
-            self.clock.correct(owned.now, began.elapsed());
-            if let (Some((_, durable)), Some(survived)) = (durable, owned.survived) {
-                self.state.survived(durable, survived);
-            }
-            self.state.taken_over(owned.epoch, sent + self.timing.lease);
-            self.membership.send_modify(|known| {
-                (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id))
-            });
-        }
-        Ok(taken)
     }
 
     /// Owns the shard until it is lost.
