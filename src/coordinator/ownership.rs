@@ -336,14 +336,18 @@ impl OwnershipTask {
 }
 
 /// Resolves when the shard is lost: a poll of ours under this epoch could not renew its lease, as
-/// the shard has another epoch, or was handed over and only the answer was lost; or another replica
-/// is known to own it by now.
+/// the shard has another epoch, or was handed over and only the answer was lost; or a replica has
+/// heard of a later epoch, which a database that was set back has forgotten, and would not follow
+/// an owner of this one; or another replica is known to own it by now.
 async fn deposed(
     polls: &mut watch::Receiver<Option<Poll>>,
     membership: &watch::Sender<Membership>,
     epoch: Epoch,
 ) {
-    let ours = |poll: &Poll| poll.epoch != Some(epoch) || poll.reading.lease_until.is_some();
+    let ours = |poll: &Poll| {
+        let reading = &poll.reading;
+        poll.epoch != Some(epoch) || reading.lease_until.is_some() && reading.heard <= epoch
+    };
     let lost = |poll: &Option<Poll>| poll.as_ref().is_some_and(|poll| !ours(poll));
     let mut known = membership.subscribe();
     let is_known = tokio::select! {

@@ -214,6 +214,7 @@ mod tests {
             owned_until: until.map(ms),
             handover_to: None,
             epoch: Epoch(1),
+            heard: Epoch(1),
             owner: None,
             seen: Vec::new(),
         }

@@ -138,6 +138,7 @@ mod tests {
                 owned_until: None,
                 handover_to: None,
                 epoch: Epoch(1),
+                heard: Epoch(1),
                 owner: None,
                 seen: rows.iter().map(run).filter(fresh).collect(),
             };

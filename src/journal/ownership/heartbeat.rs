@@ -39,7 +39,7 @@ const HEARTBEAT: &str = "-- heartbeat
          update replica r
          set address = $4,
              stopping = $6,
-             epoch = s.epoch,
+             epoch = greatest(s.epoch, $8),
              seen_at = now(),
              heartbeat_pid = a.pid,
              heartbeat_start = a.backend_start
@@ -49,7 +49,7 @@ const HEARTBEAT: &str = "-- heartbeat
      )
      select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
          case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
-         m.ids, m.names, m.addresses, m.stopping, m.started, m.seen
+         m.ids, m.names, m.addresses, m.stopping, m.started, m.seen, m.heard
      from shard s
      join lease l on l.shard = s.shard
      left join renewed on true
@@ -59,7 +59,8 @@ const HEARTBEAT: &str = "-- heartbeat
              coalesce(array_agg(r.address order by r.replica), '{}') as addresses,
              coalesce(array_agg(r.stopping order by r.replica), '{}') as stopping,
              coalesce(array_agg(r.started_at order by r.replica), '{}') as started,
-             coalesce(array_agg(r.seen_at order by r.replica), '{}') as seen
+             coalesce(array_agg(r.seen_at order by r.replica), '{}') as seen,
+             coalesce(max(r.epoch), 0) as heard
          from replica r
          where r.shard = $1 and r.seen_at > now() - $5 * interval '1 microsecond'
      ) m
@@ -78,6 +79,9 @@ pub struct HeartbeatReading {
     pub handover_to: Option<Uuid>,
     /// The present ownership.
     pub epoch: Epoch,
+    /// The highest epoch that these runs have heard of: a later one than the present only if the
+    /// database was set back.
+    pub heard: Epoch,
     /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
     pub owner: Option<Uuid>,
     /// The runs whose last heartbeat is not old by the database's clock. After a step back of that
@@ -144,6 +148,8 @@ pub struct Heartbeat {
     pub stopping: bool,
     /// Calls that were accepted since then may be repeated; `None`: as the lease says already.
     pub requests_since: Option<Time>,
+    /// The highest epoch that this run has heard of, for the others.
+    pub heard: Epoch,
 }
 
 struct Row {
@@ -159,6 +165,7 @@ struct Row {
     stopping: Vec<bool>,
     started: Vec<Stamp>,
     seen: Vec<Stamp>,
+    heard: i64,
 }
 
 from_row!(Row {
@@ -173,7 +180,8 @@ from_row!(Row {
     addresses,
     stopping,
     started,
-    seen
+    seen,
+    heard
 });
 
 impl Heartbeat {
@@ -193,6 +201,7 @@ impl Heartbeat {
             timeout: AnswerTimeout::new((lease / 2).min(HEARTBEAT_TIMEOUT), HEARTBEAT_TIMEOUT),
             stopping: false,
             requests_since: None,
+            heard: Epoch(0),
         }
     }
 
@@ -224,6 +233,7 @@ impl Heartbeat {
             .bind(self.lease.as_micros() as i64)
             .bind(self.stopping)
             .bind(self.requests_since.map(Stamp))
+            .bind(self.heard.0)
             .fetch_one(&mut connection)
             .await?;
         self.connection = Some(connection);
@@ -255,6 +265,7 @@ impl Row {
             owned_until: self.owned_until.map(|until| until.0),
             handover_to: self.handover_to,
             epoch: Epoch(self.epoch),
+            heard: Epoch(self.heard),
             owner: self.handover_to.or(self.owner_id),
             seen: seen.collect(),
         }

@@ -47,7 +47,7 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
     let take = async |claim| {
         owned
             .journal
-            .take_over(&two, claim, lease, None)
+            .take_over(&two, claim, lease, Known::default())
             .await
             .unwrap()
     };
@@ -90,6 +90,50 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
     assert_eq!(owners, [("two", true), ("one", false)]);
 }
 
+/// A database that was set back has epochs of which replicas have heard later ones.
+#[tokio::test]
+async fn an_epoch_that_anybody_has_heard_of_is_not_given_again() {
+    let owned = Owned::new().await;
+    let (one, two) = (owned.replica.clone(), replica("two"));
+    owned
+        .journal
+        .sessions(two.clone())
+        .enrol(&[])
+        .await
+        .unwrap();
+    let lease = Duration::from_secs(5);
+    let later = |by| Epoch(owned.epoch.0 + by);
+    let mut others = owned.journal.heartbeat(two, lease);
+    others.renew(None).await.unwrap();
+    let mut heart = owned.journal.heartbeat(one.clone(), lease);
+    let beat = heart.renew(Some(owned.epoch)).await.unwrap();
+    assert_eq!((beat.epoch, beat.heard), (owned.epoch, owned.epoch));
+    others.heard = later(2);
+    others.renew(None).await.unwrap();
+    let beat = heart.renew(Some(owned.epoch)).await.unwrap();
+    assert_eq!((beat.epoch, beat.heard), (owned.epoch, later(2)));
+    assert!(
+        beat.lease_until.is_some(),
+        "by the database it is the owner"
+    );
+
+    let take = async |epoch, known| {
+        let claim = Claim::Owner(epoch);
+        let taken = owned.journal.take_over(&one, claim, lease, known);
+        match taken.await.unwrap() {
+            TakeOver::Owned(taken) => taken.epoch,
+            TakeOver::Refused => panic!("it owns the shard"),
+        }
+    };
+    let third = take(owned.epoch, Known::default()).await;
+    assert_eq!(third, later(3), "of what another replica has heard");
+    let known = Known {
+        epoch: later(5),
+        ..Known::default()
+    };
+    assert_eq!(take(third, known).await, later(6), "of what itself has");
+}
+
 #[tokio::test]
 async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_from_no_other() {
     const MEMORY: Duration = Duration::from_secs(15 * 60);
@@ -103,7 +147,7 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
     heart.renew(Some(owned.epoch)).await.unwrap();
     let start = owned
         .journal
-        .take_over(&one, Claim::Start, LEASE, None)
+        .take_over(&one, Claim::Start, LEASE, Known::default())
         .await;
     assert_eq!(start.unwrap(), TakeOver::Refused, "it lives");
     drop(heart);
@@ -144,7 +188,11 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
     let again = replica("one");
     let claim = |durable| {
         let journal = &owned.journal;
-        journal.take_over(&again, Claim::Start, lease, Some((owned.epoch, durable)))
+        let known = Known {
+            durable: Some((owned.epoch, durable)),
+            ..Known::default()
+        };
+        journal.take_over(&again, Claim::Start, lease, known)
     };
     assert_eq!(
         claim(owned.next).await.unwrap(),
@@ -207,9 +255,12 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
         .await
         .unwrap();
     let mine = Claim::Owner(owned.epoch);
-    let claim = owned
-        .journal
-        .take_over(&owned.replica, mine, Duration::from_secs(5), None);
+    let claim = owned.journal.take_over(
+        &owned.replica,
+        mine,
+        Duration::from_secs(5),
+        Known::default(),
+    );
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
         claim.await.err(),
