@@ -118,6 +118,11 @@ impl OwnershipTask {
         let mut standby = Standby::new(self.timing);
         loop {
             match self.take_over(claim).await {
+                // It is going down by now: nobody has to wait until its lease is over.
+                Some(owned) if self.heartbeat.is_stopping() => {
+                    let _ = self.hand_over(owned.epoch, oneshot::channel().0).await;
+                    self.step_down().await;
+                }
                 Some(owned) => {
                     match self.own(owned).await {
                         Lost::Deposed => self.log_new_owner(),

@@ -90,6 +90,38 @@ async fn calls_and_streams_wait_while_a_standby_reads_the_journal() {
 }
 
 #[tokio::test]
+async fn a_replica_that_is_stopped_while_it_reads_the_journal_hands_the_shard_over() {
+    let mut cluster = Cluster::start(3).await;
+    let owner = cluster.owner().await;
+    let options = cluster.postgres.options_for(COORDINATION, COORDINATION);
+    let mut locking = connect(&options).await;
+    let lock = "begin; lock table scheduler in access exclusive mode";
+    sqlx::raw_sql(lock).execute(&mut locking).await.unwrap();
+    cluster.kill_9(owner);
+    let takes_over = async {
+        loop {
+            match cluster.owner_in_the_journal().await {
+                Some(name) if name != format!("r{owner}") => return name,
+                _ => sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let name = timeout(WAIT_TIMEOUT, takes_over).await;
+    let name = name.expect("a new owner");
+    let heir: usize = name[1..].parse().expect("its number");
+    cluster.terminate(heir).await;
+    let left = "select handover_to is not null or owner is distinct from $1 from lease";
+    let left: bool = sqlx::query_scalar(left)
+        .bind(&name)
+        .fetch_one(&mut locking)
+        .await
+        .unwrap();
+    assert!(left, "nobody has to wait for the end of its lease");
+    sqlx::raw_sql("commit").execute(&mut locking).await.unwrap();
+    cluster.wait_until_ready(3 - owner - heir).await;
+}
+
+#[tokio::test]
 async fn any_replica_takes_any_call() {
     let cluster = Cluster::start(3).await;
     for index in 0..3 {
