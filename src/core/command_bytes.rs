@@ -1,9 +1,9 @@
-//! How many bytes a command holds while it waits, so that what waits is bounded: whatever of it a
-//! caller can make large.
+//! How many bytes a command holds while it waits, and a claim while it is kept, so that this is
+//! bounded: whatever of it a caller can make large.
 
 use super::{
-    Command, Completion, JobVerb, ResourceVerb, Run, RunImage, Seq, Submit, TaskRange, TaskRef,
-    Time, Verb, Want,
+    ClaimSpec, Command, Completion, JobVerb, ResourceVerb, Run, RunImage, Seq, Submit, TaskRange,
+    TaskRef, Time, Verb, Want,
 };
 use std::{collections::BTreeMap, mem::size_of, sync::Arc};
 
@@ -54,14 +54,18 @@ impl Verb {
 impl ResourceVerb {
     fn bytes(&self) -> usize {
         match self {
-            ResourceVerb::Acquire { spec, .. } => {
-                let want = |want: &Want| want.name.len() + size_of::<Want>();
-                spec.wants.iter().map(want).sum::<usize>()
-                    + spec.reason.len()
-                    + labels(&spec.labels)
-            }
+            ResourceVerb::Acquire { spec, .. } => spec.bytes(),
             _ => 0,
         }
+    }
+}
+
+impl ClaimSpec {
+    /// Its names, what it says why, and its labels.
+    pub fn bytes(&self) -> usize {
+        let want = |want: &Want| want.name.len() + size_of::<Want>();
+        let names = self.wants.iter().map(want).sum::<usize>() + self.owner.len();
+        names + self.reason.len() + labels(&self.labels)
     }
 }
 

@@ -22,6 +22,7 @@ mod end;
 mod grant;
 mod in_use;
 mod missing;
+mod open_claims;
 mod owned;
 mod parked_lines;
 mod passing;
@@ -46,6 +47,7 @@ use super::{
 use claim::Claim;
 use definitions::Definitions;
 use in_use::InUse;
+use open_claims::OpenClaims;
 use owned::Owned;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -69,12 +71,14 @@ pub(crate) struct Resources {
     claims: BTreeMap<ClaimNo, Claim>,
     /// Remembered claims by the time of their end.
     ended: VecDeque<(Time, ClaimNo)>,
+    /// Bytes of what these say.
+    ended_bytes: usize,
     /// Claims by the request ids of their calls.
     requests: BTreeMap<(Namespace, Uuid), ClaimNo>,
     /// Of those who say who they are, while they have open claims.
     owners: BTreeMap<(Namespace, Arc<str>), Owned>,
     /// Open claims by namespace.
-    open: BTreeMap<Namespace, usize>,
+    open: BTreeMap<Namespace, OpenClaims>,
     counts: ClaimCounts,
     /// The last number given; `recorded`: the last one on record.
     last: ClaimNo,

@@ -82,8 +82,12 @@ pub struct Limits {
     pub resources: usize,
     /// Claims of one namespace that wait or hold.
     pub open_claims: usize,
+    /// Bytes of what these claims say: names, reasons and labels.
+    pub claim_bytes: usize,
     /// Ended claims in memory, so that their calls may be repeated.
     pub ended_claims: usize,
+    /// Bytes of what these claims say.
+    pub ended_claim_bytes: usize,
     /// Jobs of one namespace.
     pub jobs: usize,
     /// Runs of one job that wait.
@@ -152,7 +156,9 @@ impl Limits {
         streams: 100_000,
         resources: 100_000,
         open_claims: 1_000_000,
+        claim_bytes: 256 << 20,
         ended_claims: 100_000,
+        ended_claim_bytes: 64 << 20,
         jobs: 100_000,
         waiting_runs: 1_000,
         followers: 1_000,
@@ -205,6 +211,8 @@ pub enum Limit {
     Resources,
     /// [`Limits::open_claims`]
     OpenClaims,
+    /// [`Limits::claim_bytes`]
+    ClaimBytes,
     /// [`Limits::jobs`]
     Jobs,
     /// [`Limits::unfinished_orders`]
@@ -223,6 +231,7 @@ impl Limit {
             Limit::UnfinishedOrders => "unfinished_orders",
             Limit::Resources => "resources",
             Limit::OpenClaims => "open_claims",
+            Limit::ClaimBytes => "claim_bytes",
             Limit::Jobs => "jobs",
         }
     }

@@ -3,9 +3,7 @@
 use super::{Resources, claim::Claim, define::unknown};
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimPhase, ClaimRecord, ClaimSpec, Mode, Namespace, Reject, ResourceKey,
-    ResourceReject, ResourceReply, Turn, Want,
-    command::may_go_on_for,
-    model::limits::{LIMIT_WAIT, Limit, Limits},
+    ResourceReject, ResourceReply, Turn, Want, command::may_go_on_for, model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -22,7 +20,8 @@ impl Resources {
             return Ok(ResourceReply::Claim(self.claim_view(known), false));
         }
         self.check_wants(&spec.namespace, &spec.wants)?;
-        self.check_room(spec, limits)?;
+        let open = self.open.get(&spec.namespace).copied();
+        open.unwrap_or_default().check_room(spec, limits)?;
         let no = ClaimNo(self.last.0 + 1);
         let renewed_at = self.pace.steady(turn.now);
         let claim = Claim::new(spec.clone(), turn.now, renewed_at);
@@ -104,19 +103,6 @@ impl Resources {
         Ok(())
     }
 
-    fn check_room(&self, spec: &ClaimSpec, limits: &Limits) -> Result<(), Reject> {
-        let open = self.open.get(&spec.namespace).copied().unwrap_or(0);
-        match open < limits.open_claims {
-            true => Ok(()),
-            false => Err(Reject::LimitReached {
-                limit: Limit::OpenClaims,
-                namespace: spec.namespace.clone(),
-                value: limits.open_claims as i64,
-                wait: Some(LIMIT_WAIT),
-            }),
-        }
-    }
-
     /// A claim stands in the queues of all its resources.
     pub(super) fn enqueue(&mut self, no: ClaimNo) {
         let spec = self.claims[&no].spec.clone();
@@ -137,7 +123,7 @@ impl Resources {
             let owned = self.owners.entry(owner).or_default();
             owned.note_open(no, self.claims[&no].state.phase());
         }
-        *self.open.entry(namespace).or_default() += 1;
+        self.open.entry(namespace).or_default().add(spec);
         match self.claims[&no].state.phase() {
             ClaimPhase::Held => self.counts.holds += 1,
             ClaimPhase::Waiting | ClaimPhase::Ended => self.counts.waiting += 1,

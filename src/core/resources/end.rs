@@ -89,6 +89,7 @@ impl Resources {
         });
         self.note_ended(no);
         let claim = self.claims.get_mut(&no).expect("it is open");
+        self.ended_bytes += claim.spec.bytes();
         claim.keeps_others_out = keeps_others_out;
         claim.state = ClaimState::Ended {
             granted,
@@ -116,9 +117,11 @@ impl Resources {
             ClaimPhase::Held => self.counts.holds -= 1,
             ClaimPhase::Waiting | ClaimPhase::Ended => self.counts.waiting -= 1,
         }
-        match self.open.get_mut(&spec.namespace) {
-            Some(open) if *open > 1 => *open -= 1,
-            _ => drop(self.open.remove(&spec.namespace)),
+        if let Some(open) = self.open.get_mut(&spec.namespace) {
+            open.remove(&spec);
+            if open.is_empty() {
+                self.open.remove(&spec.namespace);
+            }
         }
     }
 
@@ -153,13 +156,15 @@ impl Resources {
         }
     }
 
-    /// Forgets claims that ended before `since`, and those above the limit: a few more at a time
+    /// Forgets claims that ended before `since`, and those above the limits: a few more at a time
     /// than end.
     pub(super) fn forget(&mut self, since: Time, limits: &Limits) {
         let most = limits.slice as usize + std::mem::take(&mut self.ended_since_forgotten);
         for _ in 0..most {
             let is_old = self.ended.front().is_some_and(|(at, _)| *at < since);
-            if !is_old && self.ended.len() <= limits.ended_claims {
+            let is_room = self.ended.len() <= limits.ended_claims
+                && self.ended_bytes <= limits.ended_claim_bytes;
+            if !is_old && is_room {
                 return;
             }
             let Some((at, no)) = self.ended.pop_front() else {
@@ -177,6 +182,7 @@ impl Resources {
             let Some(claim) = self.claims.remove(&no) else {
                 continue;
             };
+            self.ended_bytes -= claim.spec.bytes();
             if let Some(request) = claim.spec.request {
                 let call = (claim.spec.namespace.clone(), request.id);
                 if self.requests.get(&call) == Some(&no) {

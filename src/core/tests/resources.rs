@@ -1,5 +1,6 @@
 //! Who gets a resource, when, and what becomes of those who do not come back.
 
+mod bytes;
 mod circles;
 mod preference;
 mod refill;
@@ -156,18 +157,6 @@ fn a_writer_waits_for_readers_and_later_readers_wait_for_it() {
     assert_eq!(w.look(5).position, 1);
     w.give_back(4);
     assert_eq!(w.holds(claims), [5]);
-}
-
-#[test]
-fn one_who_wants_many_permits_is_not_passed_by_those_who_want_few() {
-    let mut w = World::new(0);
-    w.define("disk", settings(3));
-    let claims = [2, 3, 1].map(|permits| w.claim("", &[("disk", Mode::Shared(permits))]));
-    assert_eq!(w.holds(claims), [1]);
-    w.give_back(1);
-    assert_eq!(w.holds(claims), [2]);
-    w.give_back(2);
-    assert_eq!(w.holds(claims), [3]);
 }
 
 #[test]

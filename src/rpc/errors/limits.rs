@@ -50,7 +50,7 @@ fn remedy(limit: Limit) -> String {
         Limit::Streams => "end a stream",
         Limit::UnfinishedOrders => "wait for some of its orders to end",
         Limit::Resources => "delete a resource, or use a pattern of names",
-        Limit::OpenClaims => "release a claim",
+        Limit::OpenClaims | Limit::ClaimBytes => "release a claim",
         Limit::Jobs => "delete a job",
     };
     match option(limit) {
@@ -67,9 +67,11 @@ fn option(limit: Limit) -> Option<&'static str> {
         Limit::QueuedBytes => "--max-queued-mib",
         Limit::SubmitRate => "--max-submit-rate",
         Limit::Streams => "--max-streams",
-        Limit::UnfinishedOrders | Limit::Resources | Limit::OpenClaims | Limit::Jobs => {
-            return None;
-        }
+        Limit::UnfinishedOrders
+        | Limit::Resources
+        | Limit::OpenClaims
+        | Limit::ClaimBytes
+        | Limit::Jobs => return None,
     })
 }
 
@@ -80,7 +82,7 @@ fn reason(limit: Limit) -> Reason {
         Limit::SubmitRate => Reason::SubmitRateExceeded,
         Limit::Streams => Reason::TooManyStreams,
         Limit::Resources => Reason::TooManyResources,
-        Limit::OpenClaims => Reason::TooManyClaims,
+        Limit::OpenClaims | Limit::ClaimBytes => Reason::TooManyClaims,
         Limit::Jobs => Reason::TooManyJobs,
     }
 }

@@ -9,6 +9,18 @@ use crate::core::{
 };
 
 #[test]
+fn one_who_wants_many_permits_is_not_passed_by_those_who_want_few() {
+    let mut w = World::new(0);
+    w.define("disk", settings(3));
+    let claims = [2, 3, 1].map(|permits| w.claim("", &[("disk", Mode::Shared(permits))]));
+    assert_eq!(w.holds(claims), [1]);
+    w.give_back(1);
+    assert_eq!(w.holds(claims), [2]);
+    w.give_back(2);
+    assert_eq!(w.holds(claims), [3]);
+}
+
+#[test]
 fn several_resources_are_granted_together_or_not_at_all() {
     let mut w = World::new(0);
     w.define("a", settings(1));
