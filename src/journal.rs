@@ -34,7 +34,7 @@ pub(crate) use examination::{login_remedy, refusal_remedy};
 pub use maintenance::{Maintenance, calendar::Calendar};
 pub use ownership::executors::ExecutorRow;
 pub use ownership::heartbeat::{Heartbeat, HeartbeatReading, Member, Membership, SeenRun};
-pub use ownership::lease::{Claim, Known, Ownership, TakeOver};
+pub use ownership::lease::{Claim, Ownership, TakeOver};
 pub use ownership::pending_fences::PendingFence;
 pub use ownership::replica::Replica;
 pub use ownership::target_sessions::{Session, Sessions};

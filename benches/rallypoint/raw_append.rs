@@ -8,7 +8,7 @@ use rallypoint::{
         Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run,
         Seq, ShardId, Spec, SubmissionRecord, Submit, Time, Work,
     },
-    journal::{Batch, Claim, Commit, Known, Replica, TakeOver},
+    journal::{Batch, Claim, Commit, Replica, TakeOver},
 };
 use std::{
     sync::Arc,
@@ -32,12 +32,7 @@ pub(crate) async fn append(
         address: None,
     };
     let TakeOver::Owned(owned) = journal
-        .take_over(
-            &replica,
-            Claim::Start,
-            Duration::from_secs(5),
-            Known::default(),
-        )
+        .take_over(&replica, Claim::Start, Duration::from_secs(5), None)
         .await?
     else {
         bail!("a fresh journal already has an owner")

@@ -117,7 +117,11 @@ impl OwnershipTask {
         let mut claim = Claim::Start;
         let mut standby = Standby::new(self.timing);
         loop {
-            match self.take_over(claim).await {
+            let taken = self.take_over(claim).await;
+            if taken.is_some() {
+                standby.failed_claims = 0;
+            }
+            match taken {
                 // It is going down by now: nobody has to wait until its lease is over.
                 Some(owned) if self.heartbeat.is_stopping() => {
                     let _ = self.hand_over(owned.epoch, oneshot::channel().0).await;

@@ -71,7 +71,7 @@ pub(crate) struct Resources {
     claims: BTreeMap<ClaimNo, Claim>,
     /// Remembered claims by the time of their end.
     ended: VecDeque<(Time, ClaimNo)>,
-    /// Bytes of what these say.
+    /// Bytes of what these say, but for those that keep others out and cannot be forgotten yet.
     ended_bytes: usize,
     /// Claims by the request ids of their calls.
     requests: BTreeMap<(Namespace, Uuid), ClaimNo>,

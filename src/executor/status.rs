@@ -77,6 +77,8 @@ pub struct TargetStatus {
     pub slots: u32,
     /// Why it takes no tasks; `None`: it does.
     pub unavailable: Option<Outage>,
+    /// Why some tasks wait for a session all the same; `None`: none does.
+    pub refused: Option<String>,
 }
 
 /// Why no session can be opened, and since when.

@@ -90,7 +90,7 @@ impl Reload {
             authenticator.replace(sources);
             tracing::info!("callers and their roles are as the configuration says");
         }
-        if let Some(narrowed) = narrowed(&self.targets, &targets) {
+        if let Some(narrowed) = narrowed(&self.targets, &targets, &self.from_file) {
             self.executor.reconfigure(&narrowed);
             self.rpc_targets.replace(config::allowed(&narrowed));
             self.targets = narrowed;
@@ -111,13 +111,18 @@ impl Reload {
     }
 }
 
-/// The targets as they are, without the namespaces and roles that the file does not name any more;
-/// `None`: it names all of them.
-fn narrowed(present: &[Target], read: &[Target]) -> Option<Vec<Target>> {
+/// The targets as they are, without the namespaces and roles that the file does not name any more
+/// for those that came `from_file`; `None`: it names all of them.
+fn narrowed(
+    present: &[Target],
+    read: &[Target],
+    from_file: &BTreeSet<Arc<str>>,
+) -> Option<Vec<Target>> {
     let mut has_changed = false;
     let narrow = |old: &Target| {
         let mut target = old.clone();
-        if let Some(new) = read.iter().find(|new| new.name == old.name) {
+        let mut described = read.iter().filter(|new| from_file.contains(&new.name));
+        if let Some(new) = described.find(|new| new.name == old.name) {
             target.namespaces = in_both(old.namespaces.as_ref(), new.namespaces.as_ref());
             // Tasks that name no role begin with the default, which stays until another one counts.
             let default = old.defaults.role.as_ref();
@@ -235,7 +240,10 @@ mod tests {
             ..target("app", "postgres://u@h/d")
         };
         let open = target("open", "postgres://u@h/e");
-        let present = [app.clone(), open.clone()];
+        let private = target("private", "postgres://u@h/p");
+        let present = [app.clone(), open.clone(), private.clone()];
+        let from_file = BTreeSet::from(["app".into(), "open".into()]);
+        let narrowed = |read: &[Target]| super::narrowed(&present, read, &from_file);
         let read = [
             target("more", "postgres://u@h/d"),
             Target {
@@ -248,17 +256,23 @@ mod tests {
                 namespaces: namespaces(&["a"]),
                 ..open.clone()
             },
+            // Another one of the name of one that no file describes.
+            Target {
+                namespaces: namespaces(&["a"]),
+                ..private
+            },
         ];
-        let narrowed = super::narrowed(&present, &read).expect("some are gone");
-        assert_eq!(narrowed.len(), 2);
-        assert_eq!(narrowed[0].namespaces, namespaces(&["b"]));
-        assert_eq!(narrowed[0].roles, roles(&["usual", "writer"]));
-        assert_eq!((narrowed[0].slots, &narrowed[0].login), (2, &app.login));
-        assert_eq!(narrowed[1].namespaces, namespaces(&["a"]));
-        let wider = [Target {
+        let left = narrowed(&read).expect("some are gone");
+        assert_eq!(left.len(), 3);
+        assert_eq!(left[0].namespaces, namespaces(&["b"]));
+        assert_eq!(left[0].roles, roles(&["usual", "writer"]));
+        assert_eq!((left[0].slots, &left[0].login), (2, &app.login));
+        assert_eq!(left[1].namespaces, namespaces(&["a"]));
+        assert_eq!(left[2].namespaces, None);
+        let wider = Target {
             namespaces: None,
-            ..app
-        }];
-        assert!(super::narrowed(&present, &wider).is_none());
+            ..app.clone()
+        };
+        assert!(narrowed(&[wider]).is_none());
     }
 }

@@ -140,7 +140,9 @@ fn status(
             .map(|outage| timestamp(outage.since)),
         error: target
             .unavailable
-            .map_or_else(String::new, |outage| outage.why),
+            .map(|outage| outage.why)
+            .or(target.refused)
+            .unwrap_or_default(),
         sessions: rows
             .iter()
             .filter(|row| row.work == kind && row.backend_pid != 0)

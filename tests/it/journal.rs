@@ -34,8 +34,8 @@ use crate::harness::postgres;
 use rallypoint::{
     core::{BatchNo, Day, Epoch, Records, SchedulerImage, ShardId, Time},
     journal::{
-        Batch, Claim, Commit, Journal, JournalConfig, JournalError, Known, Ownership, Replica,
-        TakeOver, Writer,
+        Batch, Claim, Commit, Journal, JournalConfig, JournalError, Ownership, Replica, TakeOver,
+        Writer,
     },
     postgres::COORDINATION,
 };
@@ -80,12 +80,7 @@ pub(crate) fn replica(name: &str) -> Replica {
 
 pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
     match journal
-        .take_over(
-            replica,
-            Claim::Start,
-            Duration::from_secs(5),
-            Known::default(),
-        )
+        .take_over(replica, Claim::Start, Duration::from_secs(5), None)
         .await
         .unwrap()
     {

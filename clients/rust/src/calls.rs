@@ -61,13 +61,15 @@ impl Client {
     where
         F: Future<Output = Result<R>>,
     {
-        let mut met = None;
+        let (mut met, mut is_under_way) = (None, false);
         let answered = async {
             let mut backoff = Backoff::new(self.retry_timeout());
             let mut unknown = false;
             loop {
                 let begun = Instant::now();
+                is_under_way = true;
                 let attempt = attempt().await;
+                is_under_way = false;
                 self.outage.met(&attempt);
                 let failed = match attempt {
                     Ok(response) => return Ok(response),
@@ -89,8 +91,11 @@ impl Client {
             }
         };
         let in_time = self.in_time(async { Ok(answered.await) }).await;
-        // What an attempt met says more than that the next one was still under way.
-        in_time.unwrap_or_else(|late| Err(met.map_or(late, Error::of_unknown_effect)))
+        // What an attempt met says more than that there was no answer in time.
+        in_time.unwrap_or_else(|late| match met {
+            Some(met) if is_under_way => Err(met.of_unknown_effect()),
+            met => Err(met.unwrap_or(late)),
+        })
     }
 
     /// What is called, unless the time limit passes: then its outcome is unknown.

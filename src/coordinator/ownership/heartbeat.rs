@@ -101,7 +101,6 @@ impl HeartbeatTask {
     async fn beat(&mut self) -> Duration {
         let (epoch, at, sent) = (self.state.owned_epoch(), Instant::now(), uptime());
         self.heartbeat.stopping = self.trigger.declines();
-        self.heartbeat.heard = self.membership.borrow().epoch;
         self.heartbeat.requests_since = self.state.requests_since(self.clock.now());
         let reading = match self.heartbeat.renew(epoch).await {
             Ok(reading) => reading,

@@ -3,7 +3,7 @@
 use super::{OwnershipTask, RETRY_BACKOFF};
 use crate::{
     clock::uptime,
-    journal::{Claim, JournalError, Known, Ownership, TakeOver},
+    journal::{Claim, JournalError, Ownership, TakeOver},
 };
 use std::time::Instant;
 
@@ -36,13 +36,9 @@ impl OwnershipTask {
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
         let (began, sent) = (Instant::now(), uptime());
         let durable = self.state.last_durable();
-        let known = Known {
-            epoch: self.membership.borrow().epoch,
-            durable,
-        };
         let taken = self
             .journal
-            .take_over(&self.replica, claim, self.timing.lease, known)
+            .take_over(&self.replica, claim, self.timing.lease, durable)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, began.elapsed());

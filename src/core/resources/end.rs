@@ -89,8 +89,10 @@ impl Resources {
         });
         self.note_ended(no);
         let claim = self.claims.get_mut(&no).expect("it is open");
-        self.ended_bytes += claim.spec.bytes();
         claim.keeps_others_out = keeps_others_out;
+        if !keeps_others_out {
+            self.ended_bytes += claim.spec.bytes();
+        }
         claim.state = ClaimState::Ended {
             granted,
             at: turn.now,

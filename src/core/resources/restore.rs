@@ -64,7 +64,9 @@ impl Resources {
                 ending,
             };
             self.ended.push_back((at, no));
-            self.ended_bytes += claim.spec.bytes();
+            if !claim.keeps_others_out {
+                self.ended_bytes += claim.spec.bytes();
+            }
             self.count_ended(now);
         } else if let Some((token, since)) = granted {
             claim.state = ClaimState::Held { token, since };

@@ -74,6 +74,7 @@ impl Resources {
             claim.wake = Steady::NEVER;
             if claim.free_at().is_some_and(|at| at <= turn.now) {
                 claim.keeps_others_out = false;
+                self.ended_bytes += claim.spec.bytes();
                 self.give_back(no);
                 self.note_change_of(no);
                 continue;

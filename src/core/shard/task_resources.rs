@@ -81,11 +81,14 @@ impl Shard {
         self.resources.end_orphans(turn, runs);
     }
 
-    /// Schedulers learn which of their lines are ready.
+    /// Schedulers learn which of their lines are ready. One that is still to leave does so at once:
+    /// others were not woken in its place.
     pub(super) fn note_woken_lines(&mut self) {
         for (handle, no) in self.resources.take_woken() {
-            if let Some(scheduler) = self.schedulers.get_mut(handle) {
-                scheduler.lines.set_ready(no, true);
+            let scheduler = self.schedulers.get_mut(handle);
+            match scheduler.filter(|scheduler| scheduler.lines.lane(no).is_some()) {
+                Some(scheduler) => scheduler.lines.set_ready(no, true),
+                None => self.resources.leave_line(no),
             }
         }
     }

@@ -11,6 +11,7 @@ mod line;
 mod opening;
 mod overview;
 mod presence;
+mod refusal;
 
 use super::{
     backend_control::Admin,
@@ -26,6 +27,7 @@ use crate::{
     core::{Assignment, Time, Work},
     executor::{config::TargetConfig, outbox::shared::SharedOutbox, status::Outage},
 };
+use refusal::Refusal;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -66,7 +68,7 @@ pub(crate) struct Target {
     is_full: AtomicBool,
     /// Its server has refused the login of the target, and not those of namespaces, since it was
     /// changed or has opened a session.
-    is_refused: AtomicBool,
+    refused: Mutex<Option<Refusal>>,
     /// Its server has had no place for the connection that stops texts.
     cannot_stop: AtomicBool,
     /// Somebody gives the place of its session to the connection that stops texts.
@@ -107,7 +109,7 @@ impl Target {
             closing: AtomicBool::new(false),
             outages: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
-            is_refused: AtomicBool::new(false),
+            refused: Mutex::new(None),
             cannot_stop: AtomicBool::new(false),
             gives_place: AtomicBool::new(false),
             ending: Arc::default(),
@@ -164,7 +166,7 @@ impl Target {
         let settings = Arc::new(Settings::new(config));
         self.admin.log_in_as(settings.watchdog.clone());
         *lock(&self.settings) = Arc::clone(&settings);
-        self.is_refused.store(false, Ordering::Relaxed);
+        self.forget_refusal();
         self.close(|| self.slots.resize(settings.slots));
         self.slots_added.notify_one();
         self.close_outdated(&settings);

@@ -59,6 +59,9 @@ pub(crate) enum OpenError {
     /// The next place is for the connection that stops a text.
     #[error("the next place on the server is for the connection that stops a text")]
     NoPlace,
+    /// The login of the target was refused a moment ago, and those of namespaces were not.
+    #[error("{0}")]
+    Refused(String),
     /// The login of the task's namespace cannot be used, which is nobody else's concern.
     #[error("the login of the namespace cannot be used")]
     OwnLogin(Failure),

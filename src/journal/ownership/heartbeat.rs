@@ -148,7 +148,7 @@ pub struct Heartbeat {
     pub stopping: bool,
     /// Calls that were accepted since then may be repeated; `None`: as the lease says already.
     pub requests_since: Option<Time>,
-    /// The highest epoch that this run has heard of, for the others.
+    /// The highest epoch that the database has ever told this run, for the others.
     pub heard: Epoch,
 }
 
@@ -214,8 +214,9 @@ impl Heartbeat {
             .unwrap_or(Err(JournalError::Timeout));
         self.timeout
             .note(!matches!(reading, Err(JournalError::Timeout)));
-        if reading.is_err() {
-            self.connection = None;
+        match &reading {
+            Ok(reading) => self.heard = self.heard.max(reading.epoch).max(reading.heard),
+            Err(_) => self.connection = None,
         }
         reading
     }

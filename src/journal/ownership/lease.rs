@@ -44,7 +44,7 @@ with free as materialized (
 -- a database that was set back has forgotten epochs that replicas have heard of
 begun as (
     update shard s
-    set epoch = greatest(s.epoch, $12, heard.epoch) + 1
+    set epoch = greatest(s.epoch, heard.epoch) + 1
     from free
     cross join (
         select max(epoch) as epoch
@@ -119,15 +119,6 @@ pub struct Ownership {
     pub requests_since: Time,
 }
 
-/// What a claimant knows, which a database that was set back may have forgotten.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    /// The highest epoch that it has heard of.
-    pub epoch: Epoch,
-    /// The last batch that it knows to be durable, with its epoch.
-    pub durable: Option<(Epoch, BatchNo)>,
-}
-
 /// What came of an attempt to own the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOver {
@@ -182,14 +173,15 @@ impl Claim {
 
 impl Journal {
     /// Makes `replica` the owner of the shard if its claim holds, under a later epoch than any that
-    /// it or another replica has heard of. A program that the schema is too new for owns nothing,
-    /// which leaves the shard to those that can read it.
+    /// a replica has heard of. `durable`: the last batch that it knows to be durable, with its
+    /// epoch. A program that the schema is too new for owns nothing, which leaves the shard to those
+    /// that can read it.
     pub async fn take_over(
         &self,
         replica: &Replica,
         claim: Claim,
         lease: Duration,
-        known: Known,
+        durable: Option<(Epoch, BatchNo)>,
     ) -> Result<TakeOver, JournalError> {
         let shard = self.shard();
         let outcome = self.claim(async |connection| {
@@ -197,7 +189,7 @@ impl Journal {
             migrations::check(connection).await?;
             let mut has_made_numbers = false;
             for _ in 0..MAX_TRIES {
-                let taken = take(connection, shard, replica, claim, lease, known).await;
+                let taken = take(connection, shard, replica, claim, lease, durable).await;
                 let Err(error) = taken else {
                     return taken.map(|taken| taken.map_or(TakeOver::Refused, TakeOver::Owned));
                 };
@@ -262,7 +254,7 @@ async fn take(
     replica: &Replica,
     claim: Claim,
     lease: Duration,
-    known: Known,
+    durable: Option<(Epoch, BatchNo)>,
 ) -> Result<Option<Ownership>, JournalError> {
     let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
@@ -277,9 +269,8 @@ async fn take(
         .bind(claim.owner)
         .bind(claim.lease_until.map(Stamp))
         .bind(REQUEST_MEMORY.as_micros() as i64)
-        .bind(known.durable.map(|(epoch, _)| epoch.0))
-        .bind(known.durable.map(|(_, no)| no.0))
-        .bind(known.epoch.0);
+        .bind(durable.map(|(epoch, _)| epoch.0))
+        .bind(durable.map(|(_, no)| no.0));
     let taken: Option<Taken> = query.fetch_optional(connection).await?;
     let ownership = |(epoch, batch, survived, now, lease_until, requests_since): Taken| Ownership {
         epoch: Epoch(epoch),

@@ -42,7 +42,7 @@ function targets(view, { targets: all, paused_targets: paused, backlog }) {
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
     { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : backlog ? null : h("span.sub", {}, "whether it is paused is not known")] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
-    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused${byWhom(by.paused_by, by.reason)}` : "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
+    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused${byWhom(by.paused_by, by.reason)}` : one.error || "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
   ];
   if (backlog && view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
   return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,

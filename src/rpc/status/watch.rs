@@ -1,6 +1,6 @@
 //! WatchExecutions: what runs where, whenever it has changed. It is read, and cut to what a
 //! namespace may see, once for all who watch. Each of them has a place, of which a namespace leaves
-//! some to others, and keeps no rows but a digest of those it was sent. A message that is not read
+//! some to others, and keeps no rows but a digest of what it was sent. A message that is not read
 //! takes room, as other answers do (`unfetched`).
 
 use super::{executions::Executions, task_notes::TaskNotes, visibility};
@@ -58,7 +58,6 @@ struct Latest {
 
 struct View {
     message: api::WatchExecutionsResponse,
-    /// Of its rows.
     digest: u64,
 }
 
@@ -157,14 +156,15 @@ impl Watchers {
 
 impl View {
     fn of(list: api::ListExecutionsResponse, left_out: i64) -> View {
+        let message = api::WatchExecutionsResponse {
+            executions: list.executions,
+            unreachable: list.unreachable,
+            targets: list.targets,
+            left_out,
+        };
         View {
-            digest: digest(&list.executions),
-            message: api::WatchExecutionsResponse {
-                executions: list.executions,
-                unreachable: list.unreachable,
-                targets: list.targets,
-                left_out,
-            },
+            digest: digest(&message),
+            message,
         }
     }
 }
@@ -173,19 +173,28 @@ impl Watch {
     /// The next message; `None`: that was the last one.
     pub(super) async fn next(&mut self) -> Option<Result<api::WatchExecutionsResponse, Status>> {
         while !self.has_ended {
-            tokio::select! {
-                _ = self.ticks.tick() => {}
-                () = self.stopping.cancelled() => {
+            let stopping = self.stopping.clone();
+            let view = tokio::select! {
+                view = self.look() => view?,
+                () = stopping.cancelled() => {
                     self.has_ended = true;
                     return Some(Err(errors::stopping()));
                 }
-            }
-            let view = self.watchers.look(self.own.as_ref()).await;
+            };
             if self.sent.replace(view.digest) != Some(view.digest) {
                 return Some(Ok(view.message.clone()));
             }
         }
         None
+    }
+
+    /// What there is at the next tick; `None`: it could not be made.
+    async fn look(&mut self) -> Option<Arc<View>> {
+        self.ticks.tick().await;
+        let (watchers, own) = (self.watchers.clone(), self.own.clone());
+        // A task of its own: of a stream that is not polled any more it would hold up all others.
+        let looked = tokio::spawn(async move { watchers.look(own.as_ref()).await });
+        looked.await.ok()
     }
 }
 
@@ -201,15 +210,22 @@ fn cut(slots: &mut Vec<api::Execution>) -> i64 {
 }
 
 /// Without elapsed times, which change all the time.
-fn digest(rows: &[api::Execution]) -> u64 {
+fn digest(message: &api::WatchExecutionsResponse) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for row in rows {
+    for row in &message.executions {
         let timeless = api::Execution {
             elapsed: None,
             ..row.clone()
         };
         hasher.write(&timeless.encode_length_delimited_to_vec());
     }
+    let beside_rows = api::WatchExecutionsResponse {
+        executions: Vec::new(),
+        unreachable: message.unreachable.clone(),
+        targets: message.targets.clone(),
+        left_out: message.left_out,
+    };
+    hasher.write(&beside_rows.encode_to_vec());
     hasher.finish()
 }
 
@@ -219,19 +235,23 @@ mod tests {
     use crate::rpc::status::executions::StatusSource;
     use rallypoint_client::api::peer::ExplainAttemptResponse;
     use std::{
-        iter, sync,
+        iter,
+        pin::pin,
+        sync,
         sync::atomic::{AtomicUsize, Ordering::Relaxed},
+        task::{Context, Waker},
     };
-    use tokio::time::timeout;
+    use tokio::{task::yield_now, time::timeout};
     use tonic::Code;
     use tonic_types::StatusExt;
 
     const EVERY: Duration = Duration::from_millis(100);
 
-    /// Slots that tests change, and how often they were read.
+    /// Slots and targets that tests change, and how often they were read.
     #[derive(Clone, Default)]
     struct Slots {
         rows: Arc<sync::Mutex<Vec<api::Execution>>>,
+        targets: Arc<sync::Mutex<Vec<api::TargetStatus>>>,
         readings: Arc<AtomicUsize>,
     }
 
@@ -241,13 +261,13 @@ mod tests {
         }
 
         fn watchers(&self) -> Watchers {
-            let slots = self.clone();
+            let (slots, targets) = (self.clone(), self.targets.clone());
             let source = StatusSource {
                 executions: Arc::new(move || {
                     slots.readings.fetch_add(1, Relaxed);
                     slots.rows.lock().expect("rows").clone()
                 }),
-                targets: Arc::new(Vec::<api::TargetStatus>::new),
+                targets: Arc::new(move || targets.lock().expect("targets").clone()),
                 attempt: Arc::new(|_, _| Box::pin(async { ExplainAttemptResponse::default() })),
             };
             Watchers::new(Executions::new(source, None), None, Targets::default())
@@ -326,8 +346,34 @@ mod tests {
         slots.set(&[row("mine", 2)]);
         let next = watch.next().await.expect("a message").expect("no error");
         assert_eq!(next.executions, [row("mine", 2)]);
+        let away = api::TargetStatus {
+            name: "app".into(),
+            ..Default::default()
+        };
+        *slots.targets.lock().expect("targets") = vec![away.clone()];
+        let next = watch.next().await.expect("a message").expect("no error");
+        assert_eq!(next.targets, [away]);
         watch.stopping.cancel();
         assert!(watch.next().await.is_some_and(|last| last.is_err()));
         assert!(watch.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_not_polled_any_more_holds_nobody_up() {
+        let slots = Slots::default();
+        slots.set(&[row("mine", 1)]);
+        let watchers = slots.watchers();
+        let mut left = open(&watchers, "mine").expect("a place");
+        let mut left_behind = pin!(left.next());
+        // It waits for what is being read.
+        while slots.readings.load(Relaxed) == 0 {
+            let polled = left_behind
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            yield_now().await;
+        }
+        let mut watch = open(&watchers, "mine").expect("a place");
+        assert!(watch.next().await.is_some_and(|first| first.is_ok()));
     }
 }

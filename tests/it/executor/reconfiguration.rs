@@ -162,7 +162,7 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
     let good = changing.config.login.clone();
     changing.change(|config| {
         config.logins = [("a".into(), good.clone())].into();
-        config.login = good.as_user("nobody_at_all".into(), None);
+        config.login = good.clone().as_user("nobody_at_all".into(), None);
     });
     for _ in 0..2 {
         let report = changing.fixture.run(sql("select 1")).await;
@@ -173,7 +173,13 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
         };
         succeeded(changing.fixture.run(of_a).await);
     }
-    assert_eq!(changing.fixture.executor.targets()[0].unavailable, None);
+    let status = &changing.fixture.executor.targets()[0];
+    assert_eq!(status.unavailable, None);
+    let why = status.refused.as_deref().unwrap_or_default();
+    assert!(why.contains("nobody_at_all"), "{why}");
+    changing.change(|config| config.login = good);
+    assert_eq!(changing.fixture.executor.targets()[0].refused, None);
+    assert_eq!(changing.fixture.value("select 1").await, "1");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
     let take = async |claim| {
         owned
             .journal
-            .take_over(&two, claim, lease, Known::default())
+            .take_over(&two, claim, lease, None)
             .await
             .unwrap()
     };
@@ -117,21 +117,22 @@ async fn an_epoch_that_anybody_has_heard_of_is_not_given_again() {
         "by the database it is the owner"
     );
 
-    let take = async |epoch, known| {
+    let take = async |epoch| {
         let claim = Claim::Owner(epoch);
-        let taken = owned.journal.take_over(&one, claim, lease, known);
+        let taken = owned.journal.take_over(&one, claim, lease, None);
         match taken.await.unwrap() {
             TakeOver::Owned(taken) => taken.epoch,
             TakeOver::Refused => panic!("it owns the shard"),
         }
     };
-    let third = take(owned.epoch, Known::default()).await;
+    let third = take(owned.epoch).await;
     assert_eq!(third, later(3), "of what another replica has heard");
-    let known = Known {
-        epoch: later(5),
-        ..Known::default()
-    };
-    assert_eq!(take(third, known).await, later(6), "of what itself has");
+    others.heard = later(5);
+    let beat = others.renew(None).await.unwrap();
+    assert_eq!(beat.epoch, third);
+    others.renew(None).await.unwrap();
+    assert_eq!(others.heard, later(5), "it does not forget");
+    assert_eq!(take(third).await, later(6));
 }
 
 #[tokio::test]
@@ -147,7 +148,7 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
     heart.renew(Some(owned.epoch)).await.unwrap();
     let start = owned
         .journal
-        .take_over(&one, Claim::Start, LEASE, Known::default())
+        .take_over(&one, Claim::Start, LEASE, None)
         .await;
     assert_eq!(start.unwrap(), TakeOver::Refused, "it lives");
     drop(heart);
@@ -188,11 +189,7 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
     let again = replica("one");
     let claim = |durable| {
         let journal = &owned.journal;
-        let known = Known {
-            durable: Some((owned.epoch, durable)),
-            ..Known::default()
-        };
-        journal.take_over(&again, Claim::Start, lease, known)
+        journal.take_over(&again, Claim::Start, lease, Some((owned.epoch, durable)))
     };
     assert_eq!(
         claim(owned.next).await.unwrap(),
@@ -255,12 +252,9 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
         .await
         .unwrap();
     let mine = Claim::Owner(owned.epoch);
-    let claim = owned.journal.take_over(
-        &owned.replica,
-        mine,
-        Duration::from_secs(5),
-        Known::default(),
-    );
+    let claim = owned
+        .journal
+        .take_over(&owned.replica, mine, Duration::from_secs(5), None);
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
         claim.await.err(),

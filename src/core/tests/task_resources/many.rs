@@ -302,10 +302,10 @@ fn an_order_of_many_lines_begins_with_its_first_tasks() {
     let s = w.open(plain);
     let task = |n| needs(order(2), &[(format!("key/{n}").as_str(), WRITER)]);
     w.submit(s, [order(1)]);
-    w.submit(s, (0..200).map(task));
+    w.submit(s, (0..1_000).map(task));
     in_a_short_batch(|| w.succeed(s, [1]));
     assert_eq!(w.running(s), [2]);
-    for seq in 2..=201 {
+    for seq in 2..=1_001 {
         assert_eq!(w.running(s), [seq]);
         in_a_short_batch(|| w.succeed(s, [seq]));
     }

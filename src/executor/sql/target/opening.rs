@@ -36,6 +36,15 @@ impl Target {
             slot.live = idle;
             return Ok(());
         }
+        if *login == settings.login
+            && idle.as_ref().is_none_or(|live| !same(live))
+            && let Some(why) = self.is_refused_for_now()
+        {
+            // It is of a namespace, which may need it next.
+            slot.live = idle;
+            sleep(RETRY_PAUSE).await;
+            return Err(OpenError::Refused(why));
+        }
         Box::pin(self.open_another(slot, idle, login, &settings)).await
     }
 
@@ -84,7 +93,7 @@ impl Target {
         self.outages.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
         if *login == settings.login {
-            self.is_refused.store(false, Ordering::Relaxed);
+            self.forget_refusal();
         }
         let session = Some(live.session.clone());
         self.slots

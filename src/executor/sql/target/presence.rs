@@ -81,11 +81,7 @@ impl Target {
             match try_as(login).await {
                 Err(error) if !self.goes_on_while_full(&error) => {}
                 _ => {
-                    if !self.is_refused.swap(true, Ordering::Relaxed) {
-                        let what = "the login of the target does not get in: tasks of namespaces \
-                                    without one of their own will wait";
-                        tracing::warn!(target = %self.name, error = %refused, "{what}");
-                    }
+                    self.note_refusal(refused);
                     return true;
                 }
             }

@@ -239,7 +239,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     TOO_MANY_RESOURCES: _ErrorReason.ValueType  # 87
     """The namespace has reached its limit of resources."""
     TOO_MANY_CLAIMS: _ErrorReason.ValueType  # 88
-    """The namespace has reached its limit of open claims."""
+    """The namespace has reached its limit of open claims, or of what these say."""
     PERMITS_EXCEED_CAPACITY: _ErrorReason.ValueType  # 89
     """A claim asks for more permits than the resource has."""
     CIRCULAR_WAIT: _ErrorReason.ValueType  # 90
@@ -533,7 +533,7 @@ RESOURCE_IN_USE: ErrorReason.ValueType  # 86
 TOO_MANY_RESOURCES: ErrorReason.ValueType  # 87
 """The namespace has reached its limit of resources."""
 TOO_MANY_CLAIMS: ErrorReason.ValueType  # 88
-"""The namespace has reached its limit of open claims."""
+"""The namespace has reached its limit of open claims, or of what these say."""
 PERMITS_EXCEED_CAPACITY: ErrorReason.ValueType  # 89
 """A claim asks for more permits than the resource has."""
 CIRCULAR_WAIT: ErrorReason.ValueType  # 90

@@ -356,7 +356,7 @@ class TargetStatus(_message.Message):
     name: _builtins.str
     available: _builtins.bool
     error: _builtins.str
-    """Why it is not available."""
+    """Why it is not available, or available to some namespaces only."""
     sessions: _builtins.int
     replica: _builtins.str
     """The replica that sees it so: each has sessions of its own."""
