@@ -152,8 +152,8 @@ impl Resources {
         self.tasks.leaving.extend(lines);
     }
 
-    /// Has lines leave that are to, as many as one batch bears: as many as may join with it, some by
-    /// their orders and some by a slice, so that who pauses and resumes leaves no more and more.
+    /// Has lines leave that are to, as many as one batch bears: as many as may join with it, some
+    /// by their orders and some by a slice, so that who pauses and resumes leaves no more and more.
     pub(super) fn run_leaving(&mut self, limits: &Limits) {
         for _ in 0..2 * limits.slice {
             let Some(no) = self.tasks.leaving.pop_front() else {

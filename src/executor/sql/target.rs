@@ -27,7 +27,7 @@ use crate::{
     core::{Assignment, Time, Work},
     executor::{config::TargetConfig, outbox::shared::SharedOutbox, status::Outage},
 };
-use refusal::Refusal;
+use refusal::Refused;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -68,7 +68,7 @@ pub(crate) struct Target {
     is_full: AtomicBool,
     /// Its server has refused the login of the target, and not those of namespaces, since it was
     /// changed or has opened a session.
-    refused: Mutex<Option<Refusal>>,
+    refused: Refused,
     /// Its server has had no place for the connection that stops texts.
     cannot_stop: AtomicBool,
     /// Somebody gives the place of its session to the connection that stops texts.
@@ -109,7 +109,7 @@ impl Target {
             closing: AtomicBool::new(false),
             outages: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
-            refused: Mutex::new(None),
+            refused: Refused::default(),
             cannot_stop: AtomicBool::new(false),
             gives_place: AtomicBool::new(false),
             ending: Arc::default(),
@@ -166,7 +166,7 @@ impl Target {
         let settings = Arc::new(Settings::new(config));
         self.admin.log_in_as(settings.watchdog.clone());
         *lock(&self.settings) = Arc::clone(&settings);
-        self.forget_refusal();
+        self.refused.forget();
         self.close(|| self.slots.resize(settings.slots));
         self.slots_added.notify_one();
         self.close_outdated(&settings);

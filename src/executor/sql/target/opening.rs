@@ -38,7 +38,7 @@ impl Target {
         }
         if *login == settings.login
             && idle.as_ref().is_none_or(|live| !same(live))
-            && let Some(why) = self.is_refused_for_now()
+            && let Some(why) = self.refused.for_now()
         {
             // It is of a namespace, which may need it next.
             slot.live = idle;
@@ -93,7 +93,7 @@ impl Target {
         self.outages.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
         if *login == settings.login {
-            self.forget_refusal();
+            self.refused.forget();
         }
         let session = Some(live.session.clone());
         self.slots

@@ -41,7 +41,7 @@ impl Target {
             name: Arc::clone(&self.name),
             slots: self.settings().slots,
             unavailable: lock(&self.unavailable).clone(),
-            refused: self.refusal(),
+            refused: self.refused.why(),
         }
     }
 }

@@ -81,7 +81,7 @@ impl Target {
             match try_as(login).await {
                 Err(error) if !self.goes_on_while_full(&error) => {}
                 _ => {
-                    self.note_refusal(refused);
+                    self.refused.note(&self.name, refused);
                     return true;
                 }
             }

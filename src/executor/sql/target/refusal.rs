@@ -2,14 +2,20 @@
 //! again now and then, by one task at a time: a server that logs each refusal, and the places that
 //! the others have, are spared the rest.
 
-use super::{super::RECONNECT_BACKOFF, Target, lock};
+use super::super::RECONNECT_BACKOFF;
 use crate::executor::pg_client;
-use std::time::Instant;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
-/// Since the login was changed, or has opened a session.
+/// Whether the login is refused: since it was changed, or has opened a session.
+#[derive(Debug, Default)]
+pub(super) struct Refused(Mutex<Option<Refusal>>);
+
 #[derive(Debug)]
-pub(super) struct Refusal {
-    /// What the server says.
+struct Refusal {
+    /// Who waits, and what the server says.
     why: String,
     /// How often it has been tried again.
     tries: u32,
@@ -17,11 +23,11 @@ pub(super) struct Refusal {
     next: Instant,
 }
 
-impl Target {
-    /// Why the login of the target is not worth a try now. Who is told that it is tries it.
-    pub(super) fn is_refused_for_now(&self) -> Option<String> {
-        let mut refused = lock(&self.refused);
-        let refusal = refused.as_mut()?;
+impl Refused {
+    /// Why the login is not worth a try now. `None`: it is, and whoever asks tries it.
+    pub(super) fn for_now(&self) -> Option<String> {
+        let mut known = self.lock();
+        let refusal = known.as_mut()?;
         if refusal.next > Instant::now() {
             return Some(refusal.why.clone());
         }
@@ -30,15 +36,15 @@ impl Target {
         None
     }
 
-    /// The server has refused the login of the target, and not that of a namespace.
-    pub(super) fn note_refusal(&self, cause: &pg_client::Error) {
-        let mut refused = lock(&self.refused);
+    /// The server has refused the login, and not that of a namespace.
+    pub(super) fn note(&self, target: &str, cause: &pg_client::Error) {
+        let mut known = self.lock();
         let why = format!("tasks of namespaces without a login of their own wait: {cause}");
-        match refused.as_mut() {
+        match known.as_mut() {
             Some(refusal) => refusal.why = why,
             None => {
-                tracing::warn!(target = %self.name, "the login of the target is refused: {why}");
-                *refused = Some(Refusal {
+                tracing::warn!(target, "the login of the target is refused: {why}");
+                *known = Some(Refusal {
                     why,
                     tries: 1,
                     next: Instant::now() + RECONNECT_BACKOFF.delay(0),
@@ -47,13 +53,17 @@ impl Target {
         }
     }
 
-    /// The login of the target gets in, or is another one.
-    pub(super) fn forget_refusal(&self) {
-        *lock(&self.refused) = None;
+    /// The login gets in, or is another one.
+    pub(super) fn forget(&self) {
+        *self.lock() = None;
     }
 
     /// Why some tasks get no session though the target is available.
-    pub(super) fn refusal(&self) -> Option<String> {
-        lock(&self.refused).as_ref().map(|known| known.why.clone())
+    pub(super) fn why(&self) -> Option<String> {
+        self.lock().as_ref().map(|known| known.why.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Refusal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
