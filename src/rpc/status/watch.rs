@@ -334,7 +334,8 @@ mod tests {
         let slots = Slots::default();
         slots.set(&[row("mine", 1)]);
         let watchers = slots.watchers();
-        let mut watch = open(&watchers, "mine").expect("a place");
+        let watch = watchers.open(&name("mine"), None, EVERY, CancellationToken::new());
+        let mut watch = watch.expect("a place");
         let first = watch.next().await.expect("a message").expect("no error");
         assert_eq!(first.executions, [row("mine", 1)]);
         let later = api::Execution {
