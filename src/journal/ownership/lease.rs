@@ -173,9 +173,9 @@ impl Claim {
 
 impl Journal {
     /// Makes `replica` the owner of the shard if its claim holds, under a later epoch than any that
-    /// a replica has heard of. `durable`: the last batch that it knows to be durable, and its epoch.
-    /// A program that the schema is too new for owns nothing, which leaves the shard to those that
-    /// can read it.
+    /// a replica has heard of. `durable`: the last batch that it knows to be durable, and its
+    /// epoch. A program that the schema is too new for owns nothing, which leaves the shard to
+    /// those that can read it.
     pub async fn take_over(
         &self,
         replica: &Replica,
