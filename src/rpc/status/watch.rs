@@ -175,10 +175,14 @@ impl Watch {
         while !self.has_ended {
             let stopping = self.stopping.clone();
             let view = tokio::select! {
-                view = self.look() => view?,
-                () = stopping.cancelled() => {
+                view = self.look() => view.ok_or_else(|| errors::fault("what runs was not read")),
+                () = stopping.cancelled() => Err(errors::stopping()),
+            };
+            let view = match view {
+                Ok(view) => view,
+                Err(last) => {
                     self.has_ended = true;
-                    return Some(Err(errors::stopping()));
+                    return Some(Err(last));
                 }
             };
             if self.sent.replace(view.digest) != Some(view.digest) {
