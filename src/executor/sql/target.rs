@@ -1,10 +1,11 @@
 //! One target: whether it can be reached, the sessions of its slots, and the end of sessions of
 //! lost executors.
 //!
-//! Slots are announced only while sessions can be opened. Failing to open one is no attempt: the
-//! target is then unavailable until a probe has opened a session. A login that is a namespace's own
-//! and is refused is an error of its tasks, and keeps nobody else from theirs. Where the one of the
-//! target is refused, those of namespaces are used all the same.
+//! Slots are announced only while sessions can be opened and registered. Failing to open one is no
+//! attempt: the target is then unavailable until a probe has opened a session, and registered it if
+//! the register has refused one. A login that is a namespace's own and is refused is an error of its
+//! tasks, and keeps nobody else from theirs. Where the one of the target is refused, those of
+//! namespaces are used all the same.
 
 mod full;
 mod line;
@@ -66,6 +67,8 @@ pub(crate) struct Target {
     outages: AtomicU32,
     /// Its server has had no place for a session since one was opened last.
     is_full: AtomicBool,
+    /// There have been no slots because the register took no session, and it has taken none since.
+    is_unregistered: AtomicBool,
     /// Its server has refused the login of the target, and not those of namespaces, since it was
     /// changed or has opened a session.
     refused: Refused,
@@ -109,6 +112,7 @@ impl Target {
             closing: AtomicBool::new(false),
             outages: AtomicU32::new(0),
             is_full: AtomicBool::new(false),
+            is_unregistered: AtomicBool::new(false),
             refused: Refused::default(),
             cannot_stop: AtomicBool::new(false),
             gives_place: AtomicBool::new(false),
@@ -281,6 +285,9 @@ impl Target {
 
     /// No session can be opened: no slots until a probe has opened one.
     fn set_unavailable(&self, error: &OpenError) {
+        if let OpenError::Register(_) = error {
+            self.is_unregistered.store(true, Ordering::Relaxed);
+        }
         let mut unavailable = lock(&self.unavailable);
         let known = unavailable.as_ref().map(|outage| outage.since);
         *unavailable = Some(Outage {

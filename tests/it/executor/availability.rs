@@ -84,6 +84,12 @@ async fn an_executor_whose_register_takes_no_session_says_that_it_has_no_slots()
     let refused = fixture.start(sql("select 1"));
     assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
     assert_eq!(fixture.slots().await, 0);
+    // One for the task, and others although there is no task any more.
+    for _ in 0..3 {
+        let refused = timeout(WAIT_TIMEOUT, fixture.refused.recv()).await;
+        refused.expect("asked in time").expect("a session");
+    }
+    assert!(fixture.executor.targets().remove(0).unavailable.is_some());
     fixture.refuses.store(false, Ordering::Release);
     assert_eq!(fixture.slots().await, 1);
     assert_eq!(fixture.value("select 1").await, "1");

@@ -39,6 +39,8 @@ pub(super) struct Fixture {
     pub declared_dead: Arc<AtomicBool>,
     /// Whether the register takes no sessions.
     pub refuses: Arc<AtomicBool>,
+    /// Sessions that the register has refused.
+    pub refused: mpsc::Receiver<Session>,
     events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
@@ -122,7 +124,7 @@ impl Fixture {
         let handle = scheduler(0);
         let (declared_dead, refuses) = (Arc::default(), Arc::default());
         let answers = (Arc::clone(&declared_dead), Arc::clone(&refuses));
-        let (notes, pending) = registered(register, answers);
+        let (notes, pending, refused) = registered(register, answers);
         Fixture {
             executor,
             options,
@@ -132,6 +134,7 @@ impl Fixture {
             pending,
             declared_dead,
             refuses,
+            refused,
             events,
             waiting,
             next: Seq(1),
@@ -340,17 +343,25 @@ pub(super) fn json(result: &TaskResult) -> &str {
     std::str::from_utf8(&result.rows_json).expect("UTF-8")
 }
 
-/// A register that stores nothing, but passes on what is registered, and what cannot be shown.
+/// A register that stores nothing, but passes on what is registered, what cannot be shown, and what
+/// it has refused.
 fn registered(
     mut register: mpsc::Receiver<SessionNote>,
     (is_dead, refuses): (Arc<AtomicBool>, Arc<AtomicBool>),
-) -> (mpsc::Receiver<Session>, mpsc::Receiver<String>) {
+) -> (
+    mpsc::Receiver<Session>,
+    mpsc::Receiver<String>,
+    mpsc::Receiver<Session>,
+) {
     let (tell, notes) = mpsc::channel(100);
     let (say, pending) = mpsc::channel(100);
+    let (refuse, refused) = mpsc::channel(100);
     tokio::spawn(async move {
         while let Some(note) = register.recv().await {
             match note {
-                SessionNote::Register { .. } if refuses.load(Ordering::Acquire) => {}
+                SessionNote::Register { session, .. } if refuses.load(Ordering::Acquire) => {
+                    let _ = refuse.try_send(session);
+                }
                 SessionNote::Register { session, done } => {
                     let _ = done.send(());
                     let _ = tell.try_send(session);
@@ -365,5 +376,5 @@ fn registered(
             }
         }
     });
-    (notes, pending)
+    (notes, pending, refused)
 }

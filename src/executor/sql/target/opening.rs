@@ -92,6 +92,7 @@ impl Target {
         };
         self.outages.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
+        self.is_unregistered.store(false, Ordering::Relaxed);
         if *login == settings.login {
             self.refused.forget();
         }
@@ -126,7 +127,7 @@ impl Target {
     async fn found_no_session(&self, error: OpenError) -> OpenError {
         if let OpenError::Target(cause) = &error
             && cause.is_about_the_login()
-            && self.others_get_in(cause).await
+            && self.another_login(cause).await.is_some()
         {
             sleep(RETRY_PAUSE).await;
             return error;

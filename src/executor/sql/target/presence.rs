@@ -1,9 +1,15 @@
 //! Whether a target is there, found out before a task needs it.
 
 use super::{super::RECONNECT_BACKOFF, Target, lock};
-use crate::executor::pg_client::{self, Connection, Login};
+use crate::executor::{
+    pg_client::{self, Connection, Login},
+    sql::target_session::OpenError,
+};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
+
+/// In the register a session has a slot, also the one of a probe, which runs nothing.
+const PROBE_SLOT: u32 = 1;
 
 impl Target {
     /// Drops idle sessions that have died, and finds out whether the target has gone with them.
@@ -19,7 +25,7 @@ impl Target {
     /// by those of namespaces or later.
     pub(super) async fn try_early(&self) {
         let settings = self.settings();
-        match self.try_login().await {
+        match try_as(&settings.login).await {
             Ok(()) => {}
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
@@ -43,16 +49,9 @@ impl Target {
             let _ = timeout(delay, self.wake.notified()).await;
             // They may have all the places that there are.
             self.close_idle();
-            let mut tried = self.try_logins().await;
-            let is_full = tried.as_ref().is_err_and(pg_client::Error::is_about_room);
-            if is_full && self.admin.release().await {
-                tried = self.try_logins().await;
-            }
-            match tried {
-                Err(error) if !self.goes_on_while_full(&error) => {
-                    self.set_unavailable(&error.into());
-                }
-                _ => break,
+            match self.try_session().await {
+                Ok(()) => break,
+                Err(error) => self.set_unavailable(&error),
             }
         }
         if lock(&self.unavailable).is_some() {
@@ -60,38 +59,68 @@ impl Target {
         }
     }
 
-    /// Whether tasks could have a session, if only those of namespaces with a login of their own.
-    pub(super) async fn try_logins(&self) -> Result<(), pg_client::Error> {
-        match self.try_login().await {
-            Err(refused) if refused.is_about_the_login() => {
-                match self.others_get_in(&refused).await {
-                    true => Ok(()),
-                    false => Err(refused),
-                }
+    /// Whether a slot could have a session. Where the server is full and the sessions that it has
+    /// go on, none is needed.
+    async fn try_session(&self) -> Result<(), OpenError> {
+        let mut tried = self.try_logins().await;
+        let is_full = tried.as_ref().is_err_and(pg_client::Error::is_about_room);
+        if is_full && self.admin.release().await {
+            tried = self.try_logins().await;
+        }
+        match tried {
+            Ok(login) if self.is_unregistered.load(Ordering::Relaxed) => {
+                self.try_register(&login).await
             }
-            tried => tried,
+            Err(error) if !self.goes_on_while_full(&error) => Err(error.into()),
+            _ => Ok(()),
         }
     }
 
-    /// Whether a namespace has a login of its own that can be used, as the server has refused the
-    /// one of the target.
-    pub(super) async fn others_get_in(&self, refused: &pg_client::Error) -> bool {
+    /// Whether the register takes a session of this login. It is asked only after it has refused
+    /// one: the last session of a target stays in it, and whoever fences this executor has to show
+    /// its end.
+    async fn try_register(&self, login: &Arc<Login>) -> Result<(), OpenError> {
+        match self.open(PROBE_SLOT, login).await {
+            Ok(live) => {
+                self.is_unregistered.store(false, Ordering::Relaxed);
+                self.forget(live.session.clone());
+                live.close().await;
+                Ok(())
+            }
+            Err(OpenError::Target(error)) if self.goes_on_while_full(&error) => Ok(()),
+            Err(OpenError::Register(_)) if self.slots.have_sessions() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A login with which tasks could have a session, if only those of a namespace whose own it is.
+    pub(super) async fn try_logins(&self) -> Result<Arc<Login>, pg_client::Error> {
+        let login = Arc::clone(&self.settings().login);
+        match try_as(&login).await {
+            Ok(()) => Ok(login),
+            Err(refused) if refused.is_about_the_login() => {
+                match self.another_login(&refused).await {
+                    Some(login) => Ok(login),
+                    None => Err(refused),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A namespace's own login that can be used, as the server has refused the one of the target.
+    pub(super) async fn another_login(&self, refused: &pg_client::Error) -> Option<Arc<Login>> {
         let settings = self.settings();
         for login in settings.own_logins() {
             match try_as(login).await {
                 Err(error) if !self.goes_on_while_full(&error) => {}
                 _ => {
                     self.refused.note(&self.name, refused);
-                    return true;
+                    return Some(Arc::clone(login));
                 }
             }
         }
-        false
-    }
-
-    /// Whether tasks of namespaces without a login of their own could have a session.
-    async fn try_login(&self) -> Result<(), pg_client::Error> {
-        try_as(&self.settings().login).await
+        None
     }
 }
 
