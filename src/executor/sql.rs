@@ -5,6 +5,7 @@
 pub(crate) mod answer;
 pub(crate) mod attempt;
 pub(crate) mod backend_control;
+mod control_logins;
 pub(crate) mod error;
 pub(crate) mod extended_query;
 pub(crate) mod markers;

@@ -9,6 +9,7 @@
 
 use super::{
     RECONNECT_BACKOFF,
+    control_logins::ControlLogins,
     markers::{self, Found},
     register::{Register, Session},
     session_end::{self, Act, Obstacle, Sighting, control},
@@ -23,12 +24,8 @@ use crate::{
     },
 };
 use std::{
-    mem,
     pin::pin,
-    sync::{
-        Mutex as SyncMutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use tokio::{
@@ -49,7 +46,7 @@ const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
 const PRUNED_AT_ONCE: u32 = 1_000;
 
 pub(crate) struct Admin {
-    logins: SyncMutex<Logins>,
+    logins: ControlLogins,
     register: Register,
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
@@ -65,20 +62,10 @@ pub(crate) struct Admin {
     asking: Mutex<()>,
 }
 
-#[derive(Clone)]
-struct Logins {
-    present: Login,
-    /// The last one of each user.
-    former: Vec<Login>,
-}
-
 impl Admin {
     pub(crate) fn new(login: Login, register: Register) -> Self {
         Admin {
-            logins: SyncMutex::new(Logins {
-                present: login,
-                former: Vec::new(),
-            }),
+            logins: ControlLogins::new(login),
             register,
             connection: Mutex::new(None),
             is_connected: AtomicBool::new(false),
@@ -90,19 +77,12 @@ impl Admin {
 
     /// Logs in like this from now on.
     pub(crate) fn log_in_as(&self, login: Login) {
-        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = mem::replace(&mut logins.present, login);
-        let Logins { present, former } = &mut *logins;
-        if before != *present {
-            former.retain(|one| one.user() != before.user());
-            former.push(before);
-        }
-        former.retain(|one| *one != *present);
+        self.logins.change(login);
     }
 
-    fn logins(&self) -> Logins {
-        let logins = self.logins.lock();
-        logins.unwrap_or_else(PoisonError::into_inner).clone()
+    /// The server has taken this login, with which it may be asked too.
+    pub(crate) fn note_got_in(&self, login: &Login) {
+        self.logins.note_got_in(login);
     }
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
@@ -260,7 +240,7 @@ impl Admin {
         if !matches!(&shown, Err(obstacle) if obstacle.is_of_the_login()) {
             return shown;
         }
-        for login in self.logins().former {
+        for login in self.logins.former() {
             let row = ask_as(&login, &control(act, session)).await;
             let seen = row.and_then(|row| Sighting::of(&row));
             if let Ok(Ok(present)) = seen.map(|seen| seen.shows(session)) {
@@ -275,7 +255,7 @@ impl Admin {
         let query = markers::lookup(task);
         let asked = self.row(&query).await;
         if asked.as_ref().is_err_and(Error::is_about_the_login) {
-            for login in self.logins().former {
+            for login in self.logins.former() {
                 if let Ok(row) = ask_as(&login, &query).await {
                     return Ok(Found::of(&row));
                 }
@@ -296,7 +276,7 @@ impl Admin {
 
     /// Whether it logs in as the same user.
     pub(crate) fn is_of(&self, login: &Login) -> bool {
-        self.logins().present.user() == login.user()
+        self.logins.is_of(login.user())
     }
 
     /// Whether a login could have a session if the connection were not there.
@@ -377,7 +357,7 @@ impl Admin {
         &self,
         idle: Option<(Login, Connection)>,
     ) -> Result<(Login, Connection), Error> {
-        let login = self.logins().present;
+        let login = self.logins.present();
         if let Some((as_whom, mut connection)) = idle
             && as_whom == login
             && connection.is_quiet()
@@ -385,6 +365,7 @@ impl Admin {
             return Ok((login, connection));
         }
         let connection = Box::pin(Connection::open(&login)).await?;
+        self.logins.note_got_in(&login);
         Ok((login, connection))
     }
 }

@@ -200,6 +200,20 @@ async fn what_runs_as_a_former_user_can_still_be_stopped() {
 }
 
 #[tokio::test]
+async fn what_runs_can_be_stopped_after_two_changes_to_logins_that_do_not_get_in() {
+    let mut changing = Changing::with_stranger("changed_twice").await;
+    let running = changing.fixture.start(sql("select pg_sleep(3600)"));
+    changing.fixture.asleep().await;
+    for missing in ["no_database", "no_database_either"] {
+        let options = changing.fixture.options.clone().database(missing);
+        changing.change(|config| config.login = login(&options));
+    }
+    changing.fixture.executor.stop(token(running));
+    let report = changing.fixture.ended(running).await.report;
+    assert!(matches!(report, Report::Stopped), "{report:?}");
+}
+
+#[tokio::test]
 async fn the_marker_of_a_former_user_is_found_though_the_new_one_may_not_see_it() {
     let mut changing = Changing::with_stranger("changed_marker").await;
     let database = changing.fixture.options.get_database().expect("a name");

@@ -93,6 +93,7 @@ impl Target {
         self.outages.store(0, Ordering::Relaxed);
         self.is_full.store(false, Ordering::Relaxed);
         self.is_unregistered.store(false, Ordering::Relaxed);
+        self.admin.note_got_in(login);
         if *login == settings.login {
             self.refused.forget();
         }
