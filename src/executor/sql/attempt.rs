@@ -295,26 +295,22 @@ fn task(assignment: &Assignment) -> TaskId {
 /// When a text that starts now must end, and the error its attempt then ends with: by its timeout
 /// or the deadline of its task, whatever comes first.
 fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
-    let timeout = match assignment.time_limit {
-        Some(TimeLimit::Timeout(timeout)) => Some(timeout),
-        _ => None,
+    let by_timeout = match assignment.time_limit {
+        Some(TimeLimit::Timeout(timeout)) => {
+            let message = format!("the attempt ran longer than its timeout of {timeout:?}");
+            Some((in_time(timeout), error("TIMEOUT", message)))
+        }
+        // It is the deadline of the assignment.
+        Some(TimeLimit::Deadline(_)) | None => None,
     };
-    let by_timeout = timeout.map(|timeout| {
-        let message = format!("the attempt ran longer than its timeout of {timeout:?}");
-        (in_time(timeout), error("TIMEOUT", message))
-    });
     let limits = by_timeout.into_iter().chain(deadline(target, assignment));
     limits.min_by_key(|(at, _)| *at)
 }
 
 /// When the deadline of the task passes, and the error its attempt then ends with.
 fn deadline(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
-    let at = match assignment.time_limit {
-        Some(TimeLimit::Deadline(at)) => at,
-        _ => assignment.deadline?,
-    };
     let message = "the task's deadline passed while it ran";
-    let left = at.since(target.clock.now());
+    let left = assignment.deadline?.since(target.clock.now());
     Some((in_time(left), error("DEADLINE", message.into())))
 }
 

@@ -242,6 +242,15 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
 fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
     let spec = serde_json::from_str(&assignment.spec)
         .map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let time_limit = assignment.limit.map(|limit| match limit {
+        Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
+        Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
+    });
+    let deadline = match time_limit {
+        // An older version says it there alone.
+        Some(TimeLimit::Deadline(at)) => Some(at),
+        Some(TimeLimit::Timeout(_)) | None => assignment.total_deadline.map(Time),
+    };
     Ok(Dispatch {
         token: token_of(assignment.token)?,
         assignment: Assignment {
@@ -253,11 +262,8 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
             spec: Arc::new(spec),
             namespace: Namespace(assignment.namespace.into()),
             caller: assignment.caller.into(),
-            time_limit: assignment.limit.map(|limit| match limit {
-                Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
-                Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
-            }),
-            deadline: assignment.total_deadline.map(Time),
+            time_limit,
+            deadline,
             resource_token: (assignment.resource_token > 0)
                 .then_some(crate::core::Token(assignment.resource_token)),
             session_reset: match assignment.cleaned_between_schedulers {

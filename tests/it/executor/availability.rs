@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, Task, failed, sql, token};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
-    core::{Report, Time, TimeLimit},
+    core::{Report, Time},
     executor::Session,
     postgres::TARGET,
 };
@@ -182,13 +182,10 @@ async fn a_task_that_waits_for_a_session_ends_when_it_is_stopped_or_too_late() {
     network.silent.store(true, Ordering::Release);
     let stopped = fixture.start(sql("select 1"));
     let now = fixture.clock.now();
-    for (limit, deadline) in [
-        (TimeLimit::Deadline(now), None),
-        (TimeLimit::Timeout(WAIT_TIMEOUT), Some(now)),
-    ] {
+    for timeout in [None, Some(WAIT_TIMEOUT)] {
         let late = fixture.start(Task {
-            limit: Some(limit),
-            deadline,
+            timeout,
+            deadline: Some(now),
             ..sql("select 1")
         });
         let report = fixture.ended(late).await.report;

@@ -52,8 +52,9 @@ pub(super) struct Task {
     pub text: String,
     pub params: Option<&'static str>,
     pub rows: u32,
-    pub limit: Option<TimeLimit>,
-    /// Of the task, where its limit is a timeout.
+    /// Of the attempt, from the start of its text on.
+    pub timeout: Option<Duration>,
+    /// Of the task.
     pub deadline: Option<Time>,
     pub reset: SessionReset,
     pub session: SessionOptions,
@@ -166,7 +167,10 @@ impl Fixture {
             }),
             namespace: Namespace(task.namespace.into()),
             caller: "test".into(),
-            time_limit: task.limit,
+            time_limit: match task.timeout {
+                Some(timeout) => Some(TimeLimit::Timeout(timeout)),
+                None => task.deadline.map(TimeLimit::Deadline),
+            },
             deadline: task.deadline,
             resource_token: None,
             session_reset: task.reset,
@@ -317,9 +321,9 @@ pub(super) fn with_params(text: &str, params: &'static str) -> Task {
     }
 }
 
-pub(super) fn limited(text: &str, limit: Duration) -> Task {
+pub(super) fn limited(text: &str, timeout: Duration) -> Task {
     Task {
-        limit: Some(TimeLimit::Timeout(limit)),
+        timeout: Some(timeout),
         ..sql(text)
     }
 }

@@ -1,7 +1,7 @@
 //! Attempts that are ended from outside: by limits, by a stop, by a lost backend, by a shutdown.
 
 use super::fixture::{Fixture, GRACE, Task, failed, limited, sql, token};
-use rallypoint::core::{Report, Seq, TimeLimit};
+use rallypoint::core::{Report, Seq};
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -17,9 +17,8 @@ async fn an_attempt_ends_at_its_timeout_and_at_its_deadline() {
         timed_out(fixture.run(limited("select pg_sleep(60)", SHORT)).await),
         "TIMEOUT"
     );
-    let at = fixture.clock.now() + SHORT;
     let task = Task {
-        limit: Some(TimeLimit::Deadline(at)),
+        deadline: Some(fixture.clock.now() + SHORT),
         ..sql("select pg_sleep(60)")
     };
     assert_eq!(timed_out(fixture.run(task).await), "DEADLINE");

@@ -70,12 +70,18 @@ fn a_task_arrives_with_its_namespace_its_options_and_its_limits() {
         leaves_free: Some(3),
         body: Body::default(),
     };
-    let arrived = dispatched_of(dispatched(sent))
-        .expect("it makes sense")
-        .assignment;
+    let sent = dispatched(sent);
+    let of_older = peer::Assignment {
+        limit: Some(Limit::Deadline(8)),
+        total_deadline: None,
+        ..sent.clone()
+    };
+    let arrived = dispatched_of(sent).expect("it makes sense").assignment;
     assert_eq!(&*arrived.namespace.0, "sales");
     assert_eq!(arrived.spec, spec);
     let timeout = TimeLimit::Timeout(Duration::from_secs(5));
     assert_eq!(arrived.time_limit, Some(timeout));
     assert_eq!(arrived.deadline, Some(Time(7)));
+    let arrived = dispatched_of(of_older).expect("it makes sense").assignment;
+    assert_eq!(arrived.deadline, Some(Time(8)));
 }
