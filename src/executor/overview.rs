@@ -17,14 +17,14 @@ impl Executor {
     }
 
     /// An attempt of a task, if it runs here, and what its session waits for: its target is asked,
-    /// for a limited time.
+    /// for a limited time. Of one without a session: why, if that is known.
     pub async fn attempt(&self, task: TaskId, attempt: Attempt) -> Option<AttemptStatus> {
         let mut targets = self.0.targets.values();
         let found = targets.find_map(|target| Some((target, target.slot_of(task, attempt)?)));
         let (target, (row, session)) = found?;
         let mut wait = match session {
             Some(session) => Some(target.admin.wait_of(&session).await),
-            None => None,
+            None => target.why_no_session(&row).map(Err),
         };
         if let Some(Ok(wait)) = &mut wait {
             name_tasks(&mut wait.blocked_by, &row, &target.executions());

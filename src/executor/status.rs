@@ -21,7 +21,8 @@ pub struct ExecutionRow {
 pub struct AttemptStatus {
     /// Its slot.
     pub row: ExecutionRow,
-    /// What its session waits for, or why that is not known; `None`: it has no session.
+    /// What its session waits for, or why that is not known, or why it has none; `None`: it has
+    /// none, and nothing says why.
     pub wait: Option<Result<SessionWait, String>>,
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::harness::postgres::{POSTGRES, connect, database, prepare_target, value};
 use rallypoint::{
-    core::{Namespace, Report, SessionOptions},
+    core::{Attempt, Namespace, Report, SessionOptions, TaskId},
     executor::TargetConfig,
     postgres::{SUPERUSER, TARGET},
 };
@@ -177,9 +177,29 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
     assert_eq!(status.unavailable, None);
     let why = status.refused.as_deref().unwrap_or_default();
     assert!(why.contains("nobody_at_all"), "{why}");
+    let why = why_it_waits(&mut changing.fixture).await;
+    assert!(why.contains("nobody_at_all"), "{why}");
     changing.change(|config| config.login = good);
     assert_eq!(changing.fixture.executor.targets()[0].refused, None);
     assert_eq!(changing.fixture.value("select 1").await, "1");
+}
+
+/// What is said of a task that gets no session. It is given back after a moment, and asked about
+/// until it was seen before that.
+async fn why_it_waits(fixture: &mut Fixture) -> String {
+    loop {
+        let seq = fixture.start(sql("select 1"));
+        let task = TaskId {
+            handle: fixture.handle,
+            seq,
+        };
+        sleep(Duration::from_millis(20)).await;
+        let found = fixture.executor.attempt(task, Attempt(1)).await;
+        assert_eq!(fixture.ended(seq).await.report, Report::NotStarted);
+        if let Some(Err(why)) = found.and_then(|found| found.wait) {
+            return why;
+        }
+    }
 }
 
 #[tokio::test]

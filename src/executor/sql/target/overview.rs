@@ -36,6 +36,17 @@ impl Target {
         Some((self.row(slot, activity.clone()), activity.session))
     }
 
+    /// Why what runs in a slot has no session, if that is known: the login of the target is refused,
+    /// and its namespace has no other.
+    pub(crate) fn why_no_session(&self, row: &ExecutionRow) -> Option<String> {
+        let (assignment, _) = row.running.as_ref()?;
+        let settings = self.settings();
+        match *settings.login_of(assignment) == settings.login {
+            true => self.refused.why(),
+            false => None,
+        }
+    }
+
     pub(crate) fn status(&self) -> TargetStatus {
         TargetStatus {
             name: Arc::clone(&self.name),

@@ -69,7 +69,11 @@ fn ended(done: &api::AsyncDone, now: Time) -> String {
 /// What an attempt of this number does.
 pub(crate) fn running(attempt: &api::RunningAttempt, number: i32, now: Time) -> String {
     let since = attempt.started_at.as_ref().map_or(now, time);
-    let mut text = format!("attempt {number} has run for {}", lasted(since, now));
+    let does = match has_no_session(attempt) {
+        true => "has waited for a session for",
+        false => "has run for",
+    };
+    let mut text = format!("attempt {number} {does} {}", lasted(since, now));
     match attempt.replica.as_str() {
         "" => text += ", and no replica that answers says where",
         replica => text += &format!(" on replica {replica}, slot {}", attempt.slot),
@@ -83,11 +87,17 @@ pub(crate) fn running(attempt: &api::RunningAttempt, number: i32, now: Time) -> 
     text + &waits(attempt)
 }
 
-/// What a running attempt waits for, as Postgres says it.
+/// It is in a slot, and nothing of it has begun. Only tasks that need a session are found in one.
+fn has_no_session(attempt: &api::RunningAttempt) -> bool {
+    !attempt.replica.is_empty() && attempt.backend_pid == 0
+}
+
+/// What a running attempt waits for, as Postgres says it, or why it has no session.
 fn waits(attempt: &api::RunningAttempt) -> String {
     let Some(wait) = &attempt.wait else {
         return match attempt.wait_unknown.as_str() {
             "" => String::new(),
+            why if has_no_session(attempt) => format!("; {why}"),
             why => format!("; what it waits for is not known: {why}"),
         };
     };

@@ -818,7 +818,8 @@ class RunningAttempt(_message.Message):
     @_builtins.property
     def wait(self) -> Global___SessionWait:
         """What Postgres says of the session of an SQL task; unset: it has none, or
-        `wait_unknown` says why this is not known.
+        `wait_unknown` says why this is not known. Without a session it says why
+        there is none, if that is known: the login of the target is refused.
         """
 
     def __init__(

@@ -302,6 +302,20 @@ fn what_a_running_task_does_reads_as_a_sentence() {
 }
 
 #[test]
+fn of_an_attempt_without_a_session_it_is_not_said_that_it_has_run() {
+    let attempt = api::RunningAttempt {
+        started_at: in_five_minutes(),
+        replica: "a".into(),
+        slot: 3,
+        wait_unknown: "refused".into(),
+        ..Default::default()
+    };
+    let said = super::running(&attempt, 1, Time(NOW.0 + 312_000_000));
+    let waits = "attempt 1 has waited for a session for 12s on replica a, slot 3; refused";
+    assert_eq!(said, waits);
+}
+
+#[test]
 fn the_summary_says_everything_in_order() {
     let mut answer = api::ExplainTaskResponse {
         state: api::TaskState::Queued.into(),
