@@ -3,6 +3,7 @@
 //! reports have no room.
 
 use super::{
+    arrivals::Arrivals,
     machine::{Effect, Event, Owner, QUEUED_MESSAGES, SessionMachine},
     message::{MESSAGE_BYTES, ToOwner},
     wire,
@@ -21,6 +22,7 @@ use rallypoint_client::api::peer::{
 use std::{
     collections::VecDeque,
     future::pending,
+    mem,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -30,10 +32,11 @@ use tokio::{
         mpsc::{self, OwnedPermit},
         watch,
     },
-    time::sleep,
+    time::{self, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{Status, Streaming, body::Body, codegen::http};
+use tower::util::MapResponse;
 use uuid::Uuid;
 
 /// Longest sleep, when no timer is set.
@@ -66,6 +69,9 @@ struct Connection {
     requests: mpsc::Sender<FromExecutor>,
     connecting: Option<Connecting>,
     answers: Option<Streaming<ToExecutor>>,
+    /// What has arrived of the answers, and up to when the machine knows of it.
+    arrivals: Arrivals,
+    known: time::Instant,
 }
 
 /// The client while it runs.
@@ -158,7 +164,19 @@ impl Client {
                 }
                 Some(event)
             }
-            () = sleep(sleeping) => Some(Event::TimePassed),
+            () = sleep(sleeping) => Some(self.time_passed()),
+        }
+    }
+
+    /// Before a timer is due, what has arrived counts.
+    fn time_passed(&mut self) -> Event {
+        let arrived = self
+            .connection
+            .as_mut()
+            .is_some_and(Connection::is_arriving);
+        match arrived {
+            true => Event::Arriving,
+            false => Event::TimePassed,
         }
     }
 
@@ -236,8 +254,12 @@ impl Client {
         let address = membership.owning().filter(|one| one.id == owner);
         let address = address.and_then(|one| one.address.as_deref());
         let channel = address.and_then(|address| self.remote.peers.channel(address).ok());
+        let arrivals = Arrivals::new();
+        let noting = arrivals.clone();
+        let noted = move |answer: http::Response<Body>| answer.map(|body| noting.noted(body));
         let connecting: Connecting = Box::pin(async move {
             let channel = channel.ok_or_else(|| Status::unavailable("the owner has moved"))?;
+            let channel = MapResponse::new(channel, noted);
             let mut client = ExecutorServiceClient::new(channel)
                 .max_decoding_message_size(MESSAGE_BYTES)
                 .max_encoding_message_size(MESSAGE_BYTES);
@@ -248,6 +270,8 @@ impl Client {
             requests,
             connecting: Some(connecting),
             answers: None,
+            known: arrivals.last(),
+            arrivals,
         });
     }
 
@@ -268,6 +292,12 @@ impl Client {
 }
 
 impl Connection {
+    /// Whether more has arrived since it was asked last.
+    fn is_arriving(&mut self) -> bool {
+        let before = mem::replace(&mut self.known, self.arrivals.last());
+        self.known > before
+    }
+
     async fn next_event(&mut self, clock: &Clock) -> Event {
         if let Some(connecting) = &mut self.connecting {
             let connected = connecting.await;
@@ -283,6 +313,7 @@ impl Connection {
         };
         match answers.message().await {
             Ok(Some(message)) => {
+                self.known = self.arrivals.last();
                 if let Some(now) = wire::time_of(&message) {
                     clock.follow(now);
                 }

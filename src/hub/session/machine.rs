@@ -36,6 +36,8 @@ pub enum Event {
     Attached(Option<(Host, Snapshot)>),
     /// The owner has answered the hello.
     Connected,
+    /// Part of what the owner says has arrived.
+    Arriving,
     /// The owner says something.
     Heard(ToExecutor),
     /// The executor has something to report.
@@ -115,6 +117,11 @@ impl SessionMachine {
             Event::Owner(owner) => self.on_owner(now, owner, &mut effects),
             Event::Attached(attached) => self.on_attached(now, attached, &mut effects),
             Event::Connected => self.on_connected(now),
+            Event::Arriving => {
+                if let State::Session(session) = &mut self.state {
+                    session.silent_until = now + SILENCE_TIMEOUT;
+                }
+            }
             Event::Heard(message) => self.on_message(now, message, &mut effects),
             Event::Reported(reports) => {
                 if let State::Session(session) = &mut self.state {
@@ -270,5 +277,38 @@ impl SessionMachine {
     fn pause(&mut self, now: Duration) {
         let until = now + RETRY_PAUSE;
         self.state = State::Paused { until };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_silent_when_not_even_part_of_a_message_arrives() {
+        let mut machine = SessionMachine::new("a".into());
+        let owner = Owner {
+            replica: Uuid::nil(),
+            epoch: Epoch(1),
+        };
+        let host = Host {
+            replica: Uuid::max(),
+            incarnation: 1,
+        };
+        for event in [
+            Event::Owner(Some(owner)),
+            Event::Attached(Some((host, Snapshot::default()))),
+            Event::Connected,
+        ] {
+            machine.step(Duration::ZERO, event);
+        }
+        let arrived = Duration::from_secs(2);
+        machine.step(arrived, Event::Arriving);
+        let mut hangs_up = |after: Duration| {
+            let effects = machine.step(arrived + after, Event::TimePassed);
+            effects.iter().any(|one| matches!(one, Effect::HangUp))
+        };
+        assert!(!hangs_up(SILENCE_TIMEOUT - HEARTBEAT_INTERVAL));
+        assert!(hangs_up(SILENCE_TIMEOUT));
     }
 }

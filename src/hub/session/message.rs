@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Both sides say something at least so often.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// A side that says nothing for so long is gone.
+/// A side of which nothing arrives for so long, not even part of a message, is gone.
 pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Largest message: a body or a result, and what belongs to it.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;

@@ -2,6 +2,7 @@
 //! what the hub says. It decides nothing, and never makes the hub wait.
 
 use super::{
+    arrivals::Arrivals,
     message::{HEARTBEAT_INTERVAL, MESSAGE_BYTES, SILENCE_TIMEOUT, ToExecutor as Message, ToOwner},
     wire::{from_executor_of, missing, to_executor, with_time},
 };
@@ -20,9 +21,15 @@ use rallypoint_client::api::peer::{
 use std::{collections::VecDeque, pin::Pin};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Interval, interval, timeout},
+    time::{Interval, interval},
 };
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{
+    Request, Response, Status, Streaming,
+    body::Body,
+    codegen::http,
+    service::{LayerExt, Layered},
+};
+use tower::util::{MapRequest, MapRequestLayer};
 
 /// Instructions that may wait for an executor: for each of its slots an assignment, a stop and
 /// acknowledgements. As for so many slots, since those it has when it comes may be few: of a target
@@ -37,20 +44,36 @@ pub(crate) struct Sessions {
     clock: Clock,
 }
 
+/// The service, and ahead of it what notes the parts of messages that arrive.
+type Service = Layered<
+    MapRequest<ExecutorServiceServer<Sessions>, fn(HttpRequest) -> HttpRequest>,
+    ExecutorServiceServer<Sessions>,
+>;
+
+type HttpRequest = http::Request<Body>;
+
+/// What an executor says.
+struct Requests {
+    messages: Streaming<FromExecutor>,
+    arrivals: Arrivals,
+}
+
 type Answers = Pin<Box<dyn Stream<Item = Result<ToExecutor, Status>> + Send>>;
 
 impl Sessions {
     /// The service through which executors of other replicas reach this hub.
-    pub(crate) fn service(hub: Hub, clock: Clock) -> ExecutorServiceServer<Sessions> {
-        ExecutorServiceServer::new(Sessions { hub, clock })
+    pub(crate) fn service(hub: Hub, clock: Clock) -> Service {
+        let service = ExecutorServiceServer::new(Sessions { hub, clock })
             .max_decoding_message_size(MESSAGE_BYTES)
-            .max_encoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(MESSAGE_BYTES);
+        let noting: fn(HttpRequest) -> HttpRequest = noting;
+        MapRequestLayer::new(noting).named_layer(service)
     }
 
     /// Passes on what an executor reports, until it says nothing more.
-    async fn listen(self, member: ExecutorId, mut requests: Streaming<FromExecutor>) {
+    async fn listen(self, member: ExecutorId, mut requests: Requests) {
         loop {
-            match heard(&mut requests).await {
+            match requests.next().await {
                 Ok(None) => break,
                 Ok(Some(ToOwner::Heartbeat)) => {}
                 Ok(Some(ToOwner::Event(event))) => {
@@ -81,7 +104,7 @@ impl Sessions {
     async fn admit(
         self,
         hello: Hello,
-        requests: Streaming<FromExecutor>,
+        requests: Requests,
         out: mpsc::Sender<Instruction>,
         answer: oneshot::Sender<Admission>,
     ) {
@@ -105,8 +128,12 @@ impl ExecutorService for Sessions {
         &self,
         request: Request<Streaming<FromExecutor>>,
     ) -> Result<Response<Answers>, Status> {
-        let mut requests = request.into_inner();
-        let Some(ToOwner::Hello(hello)) = heard(&mut requests).await? else {
+        let arrivals = request.extensions().get::<Arrivals>().cloned();
+        let mut requests = Requests {
+            arrivals: arrivals.unwrap_or_else(Arrivals::new),
+            messages: request.into_inner(),
+        };
+        let Some(ToOwner::Hello(hello)) = requests.next().await? else {
             return Err(missing("hello"));
         };
         let (out, instructions) = mpsc::channel(MAX_INSTRUCTIONS);
@@ -128,11 +155,22 @@ impl ExecutorService for Sessions {
     }
 }
 
-/// The next message of an executor; `None`: it has hung up.
-async fn heard(requests: &mut Streaming<FromExecutor>) -> Result<Option<ToOwner>, Status> {
-    let message = timeout(SILENCE_TIMEOUT, requests.message()).await;
-    let message = message.map_err(|_| Status::deadline_exceeded("it says nothing"))??;
-    message.map(from_executor_of).transpose()
+impl Requests {
+    /// The next message of an executor; `None`: it has hung up.
+    async fn next(&mut self) -> Result<Option<ToOwner>, Status> {
+        let message = self.messages.message();
+        let message = self.arrivals.wait_for(message, SILENCE_TIMEOUT).await;
+        let silent = || Status::deadline_exceeded("it says nothing");
+        let message = message.ok_or_else(silent)??;
+        message.map(from_executor_of).transpose()
+    }
+}
+
+/// The same request, whose handler learns what has arrived of it.
+fn noting(mut request: HttpRequest) -> HttpRequest {
+    let arrivals = Arrivals::new();
+    request.extensions_mut().insert(arrivals.clone());
+    request.map(|body| arrivals.noted(body))
 }
 
 /// What an executor is told: that it is welcome, its instructions, and each second what time it is.
