@@ -133,17 +133,19 @@ async fn open(
 ) -> Option<Report> {
     // A timeout counts from the start of the text.
     let deadline = deadline(target, assignment);
-    tokio::select! {
+    let report = tokio::select! {
         biased;
         // Nothing of the text was sent.
-        () = stop.cancelled() => Some(Report::NotStarted),
-        opened = target.open_session(slot, assignment, conditions) => match opened {
+        () = stop.cancelled() => Report::NotStarted,
+        opened = target.open_session(slot, assignment, conditions) => return match opened {
             Ok(()) => None,
             Err(OpenError::OwnLogin(failure)) => Some(report(Err(failure), None)),
             Err(_) => Some(Report::NotStarted),
         },
-        error = passed(deadline) => Some(Report::TimedOut(Arc::new(error))),
-    }
+        error = passed(deadline) => Report::TimedOut(Arc::new(error)),
+    };
+    target.forget_lost_session(slot);
+    Some(report)
 }
 
 /// Runs the text until it returns; `None`: it has not, but its backend is gone.

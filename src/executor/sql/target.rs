@@ -209,17 +209,33 @@ impl Target {
         self.slots.note(slot, |activity| activity.running = running);
     }
 
+    /// [`Target::open_session`] was given up for this slot, which has lost its idle session if that
+    /// was being cleaned, or asked whether it is there.
+    pub(crate) fn forget_lost_session(&self, slot: &Slot) {
+        if slot.live.is_none()
+            && let Some(session) = self.take_session(slot.number)
+        {
+            self.forget(session);
+        }
+    }
+
     /// Replaces a slot whose task panicked, and ends what its backend may still run.
     pub(crate) async fn replace_slot(&self, slot: u32) -> (Slot, i32) {
-        let mut session = None;
-        self.slots
-            .note(slot, |activity| session = activity.session.take());
+        let session = self.take_session(slot);
         let pid = session.as_ref().map_or(0, |session| session.pid);
         if let Some(session) = session {
             self.admin.end(&session).await;
             self.forget(session);
         }
         (Slot::new(slot), pid)
+    }
+
+    /// The session that this slot is known to have, which it has no more.
+    fn take_session(&self, slot: u32) -> Option<Session> {
+        let mut session = None;
+        self.slots
+            .note(slot, |activity| session = activity.session.take());
+        session
     }
 
     /// The register need not keep it.

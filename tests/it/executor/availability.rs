@@ -1,9 +1,9 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, Task, failed, sql, token};
+use super::fixture::{Fixture, Task, failed, sql, succeeded, token};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
-    core::{Report, Time},
+    core::{Report, SessionReset, Time},
     executor::Session,
     postgres::TARGET,
 };
@@ -196,11 +196,38 @@ async fn a_task_that_waits_for_a_session_ends_when_it_is_stopped_or_too_late() {
     assert_eq!(fixture.ended(stopped).await.report, Report::NotStarted);
 }
 
+#[tokio::test]
+async fn an_idle_session_that_does_not_answer_before_its_task_is_too_late_is_forgotten() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let network = Network::to(POSTGRES.socket_dir());
+    let mut fixture = Fixture::on(options.socket(network.dir.path()), 1);
+    assert_eq!(fixture.slots().await, 1);
+    let kept = Task {
+        reset: SessionReset::Scheduler,
+        ..sql("select 1")
+    };
+    succeeded(fixture.run(kept).await);
+    let session = fixture.notes.recv().await.expect("registered");
+    network.hold.notify_waiters();
+    // It is cleaned for another scheduler.
+    let late = fixture.start(Task {
+        scheduler: 1,
+        deadline: Some(fixture.clock.now()),
+        ..sql("select 1")
+    });
+    let report = fixture.ended(late).await.report;
+    assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
+    let forgotten = timeout(WAIT_TIMEOUT, fixture.forgotten.recv()).await;
+    assert_eq!(forgotten.expect("in time"), Some(session));
+}
+
 /// Connections between the executor and the server. Only the executor notices a cut, as when a
 /// middle box fails.
 struct Network {
     dir: TempDir,
     cut: Arc<Notify>,
+    /// Nothing passes any more on open connections.
+    hold: Arc<Notify>,
     /// Nobody answers on new connections.
     silent: Arc<AtomicBool>,
 }
@@ -209,11 +236,17 @@ impl Network {
     fn to(server: &Path) -> Self {
         let dir = tempfile::tempdir_in("/tmp").expect("a directory");
         let listener = UnixListener::bind(dir.path().join(SOCKET)).expect("a socket");
-        let (server, cut) = (server.join(SOCKET), Arc::new(Notify::new()));
-        let silent = Arc::new(AtomicBool::new(false));
-        let pass = pass(listener, server, Arc::clone(&cut), Arc::clone(&silent));
-        tokio::spawn(pass);
-        Network { dir, cut, silent }
+        let server = server.join(SOCKET);
+        let network = Network {
+            dir,
+            cut: Arc::default(),
+            hold: Arc::default(),
+            silent: Arc::default(),
+        };
+        let (cut, hold) = (Arc::clone(&network.cut), Arc::clone(&network.hold));
+        let silent = Arc::clone(&network.silent);
+        tokio::spawn(pass(listener, server, cut, hold, silent));
+        network
     }
 
     fn cut(&self) {
@@ -223,7 +256,13 @@ impl Network {
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
-async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>, silent: Arc<AtomicBool>) {
+async fn pass(
+    listener: UnixListener,
+    server: PathBuf,
+    cut: Arc<Notify>,
+    hold: Arc<Notify>,
+    silent: Arc<AtomicBool>,
+) {
     let mut unanswered = Vec::new();
     while let Ok((mut near, _)) = listener.accept().await {
         if silent.load(Ordering::Acquire) {
@@ -231,11 +270,12 @@ async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>, silent:
             continue;
         }
         let mut far = UnixStream::connect(&server).await.expect("the server");
-        let cut = Arc::clone(&cut);
+        let (cut, hold) = (Arc::clone(&cut), Arc::clone(&hold));
         tokio::spawn(async move {
             let broken = tokio::select! {
                 _ = copy_bidirectional(&mut near, &mut far) => false,
                 () = cut.notified() => true,
+                () = hold.notified() => future::pending().await,
             };
             drop(near);
             if broken {

@@ -41,6 +41,8 @@ pub(super) struct Fixture {
     pub refuses: Arc<AtomicBool>,
     /// Sessions that the register has refused.
     pub refused: mpsc::Receiver<Session>,
+    /// Sessions that the register need not keep.
+    pub forgotten: mpsc::Receiver<Session>,
     events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
@@ -123,9 +125,10 @@ impl Fixture {
             .map(|(work, total)| Event::Slots { work, total })
             .collect();
         let handle = scheduler(0);
+        let (say, pending) = mpsc::channel(100);
         let (declared_dead, refuses) = (Arc::default(), Arc::default());
         let answers = (Arc::clone(&declared_dead), Arc::clone(&refuses));
-        let (notes, pending, refused) = registered(register, answers);
+        let [notes, refused, forgotten] = registered(register, say, answers);
         Fixture {
             executor,
             options,
@@ -136,6 +139,7 @@ impl Fixture {
             declared_dead,
             refuses,
             refused,
+            forgotten,
             events,
             waiting,
             next: Seq(1),
@@ -347,19 +351,16 @@ pub(super) fn json(result: &TaskResult) -> &str {
     std::str::from_utf8(&result.rows_json).expect("UTF-8")
 }
 
-/// A register that stores nothing, but passes on what is registered, what cannot be shown, and what
-/// it has refused.
+/// A register that stores nothing, but passes on what is registered, refused and forgotten, and what
+/// cannot be shown.
 fn registered(
     mut register: mpsc::Receiver<SessionNote>,
+    say: mpsc::Sender<String>,
     (is_dead, refuses): (Arc<AtomicBool>, Arc<AtomicBool>),
-) -> (
-    mpsc::Receiver<Session>,
-    mpsc::Receiver<String>,
-    mpsc::Receiver<Session>,
-) {
+) -> [mpsc::Receiver<Session>; 3] {
     let (tell, notes) = mpsc::channel(100);
-    let (say, pending) = mpsc::channel(100);
     let (refuse, refused) = mpsc::channel(100);
+    let (forget, forgotten) = mpsc::channel(100);
     tokio::spawn(async move {
         while let Some(note) = register.recv().await {
             match note {
@@ -376,9 +377,11 @@ fn registered(
                     let _ = declared_dead.send(is_dead.load(Ordering::Acquire));
                     let _ = say.try_send(why);
                 }
-                SessionNote::Forget(_) => {}
+                SessionNote::Forget(session) => {
+                    let _ = forget.try_send(session);
+                }
             }
         }
     });
-    (notes, pending, refused)
+    [notes, refused, forgotten]
 }
