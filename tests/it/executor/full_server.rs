@@ -212,6 +212,35 @@ async fn a_login_at_its_limit_costs_a_watchdog_no_connection() {
 }
 
 #[tokio::test]
+async fn a_login_at_its_limit_takes_no_sessions_from_others() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let other = "create role other login superuser password 'other'";
+    let created = sqlx::raw_sql(other).execute(&mut full.superuser);
+    created.await.expect("created");
+    let options = full.fixture.options.clone();
+    let mut config = TargetConfig::new("app", login(&options), 3);
+    let other = login(&options.username("other").password("other"));
+    config.logins = [("a".into(), other)].into();
+    full.fixture.executor.reconfigure(&[config]);
+    let of_a = Task {
+        namespace: "a",
+        ..sql("select 1")
+    };
+    let ran = full.fixture.run(of_a).await;
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    let opened = "select coalesce(min(backend_start)::text, 'none')
+        from pg_stat_activity
+        where usename = 'other'";
+    let since = value(&mut full.superuser, opened).await;
+    assert_ne!(since, "none");
+    for _ in 0..3 {
+        let refused = full.fixture.start(sql("select 1"));
+        assert_eq!(full.fixture.ended(refused).await.report, Report::NotStarted);
+        assert_eq!(value(&mut full.superuser, opened).await, since);
+    }
+}
+
+#[tokio::test]
 async fn a_reload_while_the_server_is_full_takes_no_slots_away() {
     let mut full = Full::new(sql("select pg_sleep(60)")).await;
     let config = TargetConfig::new("app", login(&full.fixture.options), 3);

@@ -62,9 +62,12 @@ impl Target {
                         connections above it";
             tracing::warn!(target = %self.name, error = %cause, "{what}");
         }
-        // Those of another login that run nothing may have the places.
+        // Those of another login that run nothing may have the places, unless this one has as many
+        // sessions as it may.
         let of_others = |live: &Live| live.login() != login;
-        self.close(|| self.slots.take_sessions(false, of_others));
+        if !cause.is_about_room_of_login() {
+            self.close(|| self.slots.take_sessions(false, of_others));
+        }
         sleep(RETRY_PAUSE).await;
         cause.into()
     }
