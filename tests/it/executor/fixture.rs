@@ -351,8 +351,8 @@ pub(super) fn json(result: &TaskResult) -> &str {
     std::str::from_utf8(&result.rows_json).expect("UTF-8")
 }
 
-/// A register that stores nothing, but passes on what is registered, refused and forgotten, and what
-/// cannot be shown.
+/// A register that stores nothing, but passes on what is registered, refused and forgotten, and
+/// what cannot be shown.
 fn registered(
     mut register: mpsc::Receiver<SessionNote>,
     say: mpsc::Sender<String>,

@@ -36,8 +36,8 @@ impl Target {
         Some((self.row(slot, activity.clone()), activity.session))
     }
 
-    /// Why what runs in a slot has no session, if that is known: the login of the target is refused,
-    /// and its namespace has no other.
+    /// Why what runs in a slot has no session, if that is known: the login of the target is
+    /// refused, and its namespace has no other.
     pub(crate) fn why_no_session(&self, row: &ExecutionRow) -> Option<String> {
         let (assignment, _) = row.running.as_ref()?;
         let settings = self.settings();
