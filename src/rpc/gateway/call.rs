@@ -96,7 +96,7 @@ pub(super) fn of(
 }
 
 fn into_grpc(mut parts: Parts) -> Parts {
-    session::authorize(&mut parts.headers);
+    session::authorize(&parts.uri, &mut parts.headers);
     for name in FOREIGN {
         parts.headers.remove(name);
     }

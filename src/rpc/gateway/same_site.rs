@@ -9,7 +9,7 @@ use tonic::{
     Status,
     body::Body,
     codegen::http::{
-        HeaderMap, HeaderName, Method, Request,
+        HeaderMap, HeaderName, Method, Request, Uri,
         header::{HOST, ORIGIN},
         uri::Authority,
     },
@@ -49,7 +49,7 @@ pub(super) fn check_document(request: &Request<Body>, hosts: &Hosts) -> Result<(
 
 /// The name under which the server was reached, which must be one of its own.
 fn reached(request: &Request<Body>, hosts: &Hosts) -> Result<Authority, Status> {
-    let Some(host) = host(request) else {
+    let Some(host) = host(request.uri(), request.headers()) else {
         return Err(errors::gateway::host_not_allowed());
     };
     if let Hosts::Named(names) = hosts
@@ -61,11 +61,11 @@ fn reached(request: &Request<Body>, hosts: &Hosts) -> Result<Authority, Status> 
 }
 
 /// The one name and port that the caller used.
-fn host(request: &Request<Body>) -> Option<Authority> {
-    if let Some(authority) = request.uri().authority() {
+pub(super) fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
+    if let Some(authority) = uri.authority() {
         return Some(authority.clone());
     }
-    let mut hosts = request.headers().get_all(HOST).iter();
+    let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok()?.parse().ok(),
         _ => None,

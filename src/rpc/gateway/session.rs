@@ -3,11 +3,13 @@
 //!
 //! The cookie stands for `authorization` only in a request with the header of the page, which a
 //! foreign page cannot send without asking first, and is never told it may (see `same_site`). It is
-//! checked with every call, at the door of all calls.
+//! checked with every call, at the door of all calls. Its name has the port in it: browsers send a
+//! cookie to all ports of a host, and another server there keeps its own.
 
 use super::{
     answer,
     media::{json, line},
+    same_site,
     settings::Settings,
 };
 use crate::{
@@ -25,13 +27,15 @@ use tonic::{
     Status,
     body::Body,
     codegen::http::{
-        Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+        Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
         header::{AUTHORIZATION, COOKIE, SET_COOKIE},
+        request::Parts,
     },
 };
 
 /// Where the page asks who it is, signs in and signs out. The Rust client asks who it is here, too.
 pub(super) const PATH: &str = "/session";
+/// The name of the cookie, before the port.
 const NAME: &str = "rallypoint-token";
 /// The page sends it with everything.
 const PAGE: HeaderName = HeaderName::from_static("rallypoint-page");
@@ -47,11 +51,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const KEPT_SECONDS: u32 = 30 * 86_400;
 
 /// Presents the token of the page, where a call presents none.
-pub(super) fn authorize(headers: &mut HeaderMap) {
+pub(super) fn authorize(uri: &Uri, headers: &mut HeaderMap) {
     if headers.contains_key(AUTHORIZATION) || !headers.contains_key(PAGE) {
         return;
     }
-    if let Some(mut value) = token(headers).and_then(|token| bearer(&token)) {
+    if let Some(mut value) = token(uri, headers).and_then(|token| bearer(&token)) {
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -61,12 +65,21 @@ fn bearer(token: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("Bearer {token}")).ok()
 }
 
+/// The name of the cookie, by the port that the browser has used, which may be that of a proxy.
+fn name(uri: &Uri, headers: &HeaderMap) -> String {
+    match same_site::host(uri, headers).and_then(|host| host.port_u16()) {
+        Some(port) => format!("{NAME}-{port}"),
+        None => NAME.to_owned(),
+    }
+}
+
 /// The one that the cookie holds.
-fn token(headers: &HeaderMap) -> Option<String> {
+fn token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let name = name(uri, headers);
     let lines = headers.get_all(COOKIE).iter();
     let cookies = lines.filter_map(|line| line.to_str().ok());
     let mut cookies = cookies.flat_map(|line| line.split(';'));
-    let found = cookies.find_map(|cookie| cookie.trim().strip_prefix(NAME)?.strip_prefix('='))?;
+    let found = cookies.find_map(|cookie| cookie.trim().strip_prefix(&name)?.strip_prefix('='))?;
     let token = percent_decode_str(found).decode_utf8().ok()?;
     (!token.is_empty()).then(|| token.into_owned())
 }
@@ -80,13 +93,11 @@ pub(super) async fn answer(request: Request<Body>, settings: &Settings) -> Respo
     let (mut parts, body) = request.into_parts();
     let answered = match (&parts.method, parts.headers.contains_key(PAGE)) {
         (&Method::GET, _) => {
-            authorize(&mut parts.headers);
+            authorize(&parts.uri, &mut parts.headers);
             shown(&parts.headers, &parts.extensions, settings)
         }
-        (&Method::POST, true) => {
-            signed_in(&mut parts.headers, &parts.extensions, body, settings).await
-        }
-        (&Method::DELETE, true) => Ok(signed_out(settings)),
+        (&Method::POST, true) => signed_in(&mut parts, body, settings).await,
+        (&Method::DELETE, true) => Ok(signed_out(&name(&parts.uri, &parts.headers), settings)),
         _ => Err(errors::gateway::http_invalid(
             "this path is for the page of the server: call methods with a token instead",
         )),
@@ -168,11 +179,12 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, Status> {
 
 /// Keeps a token that is valid in the browser.
 async fn signed_in(
-    headers: &mut HeaderMap,
-    extensions: &Extensions,
+    parts: &mut Parts,
     body: Body,
     settings: &Settings,
 ) -> Result<Response<Body>, Status> {
+    let name = name(&parts.uri, &parts.headers);
+    let (headers, extensions) = (&mut parts.headers, &parts.extensions);
     // Nobody is known yet: few of a connection may be under way.
     let turns = extensions.get::<ConnectionInfo>();
     let turns = turns.map(|info| info.turns.of(TURNS));
@@ -201,23 +213,34 @@ async fn signed_in(
         return Err(errors::access::identity_invalid());
     }
     let token = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    if NAME.len() + token.len() > COOKIE_BYTES {
+    if name.len() + token.len() > COOKIE_BYTES {
         return Err(too_long());
     }
     let mut response = json(StatusCode::OK, line(who.to_string()));
-    set(&mut response, &token, KEPT_SECONDS, settings);
+    set(
+        &mut response,
+        &name,
+        (token.as_str(), KEPT_SECONDS),
+        settings,
+    );
     Ok(response)
 }
 
-fn signed_out(settings: &Settings) -> Response<Body> {
+fn signed_out(name: &str, settings: &Settings) -> Response<Body> {
     let mut response = json(StatusCode::OK, line("{}".to_owned()));
-    set(&mut response, "", 0, settings);
+    set(&mut response, name, ("", 0), settings);
     response
 }
 
-fn set(response: &mut Response<Body>, token: &str, seconds: u32, settings: &Settings) {
+/// Has the browser keep a token for so many seconds.
+fn set(
+    response: &mut Response<Body>,
+    name: &str,
+    (token, seconds): (&str, u32),
+    settings: &Settings,
+) {
     let mut cookie =
-        format!("{NAME}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict");
+        format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict");
     if settings.by_tls {
         // A string takes whatever is written.
         let _ = write!(cookie, "; Secure");
@@ -265,7 +288,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        authorize(&mut map);
+        authorize(&Uri::default(), &mut map);
         let value = map.get(AUTHORIZATION)?;
         Some(value.to_str().expect("text").to_owned())
     }
@@ -282,6 +305,14 @@ mod tests {
         assert_eq!(authorized(&[page]), None);
         assert_eq!(authorized(&[page, ("cookie", "rallypoint-token=")]), None);
         assert_eq!(authorized(&[page, ("cookie", "rallypoint-token2=x")]), None);
+        // That of another server on this host.
+        let host = ("host", "localhost:7001");
+        assert_eq!(authorized(&[cookie, page, host]), None);
+        let cookies = "rallypoint-token=a; rallypoint-token-7002=b; rallypoint-token-7001=c";
+        assert_eq!(
+            authorized(&[("cookie", cookies), page, host]).as_deref(),
+            Some("Bearer c")
+        );
         let own = ("authorization", "Bearer own");
         assert_eq!(
             authorized(&[cookie, page, own]).as_deref(),

@@ -59,16 +59,22 @@ fn who_looks_is_said_to_the_page_and_signing_out_forgets_the_token() {
         (&stranger["knows_callers"], &stranger["role"]),
         (&true.into(), &"".into())
     );
-    let cookie = "cookie: rallypoint-token=operator%2Dtoken";
-    let operator = curl(&["-H", PAGE, "-H", cookie, &session]).json();
+    let (_, port) = knowing.server.url.rsplit_once(':').expect("a port");
+    let name = format!("rallypoint-token-{port}");
+    let cookie = format!("cookie: {name}=operator%2Dtoken");
+    let operator = curl(&["-H", PAGE, "-H", &cookie, &session]).json();
     assert_eq!(
         (&operator["role"], &operator["namespace"]),
         (&"operator".into(), &"default".into())
     );
+    // That of another server on this host counts for that one alone.
+    let others = "cookie: rallypoint-token-1=operator%2Dtoken";
+    let nobody = curl(&["-H", PAGE, "-H", others, &session]).json();
+    assert_eq!(nobody["role"], "");
     let left = curl(&["-i", "-X", "DELETE", "-H", PAGE, &session]);
     let cookie = cookie_of(&left.text).expect("a cookie");
     assert!(
-        cookie.starts_with("rallypoint-token=;") && cookie.contains("Max-Age=0"),
+        cookie.starts_with(&format!("{name}=;")) && cookie.contains("Max-Age=0"),
         "{cookie}"
     );
     // Not by a form of another page.

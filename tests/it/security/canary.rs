@@ -222,6 +222,7 @@ async fn nonsense(service: &Service, index: usize) {
     ] {
         service.curl(index, exec, &["-H", &bearer, "-d", &message]);
     }
+    let (_, port) = service.address(index).rsplit_once(':').expect("a port");
     let list = "/rallypoint.v1.SchedulerService/ListSchedulers";
     service.curl(
         index,
@@ -232,7 +233,7 @@ async fn nonsense(service: &Service, index: usize) {
         format!("authorization: Bearer {}", word("a token nobody has")),
         format!("authorization: Basic {}", word("a password of HTTP")),
         format!("authorization: {}", word("no scheme")),
-        format!("cookie: rallypoint-token={}", word("a cookie")),
+        format!("cookie: rallypoint-token-{port}={}", word("a cookie")),
         format!("traceparent: {}", word("no traceparent")),
     ] {
         service.curl(index, list, &["-H", &header, "-d", "{}"]);
