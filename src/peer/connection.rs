@@ -48,7 +48,7 @@ pub struct ConnectionInfo {
     /// It is a stranger's until a call on it is known to come from somebody; `None`: nobody has to
     /// say who calls.
     pub stranger: Option<Arc<Stranger>>,
-    /// Room that the messages and answers of all its calls hold.
+    /// Room that the messages and answers of its calls hold, for callers who are not known.
     pub held_bytes: Arc<AtomicUsize>,
     /// Who may have answers under way.
     pub turns: Arc<Turns>,

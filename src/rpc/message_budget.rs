@@ -80,7 +80,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let info = request.extensions().get::<ConnectionInfo>().cloned();
-        let share = self.room.share(info.as_ref());
+        let share = self.room.of_call(request.extensions());
         let takes_room = unfetched::takes_room(request.uri().path());
         let place = Arc::new(share.place());
         let mut turn = None;

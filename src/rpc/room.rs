@@ -1,38 +1,60 @@
-//! Room in memory that the connections of a port share: for messages that arrive, and for answers
-//! that have not been written yet.
+//! Room in memory that the callers of a port share: for messages that arrive, and for answers that
+//! have not been written yet.
 //!
-//! A connection may hold as much as stays free for the others, so one gets half of the room, two
-//! get a third each, and a newcomer always finds some.
+//! A caller may hold as much as stays free for the others, so one gets half of the room, two get a
+//! third each, and a newcomer always finds some. That is by identity, whatever connections it has,
+//! and by connection where it is not known who calls.
 
+use super::auth::Known;
 use crate::peer::ConnectionInfo;
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 use std::sync::{
-    Arc,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 use tokio::sync::OwnedSemaphorePermit;
+use tonic::codegen::http::Extensions;
 
-/// Room for the messages and answers of all connections.
+/// Room for the messages and answers of all callers.
 const ROOM_BYTES: usize = 192 << 20;
 /// A smaller message or answer takes no room: its stream takes as much.
 pub(super) const SMALL_BYTES: usize = 1 << 10;
 
+/// Callers that are remembered before those who hold nothing are forgotten.
+const MANY: usize = 64;
+
 /// The room of a port. Clones are the same room.
 #[derive(Clone, Default)]
-pub(super) struct Room(Arc<AtomicUsize>);
+pub(super) struct Room {
+    /// Held by all callers.
+    used: Arc<AtomicUsize>,
+    callers: Arc<Mutex<Callers>>,
+}
 
-/// The room as one connection has it.
+/// What each caller holds who is known.
+#[derive(Default)]
+struct Callers {
+    held: FxHashMap<Arc<str>, Arc<AtomicUsize>>,
+    /// When there are as many, those who hold nothing are forgotten.
+    most: usize,
+}
+
+/// The room as one call has it.
 #[derive(Clone)]
 pub(super) struct Share {
-    /// Held by all connections.
-    used: Arc<AtomicUsize>,
-    /// Held by this one.
+    room: Room,
+    /// Held by its connection for callers who are not known.
     of_connection: Arc<AtomicUsize>,
+    /// Held by its caller; not set as long as nobody is known.
+    of_caller: Arc<OnceLock<Arc<AtomicUsize>>>,
 }
 
 /// What one message or answer holds. Dropped, it gives that back.
 pub(super) struct Place {
     share: Share,
+    /// Where it counts, from when it takes room for the first time.
+    mine: OnceLock<Arc<AtomicUsize>>,
     held: AtomicUsize,
 }
 
@@ -44,12 +66,41 @@ struct Held {
 }
 
 impl Room {
+    /// That of a connection, as long as it is not known who calls.
     pub(super) fn share(&self, connection: Option<&ConnectionInfo>) -> Share {
         let of_connection = connection.map(|info| info.held_bytes.clone());
         Share {
-            used: self.0.clone(),
+            room: self.clone(),
             of_connection: of_connection.unwrap_or_default(),
+            of_caller: Arc::default(),
         }
+    }
+
+    /// That of a call with these extensions. One that came over HTTP has a share already, with
+    /// which its text is read: from here on that, too, is its caller's.
+    pub(super) fn of_call(&self, extensions: &Extensions) -> Share {
+        let share = match extensions.get::<Share>() {
+            Some(share) => share.clone(),
+            None => self.share(extensions.get()),
+        };
+        if let Some(known) = extensions.get::<Known>() {
+            let name = &known.caller.name;
+            share.of_caller.get_or_init(|| self.held_by(name));
+        }
+        share
+    }
+
+    fn held_by(&self, caller: &Arc<str>) -> Arc<AtomicUsize> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = callers.held.get(caller) {
+            return held.clone();
+        }
+        if callers.held.len() >= callers.most {
+            // Whoever has a call holds the other references.
+            callers.held.retain(|_, held| Arc::strong_count(held) > 1);
+            callers.most = MANY.max(2 * callers.held.len());
+        }
+        callers.held.entry(caller.clone()).or_default().clone()
     }
 }
 
@@ -58,8 +109,14 @@ impl Share {
     pub(super) fn place(&self) -> Place {
         Place {
             share: self.clone(),
+            mine: OnceLock::new(),
             held: AtomicUsize::new(0),
         }
+    }
+
+    fn mine(&self) -> Arc<AtomicUsize> {
+        let of_caller = self.of_caller.get();
+        of_caller.unwrap_or(&self.of_connection).clone()
     }
 
     /// The same bytes, which keep their room and this turn until the last reference to them is
@@ -87,16 +144,19 @@ impl Place {
         if bytes <= SMALL_BYTES {
             return true;
         }
-        let used = self.share.used.fetch_add(bytes, Relaxed) + bytes;
-        let mine = self.share.of_connection.fetch_add(bytes, Relaxed) + bytes;
+        let used = self.share.room.used.fetch_add(bytes, Relaxed) + bytes;
+        let mine = self.mine.get_or_init(|| self.share.mine());
+        let mine = mine.fetch_add(bytes, Relaxed) + bytes;
         self.held.store(bytes, Relaxed);
         used + mine <= ROOM_BYTES
     }
 
     fn give_back(&self) {
         let held = self.held.swap(0, Relaxed);
-        self.share.used.fetch_sub(held, Relaxed);
-        self.share.of_connection.fetch_sub(held, Relaxed);
+        self.share.room.used.fetch_sub(held, Relaxed);
+        if let Some(mine) = self.mine.get() {
+            mine.fetch_sub(held, Relaxed);
+        }
     }
 }
 
@@ -115,13 +175,65 @@ impl AsRef<[u8]> for Held {
 #[cfg(test)]
 impl Room {
     pub(super) fn used(&self) -> usize {
-        self.0.load(Relaxed)
+        self.used.load(Relaxed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{Caller, Namespace};
+
+    /// That of a call of somebody who is known, on a connection of its own.
+    fn of(room: &Room, name: &str, came: Option<&Share>) -> Share {
+        let mut extensions = Extensions::new();
+        let caller = Caller {
+            namespace: Namespace::default_namespace(),
+            name: name.into(),
+        };
+        extensions.insert(Known {
+            caller,
+            sees_all: false,
+        });
+        if let Some(share) = came {
+            extensions.insert(share.clone());
+        }
+        room.of_call(&extensions)
+    }
+
+    #[test]
+    fn a_caller_gets_half_of_the_room_whatever_connections_it_has() {
+        let room = Room::default();
+        let mut places = Vec::new();
+        loop {
+            // Every other call comes over HTTP, and its text takes the room.
+            let text = (places.len() % 2 == 1).then(|| room.share(None));
+            let call = of(&room, "token:ann", text.as_ref());
+            let next = text.unwrap_or(call).place();
+            if !next.take(5 << 20) {
+                break;
+            }
+            places.push(next);
+        }
+        assert!((ROOM_BYTES / 2).abs_diff(room.used()) < 5 << 20);
+        assert!(of(&room, "token:ben", None).place().take(5 << 20));
+        drop(places);
+        assert_eq!(room.used(), 0);
+        assert!(of(&room, "token:ann", None).place().take(5 << 20));
+    }
+
+    #[test]
+    fn callers_who_hold_nothing_are_forgotten() {
+        let room = Room::default();
+        let held = of(&room, "token:ann", None).place();
+        assert!(held.take(ROOM_BYTES / 2));
+        for number in 0..10 * MANY {
+            of(&room, &number.to_string(), None);
+        }
+        assert!(!of(&room, "token:ann", None).place().take(5 << 20));
+        let callers = room.callers.lock().expect("kept");
+        assert!(callers.held.len() <= MANY + 1);
+    }
 
     #[test]
     fn a_connection_gets_half_of_the_room_and_a_newcomer_finds_some() {

@@ -64,7 +64,7 @@ pub(super) fn of(
     most: usize,
 ) -> Result<Called, Box<Response<Body>>> {
     let refused = |status: Status| Box::new(answer::failure(&status));
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let path = parts.uri.path();
     let Some(method) = messages::method(path).filter(|method| !method.is_client_streaming()) else {
         let meant = messages::meant(path);
@@ -87,6 +87,7 @@ pub(super) fn of(
         place: share.place(),
         largest: largest(path, most),
     };
+    parts.extensions.insert(share.clone());
     Ok(Called {
         room: takes_room(path).then_some(share),
         request: Request::from_parts(into_grpc(parts), message.read(body)),
