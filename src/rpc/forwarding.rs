@@ -3,6 +3,7 @@
 //! send them.
 
 pub(crate) mod about;
+mod caller_places;
 pub(crate) mod peer_service;
 pub(crate) mod route;
 pub(crate) mod successor;

@@ -17,12 +17,14 @@ pub(in crate::rpc) fn no_answer_room() -> Status {
     no_room("unfetched_bytes", message)
 }
 
-/// So many streams of a namespace go through this server to the owner that others would find no
-/// place.
-pub(in crate::rpc) fn no_stream_room() -> Status {
-    let message = "too many streams of this namespace go through this server, which does not own the \
-                   shard: end some, or open them at another server";
-    no_room("forwarded_streams", message)
+/// So many streams of a caller, or of a namespace, go through this server to the owner that others
+/// would find no place.
+pub(in crate::rpc) fn no_stream_room(whose: &str) -> Status {
+    let message = format!(
+        "too many streams of this {whose} go through this server, which does not own the shard: \
+         end some, or open them at another server"
+    );
+    no_room("forwarded_streams", &message)
 }
 
 /// So many streams of a namespace follow what runs that others would find no place.

@@ -1,10 +1,11 @@
 //! Where a call is handled: on this replica while it owns the shard, else on the owner, one hop
 //! away. Also decides which errors make it worth asking for the owner again.
 
+use super::caller_places::{CallerPlace, CallerPlaces};
 use crate::{
     backoff,
     coordinator::{Admission, Capacity, Coordinator, Permit, Role},
-    core::{Caller, Namespace},
+    core::Caller,
     journal::{Member, Membership},
     peer::Peers,
     rpc::{
@@ -33,6 +34,8 @@ pub(crate) const OWNER_WAITS: [Duration; 3] = [
 /// Streams that this replica has open at the owner, as many as the peer port takes on a connection.
 /// A namespace has what it leaves free for others.
 const MAX_STREAMS: usize = 65_536;
+/// Of these, those of one caller who is known: half of what a namespace has while no other has any.
+const STREAMS_PER_CALLER: usize = MAX_STREAMS / 4;
 
 /// The destination to the owner.
 #[derive(Clone)]
@@ -41,6 +44,14 @@ pub(crate) struct Route {
     /// `None`: there are no other replicas.
     peers: Option<Peers>,
     streams: Admission,
+    callers: CallerPlaces,
+}
+
+/// The place of a stream at the owner, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamPlace {
+    _of_caller: CallerPlace,
+    _of_namespace: Permit,
 }
 
 /// The replica that handles a call.
@@ -71,21 +82,28 @@ impl Route {
                 calls: MAX_STREAMS,
                 bytes: 0,
             }),
+            callers: CallerPlaces::default(),
         }
     }
 
-    /// The place of a stream at the owner. Fails when a namespace has too many; one that goes on,
-    /// as it was open here before, only when there is no place at all.
+    /// The place of a stream at the owner. Fails when its caller has too many, or the namespace;
+    /// one that goes on, as it was open here before, only when there is no place at all.
     pub(crate) fn stream_place(
         &self,
-        namespace: &Namespace,
+        caller: &Caller,
         goes_on: bool,
-    ) -> Result<Permit, Status> {
-        let place = match goes_on {
-            false => self.streams.admit(namespace, 0),
-            true => self.streams.admit_beyond_share(namespace),
+    ) -> Result<StreamPlace, Status> {
+        let namespace = &caller.namespace;
+        let (most, of_namespace) = match goes_on {
+            false => (STREAMS_PER_CALLER, self.streams.admit(namespace, 0)),
+            true => (MAX_STREAMS, self.streams.admit_beyond_share(namespace)),
         };
-        place.map_err(|_| errors::no_stream_room())
+        let of_namespace = of_namespace.map_err(|_| errors::no_stream_room("namespace"))?;
+        let of_caller = self.callers.take(caller, most);
+        Ok(StreamPlace {
+            _of_caller: of_caller.ok_or_else(|| errors::no_stream_room("caller"))?,
+            _of_namespace: of_namespace,
+        })
     }
 
     pub(crate) fn has_peers(&self) -> bool {

@@ -254,7 +254,7 @@ impl<S: Sync> Endpoint<'_, S> {
         let request = route::with_caller(C::clone(call), caller)?;
         // It stays open as a stream does.
         let waits = call.waits();
-        let place = waits.then(|| route.stream_place(&caller.namespace, false));
+        let place = waits.then(|| route.stream_place(caller, false));
         let _place = place.transpose()?;
         let channel = if waits {
             &owner.streams

@@ -3,9 +3,8 @@
 
 use super::{Messages, Resources, errors};
 use crate::{
-    coordinator::Permit,
     core::Caller,
-    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
+    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, StreamPlace},
 };
 use futures_util::stream;
 use rallypoint_client::api::resource_service_client::ResourceServiceClient;
@@ -42,7 +41,7 @@ struct Forwarded<M> {
     resources: Resources,
     stream: Streaming<M>,
     owner: OwnerAddress,
-    _place: Permit,
+    _place: StreamPlace,
 }
 
 impl Resources {
@@ -87,7 +86,7 @@ impl Resources {
                 })))
             }
             Some((route, Destination::Remote(owner))) => {
-                let place = route.stream_place(&caller.namespace, false)?;
+                let place = route.stream_place(caller, false)?;
                 let client = ResourceServiceClient::new(owner.streams.clone());
                 let request = route::with_caller(request.clone(), caller)?;
                 // The channel to an owner that is gone says so late.

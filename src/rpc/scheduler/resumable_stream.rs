@@ -4,12 +4,12 @@
 
 use super::Schedulers;
 use crate::{
-    coordinator::{EventStream, Permit},
+    coordinator::EventStream,
     core::Caller,
     rpc::{
         convert::stream::{message, until},
         errors,
-        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
+        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, StreamPlace},
         validate::StreamQuery,
     },
 };
@@ -29,7 +29,7 @@ pub(crate) struct ResumableStream {
     query: StreamQuery,
     source: Source,
     /// Its place at the owner, kept when that changes.
-    place: Option<Permit>,
+    place: Option<StreamPlace>,
     has_ended: bool,
 }
 
@@ -152,7 +152,7 @@ async fn open_source(
     schedulers: &Schedulers,
     caller: &Caller,
     query: &StreamQuery,
-    place: &mut Option<Permit>,
+    place: &mut Option<StreamPlace>,
     goes_on: bool,
 ) -> Result<Source, Status> {
     let route = schedulers.route.as_ref();
@@ -174,7 +174,7 @@ async fn open_source(
         }
         Some((route, Destination::Remote(owner))) => {
             if place.is_none() {
-                *place = Some(route.stream_place(&caller.namespace, goes_on)?);
+                *place = Some(route.stream_place(caller, goes_on)?);
             }
             let mut client = SchedulerServiceClient::new(owner.streams.clone());
             let request = route::with_caller(request(query), caller)?;
