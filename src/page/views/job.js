@@ -47,7 +47,9 @@ function dueTime({ due, local, closes }) {
 }
 
 function rules({ settings: set, changed_at: at, changed_by: by }) {
-  return facts([["Due while a run goes on", word(set.overlap, "OVERLAP") || "skip"], ["Due while no server ran", word(set.misfire, "MISFIRE") || "run once"], ["A run may take", set.max_runtime ? `up to ${span(millis(set.max_runtime))}` : "any time"], ["If a step fails", set.claims ? "" : FAILS[word(set.scheduler?.on_failure, "ON_FAILURE")] ?? FAILS.continue],
+  return facts([["Due while a run goes on", word(set.overlap, "OVERLAP") || "skip"], ["Due while no server ran", word(set.misfire, "MISFIRE") || "run once"],
+    ["A run may take", set.max_runtime ? `up to ${span(millis(set.max_runtime))}` : "any time"],
+    ["If a step fails", set.claims ? "" : FAILS[word(set.scheduler?.on_failure, "ON_FAILURE")] ?? FAILS.continue],
     ["Paused after", set.pause_after_failures ? `${set.pause_after_failures} failures in a row` : ""], ["Repeated", set.rerun ? (set.rerun.max ? `up to ${set.rerun.max} times` : "while its window is open") : ""],
     ["Done by", set.claims ? "programs that claim its runs" : ""], ["Changed", `${clock(moment(at))} by ${by}`]]);
 }

@@ -50,5 +50,6 @@ function draw(view, rows, more, counts, last) {
   rows.length && counts ? figures(figure("Jobs", number(counts.jobs)), figure("Running", number(agent.running)), figure("Waiting", number(counts.waiting), "for their turn or another attempt"),
     figure("Failing", number(counts.failing), "last run failed"), figure("Late", number(counts.late), "due, and not run yet"), figure("Next due", counts.next_due ? ago(moment(counts.next_due)) : "–")) : null,
   card("All jobs", more ? "the first 200" : "", null, rows.length ? table("Jobs", columns, rows, (job) => job.name)
-    : emptyFor(view, "operator", `No job is defined in namespace ${namespace()}.`, "Describe one in a file and apply it:", '# jobs.toml\n[jobs.nightly]\nschedule = { cron = "30 2 * * *", time_zone = "Europe/Vienna" }\nsteps = [{ statement = "select refresh()" }]\n\n$ ' + rallypoint("jobs apply -f jobs.toml"))));
+    : emptyFor(view, "operator", `No job is defined in namespace ${namespace()}.`, "Describe one in a file and apply it:",
+      '# jobs.toml\n[jobs.nightly]\nschedule = { cron = "30 2 * * *", time_zone = "Europe/Vienna" }\nsteps = [{ statement = "select refresh()" }]\n\n$ ' + rallypoint("jobs apply -f jobs.toml"))));
 }

@@ -42,7 +42,7 @@ function targets(view, { targets: all, paused_targets: paused, backlog }) {
     { name: "Target", cell: (one) => one.name }, { name: "Replica", cell: (one) => one.replica },
     { name: "State", tight: true, cell: (one) => [one.available ? badge("available", "good") : badge("away"), pauseOf(one.name) ? [" ", badge("paused")] : backlog ? null : h("span.sub", {}, "whether it is paused is not known")] },
     { name: "Sessions", num: true, cell: (one) => number(one.sessions) },
-    { name: "What is wrong", wide: true, cell: (one) => { const by = pauseOf(one.name)?.pause; return one.available ? (by ? `paused${byWhom(by.paused_by, by.reason)}` : one.error || "–") : [one.error, h("span.sub", {}, `since ${ago(moment(one.unavailable_since))}`)]; } },
+    { name: "What is wrong", wide: true, cell: (one) => fault(one, pauseOf(one.name)?.pause) },
   ];
   if (backlog && view.may("operator", true)) columns.push({ name: "", cell: (one) => pause(one.name) });
   return card("Targets", "the databases that tasks run on", everywhere ? action(view, { name: "Resume all", needs: "operator", everywhere: true, text: "Tasks start again.", fields: [reason], run: (values) => view.act("OperatorService/ResumeTarget", { all: {}, ...values }) }) : null,
@@ -50,11 +50,18 @@ function targets(view, { targets: all, paused_targets: paused, backlog }) {
     all.length ? table("Targets", columns, all, (one) => `${one.name} ${one.replica}`) : empty("No target is configured: tasks with SQL have nowhere to run. Start the server with --target NAME=URL."));
 }
 
+/** What is wrong with a target, and whose pause holds it up. */
+function fault({ available, error, unavailable_since: since }, pause) {
+  if (!available) return [error, h("span.sub", {}, `since ${ago(moment(since))}`)];
+  return pause ? `paused${byWhom(pause.paused_by, pause.reason)}` : error || "–";
+}
+
 function fences(view, { pending_fences: all }) {
   if (!all.length) return null;
   const columns = [{ name: "Target", cell: (one) => one.target }, { name: "Replica", cell: (one) => one.replica }, { name: "pid", num: true, cell: (one) => h("span.pid", {}, `${one.backend_pid}`) },
     { name: "Since", tight: true, cell: (one) => ago(moment(one.since)) }, { name: "Why", wide: true, cell: (one) => one.why }];
-  if (view.may("admin", true)) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, needs: "admin", everywhere: true, title: "Declare these sessions dead?", text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
+  if (view.may("admin", true)) columns.push({ name: "", cell: (one) => action(view, { name: "Declare dead", danger: true, needs: "admin", everywhere: true, title: "Declare these sessions dead?",
+    text: `Make sure first that no session of ${one.replica} on ${one.target} still runs: its tasks start again at once, beside what may still run.`,
     fields: [{ name: "reason", label: "Why this is known", required: true }], run: ({ reason }) => view.act("OperatorService/DeclareDead", { target: one.target, replica: one.replica, reason }) }) });
   return card("Sessions whose end cannot be shown", "their tasks wait", null, table("Sessions", columns, all, (one) => `${one.target} ${one.backend_pid}`));
 }
