@@ -15,7 +15,7 @@ pub(super) use attempt::attempts;
 pub(super) use job::{
     agent, due_time, job, job_counts, planned_job, run, run_claim, run_claim_of_others,
 };
-pub(super) use resource::{Messages, claim, holder, resource, stored_claim, waiting_tasks};
+pub(super) use resource::{Messages, claim, claims, holder, resource, stored_claim, waiting_tasks};
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};
 pub(super) use task::{event, task_view};

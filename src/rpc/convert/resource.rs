@@ -6,9 +6,13 @@ use crate::core::{
     ResourceSettings, ResourceView, Want,
 };
 use futures_util::Stream;
+use prost::Message;
 use rallypoint_client::api;
 use std::pin::Pin;
 use tonic::Status;
+
+/// Bytes of the claims of one list, so that clients take a message with two of them.
+const LIST_BYTES: usize = 1 << 20;
 
 /// The messages of a stream.
 pub(crate) type Messages<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
@@ -82,6 +86,17 @@ pub(crate) fn claim(view: &ClaimView) -> api::Claim {
     };
     set_state(&mut claim, &view.state);
     claim
+}
+
+/// A list of claims, or as much of its beginning as a message may have: how many there are is said
+/// beside it.
+pub(crate) fn claims(views: &[ClaimView]) -> Vec<api::Claim> {
+    let mut left = LIST_BYTES;
+    let fitting = |claim: api::Claim| {
+        left = left.checked_sub(claim.encoded_len())?;
+        Some(claim)
+    };
+    views.iter().map(claim).map_while(fitting).collect()
 }
 
 /// A claim in the journal.
@@ -170,5 +185,50 @@ pub(super) fn resource_use(want: &Want) -> api::ResourceUse {
         name: want.name.to_string(),
         mode: mode.into(),
         permits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{ClaimNo, ClaimSpec, Namespace, Time};
+    use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+    #[test]
+    fn a_list_of_large_claims_is_one_that_clients_take() {
+        let label = |number: i64| (number.to_string(), "x".repeat(255));
+        let spec = |labels| ClaimSpec {
+            namespace: Namespace::default_namespace(),
+            wants: Vec::new(),
+            owner: "".into(),
+            caller: "".into(),
+            reason: "".into(),
+            labels,
+            request: None,
+            lease: Duration::from_secs(15),
+            wait: None,
+            task: None,
+        };
+        let list = |labels: BTreeMap<String, String>| {
+            let spec = Arc::new(spec(labels));
+            let view = |no| ClaimView {
+                no: ClaimNo(no),
+                spec: spec.clone(),
+                requested_at: Time(0),
+                state: ClaimState::Waiting,
+                lease_until: None,
+                hold_left: None,
+                position: 1,
+                expected_wait: None,
+                in_the_way: Vec::new(),
+            };
+            let views: Vec<ClaimView> = (1..=1_000).map(view).collect();
+            claims(&views)
+        };
+        assert_eq!(list(BTreeMap::new()).len(), 1_000);
+        let large = list((1..=64).map(label).collect());
+        let bytes: usize = large.iter().map(Message::encoded_len).sum();
+        assert!((LIST_BYTES / 2..=LIST_BYTES).contains(&bytes), "{bytes}");
+        assert_eq!(large[0].claim, 1, "the first in line are told");
     }
 }

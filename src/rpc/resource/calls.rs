@@ -59,8 +59,8 @@ impl Resources {
         let (view, _) = self.resource(caller, verb).await?;
         Ok(api::GetResourceResponse {
             resource: Some(convert::resource(&view)),
-            holds: view.holders.iter().map(convert::claim).collect(),
-            queue: view.queue.iter().map(convert::claim).collect(),
+            holds: convert::claims(&view.holders),
+            queue: convert::claims(&view.queue),
             waiting_tasks: convert::waiting_tasks(&view),
         })
     }

@@ -98,8 +98,8 @@ impl OwnStream for OwnWatch {
         self.next_at = Some(Instant::now() + PAUSE);
         Some(Ok(api::WatchResourceResponse {
             resource: Some(convert::resource(&self.view)),
-            holds: self.view.holders.iter().map(convert::claim).collect(),
-            queue: self.view.queue.iter().map(convert::claim).collect(),
+            holds: convert::claims(&self.view.holders),
+            queue: convert::claims(&self.view.queue),
             deleted: self.has_ended,
             waiting_tasks: convert::waiting_tasks(&self.view),
         }))

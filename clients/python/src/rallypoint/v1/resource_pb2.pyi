@@ -376,7 +376,7 @@ class GetResourceRequest(_message.Message):
     name: _builtins.str
     page_size: _builtins.int
     """Holds, waiting claims and waiting tasks to return, each at most so many: up to
-    1000; 0: 100.
+    1000; 0: 100. A list of large claims is shorter: it has 1 MiB.
     """
     def __init__(
         self,
