@@ -187,3 +187,20 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
     let left = timeout(headers).ok_or_else(|| errors::gateway::http_invalid(message))?;
     Ok(Instant::now().checked_add(left))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_brings_the_share_with_which_its_text_is_read() {
+        let request = Request::post("/rallypoint.v1.SchedulerService/ListTasks")
+            .header(CONTENT_TYPE, JSON)
+            .body(Body::empty())
+            .expect("a request");
+        let Ok(called) = of(request, &Room::default(), 1 << 20) else {
+            panic!("it is one");
+        };
+        assert!(called.request.extensions().get::<Share>().is_some());
+    }
+}
