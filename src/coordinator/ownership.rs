@@ -16,6 +16,8 @@ pub(crate) mod requests;
 pub(crate) mod role;
 mod standby;
 mod taking_over;
+#[cfg(test)]
+mod tests;
 
 use super::machine::Event;
 use crate::{
@@ -30,7 +32,7 @@ use lease_watch::{LeaseTiming, Poll};
 use liveness::Liveness;
 use replica_state::ReplicaState;
 use role::Role;
-use standby::Standby;
+use standby::{NameClaim, Next, Standby};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -38,8 +40,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 const FIRST_EPOCH: Epoch = Epoch(1);
 /// Wait between attempts to take the shard over, or to recover.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-/// Claims of a process to what another one of its name owns: some seconds of them.
-const MAX_NAME_CLAIMS: u32 = 6;
 /// How long the database may take for a handover. Without one the lease expires by itself.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -117,14 +117,11 @@ impl OwnershipTask {
         let mut claim = Claim::Start;
         let mut standby = Standby::new(self.timing);
         loop {
-            let taken = self.take_over(claim).await;
-            if taken.is_some() {
-                standby.failed_claims = 0;
-            }
-            match taken {
+            match self.take_over(claim, &mut standby).await {
                 // It is going down by now: nobody has to wait until its lease is over.
                 Some(owned) if self.heartbeat.is_stopping() => {
                     let _ = self.hand_over(owned.epoch, oneshot::channel().0).await;
+                    standby.unsure();
                     self.step_down().await;
                 }
                 Some(owned) => {
@@ -132,11 +129,12 @@ impl OwnershipTask {
                         Lost::Deposed => self.log_new_owner(),
                         Lost::Stopped => return,
                     }
+                    standby.unsure();
                     self.step_down().await;
                 }
                 None if self.state.role() != Role::Standby => self.step_down().await,
                 None => {
-                    tokio::time::sleep(standby.pause_after(claim)).await;
+                    standby.pause_after(claim).await;
                     self.heartbeat.fire();
                 }
             }
@@ -147,9 +145,10 @@ impl OwnershipTask {
         }
     }
 
-    /// Watches the owner until the shard may be taken over; `None`: the loop has ended. What was
-    /// seen of a lease counts on after a claim that failed.
+    /// Watches the owner until the shard may be taken over; `None`: the loop has ended.
     async fn stand_by(&mut self, standby: &mut Standby) -> Option<Claim> {
+        // A request to hand over, until a poll says whether there is anything to hand over.
+        let mut asked = None;
         loop {
             tokio::select! {
                 polled = self.polls.changed() => polled.ok()?,
@@ -157,26 +156,42 @@ impl OwnershipTask {
                     Some(claim) => return Some(claim),
                     None => continue,
                 },
-                request = self.requests.recv() => self.decline(request?),
+                request = self.requests.recv() => {
+                    match request? {
+                        OwnershipRequest::HandOver(to) if standby.is_unsure() => {
+                            asked = Some(to);
+                            self.heartbeat.fire();
+                        }
+                        request => self.decline(request),
+                    }
+                    continue;
+                }
                 () = self.events.closed() => return None,
             }
-            let poll = self.polls.borrow_and_update().clone();
-            let may_claim = standby.start_claims <= MAX_NAME_CLAIMS && !self.heartbeat.declines();
-            if may_claim && self.namesake_owns() {
-                let failed = standby.start_claims;
-                standby.start_claims += 1;
-                if failed < MAX_NAME_CLAIMS {
-                    // Of one that was killed the sessions end in a moment.
-                    tokio::time::sleep(RETRY_BACKOFF.delay(failed)).await;
-                    return Some(Claim::Start);
+            let Some(poll) = self.polls.borrow_and_update().clone() else {
+                continue;
+            };
+            let declines = self.heartbeat.declines();
+            if !declines && self.namesake_owns() {
+                match standby.name_claim() {
+                    NameClaim::After(pause) => {
+                        tokio::time::sleep(pause).await;
+                        return Some(Claim::Start);
+                    }
+                    NameClaim::GivenUp => self.warn_of_namesake(),
+                    NameClaim::NoMore => {}
                 }
-                self.warn_of_namesake();
             }
-            let claim = poll.and_then(|poll| standby.lease.claim(self.replica.id, &poll));
-            if claim.is_some() && !self.heartbeat.declines() {
-                return claim;
+            match standby.next(self.replica.id, &poll, declines) {
+                Next::Claim(claim) => return Some(claim),
+                Next::HandOver(epoch) => {
+                    let to = asked.take().unwrap_or_else(|| oneshot::channel().0);
+                    let _ = self.hand_over(epoch, to).await;
+                }
+                Next::Watch if standby.is_unsure() => {}
+                // Whoever asked learns that there was nothing.
+                Next::Watch => asked = None,
             }
-            standby.failed_claims = 0;
         }
     }
 

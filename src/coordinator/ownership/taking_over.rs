@@ -1,6 +1,6 @@
 //! Claims to the shard, and what this process knows from then on if one is granted.
 
-use super::{OwnershipTask, RETRY_BACKOFF};
+use super::{OwnershipTask, RETRY_BACKOFF, standby::Standby};
 use crate::{
     clock::uptime,
     journal::{Claim, JournalError, Ownership, TakeOver},
@@ -13,13 +13,21 @@ const MAX_START_CLAIMS: u32 = 4;
 impl OwnershipTask {
     /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
     /// the lease is watched again: the next poll also says if only the answer got lost.
-    pub(super) async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
+    pub(super) async fn take_over(
+        &mut self,
+        claim: Claim,
+        standby: &mut Standby,
+    ) -> Option<Ownership> {
         let mut failures = 0;
         loop {
             match self.claim(claim).await {
-                Ok(TakeOver::Owned(owned)) => return Some(owned),
+                Ok(TakeOver::Owned(owned)) => {
+                    standby.granted();
+                    return Some(owned);
+                }
                 Ok(TakeOver::Refused) => return None,
                 Err(error) => {
+                    standby.unsure();
                     tracing::warn!(%error, "cannot take the shard over");
                     self.state.set_error(error.to_string());
                 }
