@@ -78,6 +78,13 @@ pub(crate) fn replica(name: &str) -> Replica {
     }
 }
 
+/// A replica with its row in the register of executors.
+pub(crate) async fn enrolled(journal: &Journal, name: &str) -> Replica {
+    let replica = replica(name);
+    journal.sessions(replica.clone()).enrol(&[]).await.unwrap();
+    replica
+}
+
 pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
     match journal
         .take_over(replica, Claim::Start, Duration::from_secs(5), None)
@@ -96,8 +103,7 @@ impl Owned {
 
     pub(crate) async fn on(options: PgConnectOptions) -> Self {
         let journal = Journal::open(config(&options)).await.unwrap();
-        let replica = replica("one");
-        journal.sessions(replica.clone()).enrol(&[]).await.unwrap();
+        let replica = enrolled(&journal, "one").await;
         let Ownership {
             epoch,
             last_batch,

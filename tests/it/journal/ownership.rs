@@ -1,6 +1,6 @@
 //! Who may open a journal, own its shard and write to it.
 
-use super::{Owned, config, make::*, replica, take_over};
+use super::{Owned, config, enrolled, make::*, replica, take_over};
 use rallypoint::{core::*, journal::*};
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
@@ -36,13 +36,8 @@ async fn a_stale_owner_writes_nothing() {
 #[tokio::test]
 async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_owner_learns_of_it() {
     let owned = Owned::new().await;
-    let (one, two) = (owned.replica.clone(), replica("two"));
-    owned
-        .journal
-        .sessions(two.clone())
-        .enrol(&[])
-        .await
-        .unwrap();
+    let one = owned.replica.clone();
+    let two = enrolled(&owned.journal, "two").await;
     let lease = Duration::from_secs(5);
     let take = async |claim| {
         owned
@@ -94,13 +89,8 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
 #[tokio::test]
 async fn an_epoch_that_anybody_has_heard_of_is_not_given_again() {
     let owned = Owned::new().await;
-    let (one, two) = (owned.replica.clone(), replica("two"));
-    owned
-        .journal
-        .sessions(two.clone())
-        .enrol(&[])
-        .await
-        .unwrap();
+    let one = owned.replica.clone();
+    let two = enrolled(&owned.journal, "two").await;
     let lease = Duration::from_secs(5);
     let later = |by| Epoch(owned.epoch.0 + by);
     let mut others = owned.journal.heartbeat(two, lease);
