@@ -194,6 +194,10 @@ impl Loop {
             driver.state.lease_holds(epoch, driver.lease_margin)
         };
         driver.machine.set_lease(holds);
+        // Another replica owns the shard, and no recovery of ours would count them.
+        if driver.machine.stands_by() {
+            self.notice_lost_batches();
+        }
         let mut begun = None;
         for event in &events {
             if let Event::Recovered {
@@ -204,6 +208,7 @@ impl Loop {
             } = event
             {
                 self.notice_lost_batches();
+                self.counting.recovered();
                 self.driver.bodies.lock().recovered(schedulers);
                 let inherited = window.as_ref().map(|window| {
                     let kinds = window.keys().cloned();

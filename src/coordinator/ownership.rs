@@ -126,7 +126,10 @@ impl OwnershipTask {
                 }
                 Some(owned) => {
                     match self.own(owned).await {
-                        Lost::Deposed => self.log_new_owner(),
+                        Lost::Deposed => {
+                            self.log_new_owner();
+                            self.ask_for_lost_batches();
+                        }
                         Lost::Stopped => return,
                     }
                     standby.unsure();

@@ -63,9 +63,13 @@ impl Counting {
         journal.append_seconds.observe(took);
     }
 
-    /// The state was built from the journal; so many batches are missing there.
-    pub(super) fn recovered(&self, lost: i64) {
+    /// The state was built from the journal.
+    pub(super) fn recovered(&self) {
         self.metrics.replica.recoveries.inc();
+    }
+
+    /// So many batches are missing in the journal.
+    pub(super) fn lost(&self, lost: i64) {
         self.metrics.journal.lost_batches.inc_by(lost.max(0) as u64);
     }
 

@@ -75,10 +75,10 @@ impl Loop {
     /// longer exist, and each is to find out when it is opened anew.
     pub(super) fn notice_lost_batches(&mut self) {
         let lost = self.driver.state.take_lost_batches();
-        self.counting.recovered(lost);
         if lost == 0 {
             return;
         }
+        self.counting.lost(lost);
         tracing::error!(
             lost,
             "the coordination database has lost batches that it had acknowledged: was an older copy \

@@ -135,11 +135,12 @@ impl ReplicaState {
         state.last_batch.map(|(no, _)| (state.last_epoch, no))
     }
 
-    /// Of the batches up to `durable`, which this replica has seen durable, the journal has those
-    /// up to `survived`.
+    /// Of the batches up to `durable`, the last that this replica has seen durable, the journal has
+    /// those up to `survived`. Ignored when another one is the last by now: this was counted.
     pub(crate) fn survived(&self, durable: BatchNo, survived: BatchNo) {
-        if survived < durable {
-            let mut state = self.lock();
+        let mut state = self.lock();
+        let is_last = state.last_batch.is_some_and(|(no, _)| no == durable);
+        if is_last && survived < durable {
             state.last_batch = Some((survived, Instant::now()));
             state.lost_batches += durable.0 - survived.0;
         }
@@ -341,6 +342,8 @@ mod tests {
         assert_eq!(state.last_durable(), Some((Epoch(5), BatchNo(7))));
         state.survived(BatchNo(7), BatchNo(7));
         assert_eq!(state.take_lost_batches(), 0);
+        state.survived(BatchNo(7), BatchNo(6));
+        // A claim that was made meanwhile says the same.
         state.survived(BatchNo(7), BatchNo(6));
         state.survived(BatchNo(6), BatchNo(5));
         assert_eq!(state.take_lost_batches(), 2);

@@ -41,6 +41,27 @@ impl OwnershipTask {
         }
     }
 
+    /// Another replica goes on with the journal: asks whether it has all that this one has seen
+    /// durable, as nobody else knows of what is missing.
+    pub(super) fn ask_for_lost_batches(&self) {
+        // Nobody reads any more what one counts that is going down.
+        let durable = self.state.last_durable();
+        let Some(durable) = durable.filter(|_| !self.heartbeat.is_stopping()) else {
+            return;
+        };
+        let (journal, state) = (self.journal.clone(), self.state.clone());
+        tokio::spawn(async move {
+            match journal.survived(durable).await {
+                Ok(Some(survived)) => state.survived(durable.1, survived),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(
+                    %error,
+                    "cannot ask whether the journal has all batches that this replica has seen durable"
+                ),
+            }
+        });
+    }
+
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
         let (began, sent) = (Instant::now(), uptime());
         let durable = self.state.last_durable();

@@ -95,6 +95,12 @@ cross join leased
 cross join fenced
 cross join survived";
 
+/// As in [`TAKE_OVER`]. A standby that has not taken over may not show all of them yet.
+const SURVIVED: &str = "-- survived
+select max(batch_no)
+from batch
+where shard = $1 and batch_no <= $3 and epoch <= $2 and not pg_is_in_recovery()";
+
 /// Number of times that a claim is made which meets an append of the owner.
 const MAX_TRIES: u32 = 5;
 /// SQLSTATEs of a claim that met one.
@@ -214,6 +220,24 @@ impl Journal {
             self.claims_in_time();
         }
         Ok(outcome)
+    }
+
+    /// The last batch that is there of those up to `durable`, a batch of this process or of those
+    /// before: an earlier one if the database has lost some. `None`: none, or nobody can say.
+    pub async fn survived(
+        &self,
+        (epoch, durable): (Epoch, BatchNo),
+    ) -> Result<Option<BatchNo>, JournalError> {
+        let shard = self.shard();
+        let survived = self.claim(async |connection| {
+            let query = sqlx::query_scalar(SURVIVED)
+                .bind(shard.0)
+                .bind(epoch.0)
+                .bind(durable.0);
+            let survived: Option<i64> = query.fetch_one(connection).await?;
+            Ok(survived.map(BatchNo))
+        });
+        survived.await
     }
 
     /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody

@@ -209,6 +209,16 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
         panic!("nothing is in the way");
     };
     assert_eq!(next.survived, Some(owned.next));
+    // So an owner is told that has been followed by another one.
+    for (durable, survived) in [
+        (owned.next.0 - 1, owned.next.0 - 1),
+        (owned.next.0, owned.next.0),
+        (owned.next.0 + 5, owned.next.0),
+    ] {
+        let durable = (owned.epoch, BatchNo(durable));
+        let found = owned.journal.survived(durable).await.unwrap();
+        assert_eq!(found, Some(BatchNo(survived)), "{durable:?}");
+    }
 }
 
 #[tokio::test]
