@@ -7,7 +7,7 @@ use super::{
     connection_limits::{AnswerTimeout, Duty},
     migrations,
     pool::Pool,
-    preflight::{of_first_connection, refuse_shared_sessions},
+    preflight::{of_first_connection, refuse_dropped_options, refuse_shared_sessions},
 };
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
@@ -59,6 +59,7 @@ impl Journal {
         let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
         let mut other = BoundedConnection::open(&config.options, Duty::Start).await?;
         refuse_shared_sessions(&mut link, &mut other).await?;
+        refuse_dropped_options(&mut link, Duty::Start).await?;
         other.close().await?;
         let JournalConfig {
             allow_unsafe,

@@ -6,7 +6,7 @@ use super::{
     bounded_connection::BoundedConnection,
     connection_limits::Duty,
     migrations,
-    preflight::{Preflight, of_first_connection, refuse_shared_sessions},
+    preflight::{Preflight, of_first_connection, refuse_dropped_options, refuse_shared_sessions},
     rows::from_row,
 };
 use crate::core::Time;
@@ -19,6 +19,9 @@ const COMMITS: usize = 9;
 const SLOW_COMMIT: Duration = Duration::from_millis(20);
 /// Clocks that differ by more are wrong.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// What its connections are for.
+const LOOKS: Duty = Duty::Reader;
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,11 +160,11 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
         }
     };
     let mut findings = Vec::new();
-    let shared = refuse_shared_sessions(&mut link, &mut other).await;
-    findings.push(match shared {
+    findings.push(match pooler(&mut link, &mut other).await {
         Ok(()) => Finding::good("pooler", "sessions are not shared between transactions"),
         Err(error) => {
-            let remedy = "connect directly, or through a pooler in session mode";
+            let remedy = "connect directly, or through a pooler in session mode that passes \
+                          `options` on";
             Finding::wrong("pooler", Verdict::Bad, error.to_string(), remedy)
         }
     });
@@ -200,10 +203,18 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
 async fn connect(
     options: &PgConnectOptions,
 ) -> Result<(BoundedConnection, BoundedConnection), JournalError> {
-    let first = BoundedConnection::open(options, Duty::Reader).await;
+    let first = BoundedConnection::open(options, LOOKS).await;
     let first = first.map_err(|error| of_first_connection(error, options))?;
-    let second = BoundedConnection::open(options, Duty::Reader).await?;
+    let second = BoundedConnection::open(options, LOOKS).await?;
     Ok((first, second))
+}
+
+async fn pooler(
+    link: &mut BoundedConnection,
+    other: &mut BoundedConnection,
+) -> Result<(), JournalError> {
+    refuse_shared_sessions(link, other).await?;
+    refuse_dropped_options(link, LOOKS).await
 }
 
 async fn server(link: &mut BoundedConnection) -> Result<(), JournalError> {

@@ -4,6 +4,7 @@
 use super::{
     JournalError,
     bounded_connection::BoundedConnection,
+    connection_limits::Duty,
     error::{is_of_tls, is_without_tls},
     rows::from_row,
 };
@@ -67,6 +68,31 @@ pub(super) async fn refuse_shared_sessions(
              one in session mode that passes `options` on"
                 .to_owned(),
         ));
+    }
+    Ok(())
+}
+
+/// Refuses a pooler that begins sessions without what they are asked for: a commit could then be
+/// lost, and a statement never end. It is seen by the timeout that this duty asks for.
+pub(super) async fn refuse_dropped_options(
+    link: &mut BoundedConnection,
+    duty: Duty,
+) -> Result<(), JournalError> {
+    let shown_ms: i64 = sqlx::query_scalar(
+        "-- timeout_in_force
+         select setting::int8
+         from pg_settings
+         where name = 'statement_timeout'",
+    )
+    .fetch_one(link)
+    .await?;
+    let asked_ms = duty.statement_timeout().as_millis() as i64;
+    if shown_ms != asked_ms {
+        return Err(JournalError::Unsafe(format!(
+            "a pooler between drops the connection option `options` (statement_timeout is \
+             {shown_ms} ms, and {asked_ms} ms was asked for): connect directly, or through one in \
+             session mode that passes `options` on"
+        )));
     }
     Ok(())
 }

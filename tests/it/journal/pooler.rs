@@ -9,7 +9,14 @@ use rallypoint::{
     postgres::COORDINATION,
 };
 use sqlx::postgres::PgConnectOptions;
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixStream},
@@ -25,18 +32,43 @@ enum Lends {
     ByTransaction,
 }
 
+/// A pooler in front of a database.
+#[derive(Clone)]
+struct Pooler {
+    lends: Lends,
+    /// A session begins with what its client asks for.
+    passes_options: Arc<AtomicBool>,
+}
+
+impl Pooler {
+    fn new(lends: Lends, passes_options: bool) -> Pooler {
+        Pooler {
+            lends,
+            passes_options: Arc::new(AtomicBool::new(passes_options)),
+        }
+    }
+}
+
 /// The options of a connection to `database` through a pooler.
-async fn through_a_pooler(database: &PgConnectOptions, lends: Lends) -> PgConnectOptions {
+async fn through(pooler: &Pooler, database: &PgConnectOptions) -> PgConnectOptions {
+    let pooler = pooler.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let name = database.get_database().expect("a name").to_owned();
     let options = format!("postgres://{COORDINATION}@{address}/{name}?sslmode=disable");
     tokio::spawn(async move {
-        let shared = Arc::new(Mutex::new(session(&name).await.unwrap()));
-        while let Ok((client, _)) = listener.accept().await {
-            let session = match lends {
+        let login = format!("user\0{COORDINATION}\0database\0{name}\0\0");
+        let plain = [&(3_i32 << 16).to_be_bytes()[..], login.as_bytes()].concat();
+        let shared = Arc::new(Mutex::new(session(&plain).await.unwrap()));
+        while let Ok((mut client, _)) = listener.accept().await {
+            let asked = startup(&mut client).await.unwrap();
+            let begin = match pooler.passes_options.load(Ordering::Relaxed) {
+                true => &asked,
+                false => &plain,
+            };
+            let session = match pooler.lends {
                 Lends::ByTransaction => shared.clone(),
-                Lends::BySession => Arc::new(Mutex::new(session(&name).await.unwrap())),
+                Lends::BySession => Arc::new(Mutex::new(session(begin).await.unwrap())),
             };
             tokio::spawn(serve(client, session));
         }
@@ -44,22 +76,26 @@ async fn through_a_pooler(database: &PgConnectOptions, lends: Lends) -> PgConnec
     options.parse().unwrap()
 }
 
-/// A session of the server, without any option.
-async fn session(database: &str) -> io::Result<UnixStream> {
+/// What a client begins with, without the length.
+async fn startup(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let length = client.read_i32().await? - 4;
+    let mut asked = vec![0; length as usize];
+    client.read_exact(&mut asked).await?;
+    Ok(asked)
+}
+
+/// A session of the server that begins with this.
+async fn session(startup: &[u8]) -> io::Result<UnixStream> {
     let socket: PathBuf = POSTGRES.socket_dir().join(".s.PGSQL.5432");
     let mut server = UnixStream::connect(socket).await?;
-    let login = format!("user\0{COORDINATION}\0database\0{database}\0\0");
-    server.write_i32(8 + login.len() as i32).await?;
-    server.write_i32(3 << 16).await?;
-    server.write_all(login.as_bytes()).await?;
+    server.write_i32(4 + startup.len() as i32).await?;
+    server.write_all(startup).await?;
     while message(&mut server).await?.0 != b'Z' {}
     Ok(server)
 }
 
 /// Serves one client until it hangs up.
 async fn serve(mut client: TcpStream, session: Arc<Mutex<UnixStream>>) -> io::Result<()> {
-    let rest = client.read_i32().await? - 4;
-    client.read_exact(&mut vec![0; rest as usize]).await?;
     // Welcome, without a password; and ready.
     client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await?;
     loop {
@@ -98,21 +134,35 @@ async fn message(from: &mut (impl AsyncReadExt + Unpin)) -> io::Result<(u8, Vec<
 
 #[tokio::test]
 async fn a_pooler_that_lends_its_sessions_by_the_transaction_is_refused() {
-    let pooled = through_a_pooler(&database(), Lends::ByTransaction).await;
+    let pooler = Pooler::new(Lends::ByTransaction, false);
+    let pooled = through(&pooler, &database()).await;
     let error = Journal::open(config(&pooled)).await.expect_err("refused");
     assert!(
-        matches!(&error, JournalError::Unsafe(text) if text.contains("session mode")),
+        matches!(&error, JournalError::Unsafe(text) if text.contains("by the transaction")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_pooler_that_drops_what_sessions_are_asked_for_is_refused_at_the_start() {
+    let pooler = Pooler::new(Lends::BySession, false);
+    let pooled = through(&pooler, &database()).await;
+    let error = Journal::open(config(&pooled)).await.expect_err("refused");
+    assert!(
+        matches!(&error, JournalError::Unsafe(text) if text.contains("passes `options` on")),
         "{error}"
     );
 }
 
 #[tokio::test]
 async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
-    let direct = database();
-    let pooled = through_a_pooler(&direct, Lends::BySession).await;
+    let pooler = Pooler::new(Lends::BySession, true);
+    let pooled = through(&pooler, &database()).await;
     let journal = Journal::open(config(&pooled)).await.unwrap();
     let replica = replica("one");
     let owned = take_over(&journal, &replica).await;
+    // It was set up anew meanwhile.
+    pooler.passes_options.store(false, Ordering::Relaxed);
     let batch = Batch {
         shard: ShardId(0),
         epoch: owned.epoch,
@@ -128,12 +178,14 @@ async fn nothing_is_acknowledged_on_a_connection_that_may_lose_commits() {
 }
 
 #[tokio::test]
-async fn the_doctor_finds_a_pooler_that_lends_its_sessions_by_the_transaction() {
-    for (lends, verdict) in [
-        (Lends::BySession, Verdict::Good),
-        (Lends::ByTransaction, Verdict::Bad),
+async fn the_doctor_finds_a_pooler_that_lends_its_sessions_or_drops_what_they_are_asked_for() {
+    for (lends, passes_options, verdict) in [
+        (Lends::BySession, true, Verdict::Good),
+        (Lends::BySession, false, Verdict::Bad),
+        (Lends::ByTransaction, false, Verdict::Bad),
     ] {
-        let options = through_a_pooler(&database(), lends).await;
+        let pooler = Pooler::new(lends, passes_options);
+        let options = through(&pooler, &database()).await;
         let findings = examine(&options).await;
         let pooler = findings.iter().find(|finding| finding.check == "pooler");
         assert_eq!(pooler.map(|one| one.verdict), Some(verdict), "{findings:?}");
