@@ -1,5 +1,6 @@
 //! `migrate`: brings the schema of a coordination database up to date. Does nothing when it already
-//! is. A database that is away is waited for as long as `--wait` says.
+//! is. A database that is away is waited for as long as `--wait` says, and what the servers that
+//! run could not live with is left to `--breaking`.
 
 use super::{error::CliError, output, postgres_url, time_text};
 use crate::{
@@ -15,6 +16,13 @@ use tokio::time::{Instant, sleep};
 /// Between two tries of `--wait`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What to do when the owner could not live with it.
+const OWNED: &str = "start a server of this version beside it, which migrates and owns the shard at \
+                     once; or stop the servers that run, and migrate then; or say --breaking";
+/// What to do about an error that does not say it.
+const UNKNOWN: &str = "check that Postgres is running there and that this login owns the database, \
+                       or may create schemas in it and owns what stands there";
+
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]
 pub(super) struct Migrate {
@@ -29,6 +37,10 @@ pub(super) struct Migrate {
     /// Wait for a database that is away, and how long at most [default: not at all]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
     wait: Option<Duration>,
+    /// Migrate also if the server that owns the shard could not live with it: none of its version
+    /// owns the shard any more, so no task starts until one of this version runs
+    #[arg(long)]
+    breaking: bool,
 }
 
 impl Migrate {
@@ -40,13 +52,12 @@ impl Migrate {
             readers: 1,
             retention_days: 30,
         };
-        let opened = open(config, self.wait.unwrap_or_default()).await;
+        let opened = open(config, self.wait.unwrap_or_default(), self.breaking).await;
         opened.map_err(|error| {
-            let next = refusal_remedy(&error).unwrap_or_else(|| {
-                "check that Postgres is running there and that this login owns the database, or \
-                 may create schemas in it and owns what stands there"
-                    .to_owned()
-            });
+            let next = match &error {
+                JournalError::Owned { .. } => OWNED.to_owned(),
+                _ => refusal_remedy(&error).unwrap_or_else(|| UNKNOWN.to_owned()),
+            };
             CliError::from(anyhow::Error::from(error).context("cannot migrate the database"))
                 .next(next)
         })?;
@@ -56,10 +67,19 @@ impl Migrate {
 }
 
 /// Opens the journal, which brings the schema up to date. An outage is waited for so long.
-async fn open(config: JournalConfig, wait: Duration) -> Result<Journal, JournalError> {
+async fn open(
+    config: JournalConfig,
+    wait: Duration,
+    breaking: bool,
+) -> Result<Journal, JournalError> {
     let (begun, mut is_said) = (Instant::now(), false);
     loop {
-        match Journal::open(config.clone()).await {
+        let config = config.clone();
+        let opened = match breaking {
+            true => Journal::open(config).await,
+            false => Journal::open_beside_owner(config).await,
+        };
+        match opened {
             Err(error) if error.is_outage() && begun.elapsed() + RETRY_INTERVAL <= wait => {
                 if !is_said {
                     let why = without_line(error.to_string());

@@ -55,6 +55,15 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
+        Journal::open_or_spare(config, false).await
+    }
+
+    /// The same, but refuses a migration that the present owner could not live with.
+    pub async fn open_beside_owner(config: JournalConfig) -> Result<Self, JournalError> {
+        Journal::open_or_spare(config, true).await
+    }
+
+    async fn open_or_spare(config: JournalConfig, spares: bool) -> Result<Self, JournalError> {
         let first = BoundedConnection::open(&config.options, Duty::Start).await;
         let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
         let mut other = BoundedConnection::open(&config.options, Duty::Start).await?;
@@ -74,6 +83,9 @@ impl Journal {
         }
         .run(&mut link)
         .await?;
+        if spares {
+            migrations::breaking::spare_owner(&mut link, config.shard).await?;
+        }
         migrations::run(&mut link).await?;
         link.close().await?;
         let reader = |connections| {

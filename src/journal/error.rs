@@ -24,6 +24,12 @@ pub enum JournalError {
          knows migration {needs}, and this one knows migrations up to {knows}; run a newer version"
     )]
     TooNew { needs: i64, knows: i64 },
+    /// The owner does not know a migration that is to be run, and cannot live with it.
+    #[error(
+        "the server {owner:?} owns the shard, and none of its version could after migration \
+         {migration}"
+    )]
+    Owned { owner: String, migration: i64 },
     /// The database is set up in a way that would lose what it acknowledged.
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),
@@ -60,6 +66,7 @@ impl JournalError {
             ) => is_outage(error),
             JournalError::Schema(_)
             | JournalError::TooNew { .. }
+            | JournalError::Owned { .. }
             | JournalError::Unsafe(_)
             | JournalError::Corrupt(_) => false,
         }

@@ -7,6 +7,8 @@
 //! Programs of two versions may run beside each other: one that does not know the newest migrations
 //! goes on as long as the schema says that it may (`schema_version.compatible_since`).
 
+pub(super) mod breaking;
+
 use super::{
     JournalError,
     bounded_connection::{BoundedConnection, within},
@@ -189,24 +191,9 @@ async fn migrate(link: &mut BoundedConnection) -> Result<(), JournalError> {
 pub(super) async fn check(link: &mut BoundedConnection) -> Result<bool, JournalError> {
     let knows = MIGRATIONS.iter().map(|(version, ..)| *version).max();
     let knows = knows.unwrap_or_default();
-    let exists = async |link: &mut BoundedConnection, table| {
-        let query = sqlx::query_scalar(
-            "-- table_exists
-             select to_regclass($1) is not null",
-        );
-        query.bind(table).fetch_one(link).await
-    };
-    if !exists(link, "_sqlx_migrations").await? {
+    let Some(newest) = newest(link).await? else {
         return Ok(true);
-    }
-    let newest: Option<i64> = sqlx::query_scalar(
-        "-- newest_migration
-         select max(version)
-         from _sqlx_migrations",
-    )
-    .fetch_one(&mut *link)
-    .await?;
-    let newest = newest.unwrap_or_default();
+    };
     if newest <= knows {
         return Ok(newest < knows);
     }
@@ -225,6 +212,29 @@ pub(super) async fn check(link: &mut BoundedConnection) -> Result<bool, JournalE
         return Err(JournalError::TooNew { needs, knows });
     }
     Ok(false)
+}
+
+/// The newest migration of the schema; `None`: there is none.
+async fn newest(link: &mut BoundedConnection) -> Result<Option<i64>, JournalError> {
+    if !exists(link, "_sqlx_migrations").await? {
+        return Ok(None);
+    }
+    let newest: Option<i64> = sqlx::query_scalar(
+        "-- newest_migration
+         select max(version)
+         from _sqlx_migrations",
+    )
+    .fetch_one(link)
+    .await?;
+    Ok(Some(newest.unwrap_or_default()))
+}
+
+async fn exists(link: &mut BoundedConnection, table: &str) -> Result<bool, JournalError> {
+    let query = sqlx::query_scalar(
+        "-- table_exists
+         select to_regclass($1) is not null",
+    );
+    Ok(query.bind(table).fetch_one(link).await?)
 }
 
 fn migrator() -> Migrator {

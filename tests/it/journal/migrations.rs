@@ -1,10 +1,10 @@
 //! A database that an earlier version has made is brought up to date, with all that lies in it.
 
-use super::{Owned, database, make::*};
+use super::{Owned, config, database, make::*};
 use crate::harness::postgres::{self, POSTGRES};
 use rallypoint::{
     core::*,
-    journal::recover,
+    journal::{Journal, JournalError, recover},
     postgres::{COORDINATION, SUPERUSER},
 };
 use sqlx::{
@@ -112,6 +112,35 @@ async fn a_journal_of_any_earlier_version_goes_on_with_its_rows() {
             .unwrap();
         assert_eq!(task.done.unwrap().0, DoneNo(2), "{version}");
     }
+}
+
+#[tokio::test]
+async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_that_is_asked_for()
+{
+    let owned = "update lease set owner = 'old', lease_until = now() + interval '1 hour'";
+    for (version, breaks) in [(33, true), (35, false)] {
+        let options = database_of(version, Uuid::now_v7()).await;
+        let mut psql = PgConnection::connect_with(&options).await.unwrap();
+        psql.execute(owned).await.unwrap();
+        let opened = Journal::open_beside_owner(config(&options)).await;
+        if !breaks {
+            opened.expect("the owner may go on");
+            continue;
+        }
+        let error = opened.expect_err("the owner could not go on");
+        assert!(
+            matches!(&error, JournalError::Owned { owner, migration: 34 } if owner == "old"),
+            "{error}"
+        );
+        psql.execute("update lease set lease_until = now()")
+            .await
+            .unwrap();
+        let opened = Journal::open_beside_owner(config(&options)).await;
+        opened.expect("nobody owns the shard");
+    }
+    let first = database_of(2, Uuid::now_v7()).await;
+    let opened = Journal::open_beside_owner(config(&first)).await;
+    opened.expect("it had no leases");
 }
 
 #[tokio::test]
