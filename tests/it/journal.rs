@@ -26,6 +26,7 @@ mod retention;
 mod retention_pin;
 mod scene;
 mod sessions;
+mod set_aside;
 mod silence;
 mod statements;
 mod who_and_what;

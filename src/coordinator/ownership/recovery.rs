@@ -4,7 +4,7 @@
 use super::{OwnershipRequest, OwnershipTask, RETRY_BACKOFF, deposed, successor};
 use crate::{
     coordinator::machine::Event,
-    core::{Epoch, InDoubtWindow, RequestMemory, Time},
+    core::{Epoch, Handle, InDoubtWindow, RequestMemory, Time},
     journal::{self, JournalError, Ownership, Recovered},
 };
 use std::{pin::pin, time::Duration};
@@ -13,6 +13,8 @@ use std::{pin::pin, time::Duration};
 const MAX_FAILURES: u32 = 5;
 /// How long this replica then leaves the shard to others.
 const DECLINE_TIME: Duration = Duration::from_secs(30);
+/// Between tries to note what was set aside.
+const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the journal holds, and what may run.
 type Read = (Recovered, Option<InDoubtWindow>);
@@ -89,6 +91,7 @@ impl OwnershipTask {
         let Recovered {
             schedulers,
             unreadable,
+            unnoted,
             pauses,
             resources,
             jobs,
@@ -108,6 +111,7 @@ impl OwnershipTask {
             "this replica owns the shard"
         );
         self.state.set_recovered(memory, unreadable);
+        self.note_later(epoch, unnoted);
         Event::Recovered {
             schedulers,
             pauses,
@@ -118,6 +122,35 @@ impl OwnershipTask {
             memory,
             window,
         }
+    }
+
+    /// Notes in the rows of these schedulers that they were set aside, once nobody has them locked.
+    fn note_later(&self, epoch: Epoch, mut unnoted: Vec<Handle>) {
+        if unnoted.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            schedulers = unnoted.len(),
+            "rows of schedulers that make no sense to this version are locked by somebody: until \
+             that ends, an owner that can read them again does not know that they were set aside, \
+             and may start a task twice that must start once"
+        );
+        let (journal, state) = (self.journal.clone(), self.state.clone());
+        tokio::spawn(async move {
+            while !unnoted.is_empty() {
+                tokio::time::sleep(NOTE_INTERVAL).await;
+                // Another owner has read the rows since, or a core of ours has.
+                if state.owned_epoch() != Some(epoch) {
+                    return;
+                }
+                match journal.note_set_aside(&unnoted).await {
+                    Ok(left) => unnoted = left,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot note which schedulers were set aside")
+                    }
+                }
+            }
+        });
     }
 
     /// Hands the shard to a replica that may be able to read it; false: there is none, or the

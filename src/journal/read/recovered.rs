@@ -19,6 +19,8 @@ pub struct Recovered {
     pub schedulers: Vec<RecoveredScheduler>,
     /// Those that were set aside.
     pub unreadable: Vec<Unreadable>,
+    /// Those among them whose rows do not say so yet, since somebody has them locked.
+    pub unnoted: Vec<Handle>,
     /// Pauses of targets that are in force.
     pub pauses: Vec<TargetPause>,
     /// Resources, and claims that are open or remembered.
@@ -115,20 +117,14 @@ impl Schedulers {
         self.unreadable.keys().copied().collect()
     }
 
-    pub(super) fn finish(
-        mut self,
-        pauses: Vec<TargetPause>,
-        (resources, jobs): (RecoveredResources, RecoveredJobs),
-    ) -> Recovered {
+    pub(super) fn finish(mut self) -> Recovered {
         let is_whole =
             |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
         self.schedulers.retain(is_whole);
         Recovered {
             schedulers: self.schedulers,
             unreadable: self.unreadable.into_values().collect(),
-            pauses,
-            resources,
-            jobs,
+            ..Recovered::default()
         }
     }
 

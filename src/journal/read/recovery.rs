@@ -45,11 +45,17 @@ pub async fn recover(
         recovery.outcomes(link, shard).await?;
         recovery.attempts(link, shard).await?;
         recovery.requests(link, shard, requests, since).await?;
-        set_aside::note(link, shard, recovery.read.set_aside()).await?;
+        let unnoted = set_aside::note(link, shard, recovery.read.set_aside()).await?;
         let pauses = target_pauses(link, shard).await?;
         let resources = resources(link, shard).await?;
         let jobs = jobs(link, shard, since).await?;
-        Ok(recovery.read.finish(pauses, (resources, jobs)))
+        Ok(Recovered {
+            unnoted,
+            pauses,
+            resources,
+            jobs,
+            ..recovery.read.finish()
+        })
     });
     read.await
 }

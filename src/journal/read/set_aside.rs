@@ -1,22 +1,32 @@
 //! Which schedulers an owner could not read, for the owners after it.
 
 use crate::{
-    core::ShardId,
-    journal::{JournalError, bounded_connection::BoundedConnection},
+    core::{Handle, ShardId},
+    journal::{Journal, JournalError, bounded_connection::BoundedConnection},
 };
 use uuid::Uuid;
 
+impl Journal {
+    /// Notes what the recovery has left; returns what is left still.
+    pub async fn note_set_aside(&self, handles: &[Handle]) -> Result<Vec<Handle>, JournalError> {
+        let shard = self.shard();
+        let handles: Vec<Uuid> = handles.iter().map(|handle| handle.uuid()).collect();
+        let noted = self.recovery(async |link| note(link, shard, handles).await);
+        noted.await
+    }
+}
+
 /// Lets later owners know which schedulers this one does not see. A row that somebody is about to
-/// repair is passed over: it would keep everybody waiting.
+/// repair is left: it would keep everybody waiting. Returns those.
 pub(super) async fn note(
     connection: &mut BoundedConnection,
     shard: ShardId,
     handles: Vec<Uuid>,
-) -> Result<(), JournalError> {
+) -> Result<Vec<Handle>, JournalError> {
     if handles.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let passed_over: i64 = sqlx::query_scalar(
+    let left: Vec<Uuid> = sqlx::query_scalar(
         "-- note_set_aside
          with unseen as materialized (
              select handle
@@ -31,21 +41,16 @@ pub(super) async fn note(
              where r.shard = $1 and r.handle = u.handle
              returning r.handle
          )
-         select count(*) - (select count(*) from noted)
+         select handle
          from scheduler
-         where shard = $1 and handle = any($2) and not set_aside",
+         where shard = $1
+             and handle = any($2)
+             and not set_aside
+             and handle not in (select handle from noted)",
     )
     .bind(shard.0)
     .bind(handles)
-    .fetch_one(connection)
+    .fetch_all(connection)
     .await?;
-    if passed_over > 0 {
-        tracing::warn!(
-            schedulers = passed_over,
-            "rows of schedulers that make no sense to this version are locked by somebody: an \
-             owner that can read them again does not know that they were set aside, and may start \
-             a task twice that must start once"
-        );
-    }
-    Ok(())
+    Ok(left.into_iter().map(Handle::from_uuid).collect())
 }
