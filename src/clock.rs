@@ -89,9 +89,12 @@ impl Clock {
     }
 
     /// Goes by the time of the replica that owns the shard, when it is another one: the service has
-    /// one time, also while its owner follows a clock that was set and a replica is started.
-    pub fn follow(&self, owner: Time) {
-        let step = self.lock().follow(self.elapsed_us(), owner);
+    /// one time, also while its owner follows a clock that was set and a replica is started. A
+    /// process that was stopped reads afterwards what the owner has said meanwhile: a time that is
+    /// behind ours counts only if it is further behind than the message may be late.
+    pub(crate) fn follow(&self, owner: Time, delay: &mut Delay) {
+        let late = delay.read(uptime(), owner);
+        let step = self.lock().follow(self.elapsed_us(), owner, late);
         if step != 0 {
             tracing::warn!(
                 seconds = step / 1_000_000,
@@ -123,6 +126,41 @@ pub(crate) fn uptime() -> Duration {
     #[cfg(not(target_os = "linux"))]
     const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
     clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from)
+}
+
+/// How late the messages of one connection are, at most, when they are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delay {
+    /// The uptime when the last message was read, or before the first one the connection begun.
+    read: Duration,
+    /// The time that the last message said.
+    said: Option<Time>,
+    /// How late the last message was, at most.
+    late: Duration,
+}
+
+impl Delay {
+    /// Of a connection that begins now.
+    pub(crate) fn new() -> Self {
+        Delay {
+            read: uptime(),
+            said: None,
+            late: Duration::ZERO,
+        }
+    }
+
+    /// How late a message is that says this time and is read at this uptime. The delay grows by the
+    /// time since the last message was read, and shrinks by the time between the two messages.
+    fn read(&mut self, at: Duration, said: Time) -> Duration {
+        let passed = at.saturating_sub(self.read);
+        let between = self.said.map_or(Duration::ZERO, |last| said.since(last));
+        *self = Delay {
+            read: at,
+            said: Some(said),
+            late: (self.late + passed).saturating_sub(between),
+        };
+        self.late
+    }
 }
 
 impl Slewed {
@@ -160,10 +198,15 @@ impl Slewed {
         0
     }
 
-    /// Takes another time over if it is none that two clocks may differ by; returns the difference.
-    fn follow(&mut self, elapsed: i64, owner: Time) -> i64 {
+    /// Takes over the time of the owner, said at most `late` ago, if the two differ by more than
+    /// clocks do; returns the difference.
+    fn follow(&mut self, elapsed: i64, owner: Time, late: Duration) -> i64 {
         let step = owner.0.saturating_sub(self.at(elapsed));
-        if step.unsigned_abs() <= STEP.as_micros() as u64 {
+        let may_differ = match step < 0 {
+            true => STEP + late,
+            false => STEP,
+        };
+        if u128::from(step.unsigned_abs()) <= may_differ.as_micros() {
             return 0;
         }
         self.time = owner.0;
@@ -227,12 +270,49 @@ mod tests {
         started.correct(0, set, Duration::ZERO);
         started.time = set.0;
         started.ahead = 0;
-        let step = started.follow(0, Time(owner.at(0)));
+        let step = started.follow(0, Time(owner.at(0)), Duration::ZERO);
         assert_eq!(step, -24 * HOUR);
         for elapsed in [0, HOUR, 30 * HOUR] {
             assert_eq!(started.at(elapsed), owner.at(elapsed));
         }
-        assert_eq!(started.follow(30 * HOUR, Time(owner.at(30 * HOUR))), 0);
+        let again = started.follow(30 * HOUR, Time(owner.at(30 * HOUR)), Duration::ZERO);
+        assert_eq!(again, 0);
+    }
+
+    #[test]
+    fn what_a_replica_was_told_while_it_was_stopped_takes_it_back_to_no_earlier_time() {
+        const SECOND: i64 = 1_000_000;
+        let mut replica = measured();
+        let mut delay = Delay {
+            read: Duration::ZERO,
+            said: None,
+            late: Duration::ZERO,
+        };
+        // Said each second, and read at once, but while it was stopped from second 2 to 62.
+        let mut reads = |said: i64, read: i64| {
+            let owner = Time(DATABASE.0 + said * SECOND);
+            let late = delay.read(Duration::from_secs(read as u64), owner);
+            let step = replica.follow(read * SECOND, owner, late);
+            (late.as_secs() as i64, step)
+        };
+        for second in 1..=2 {
+            assert_eq!(reads(second, second), (1, 0));
+        }
+        for said in 3..=8 {
+            assert_eq!(reads(said, 62), (63 - said, 0));
+        }
+        for second in 63..=65 {
+            assert_eq!(reads(second, second), (1, 0));
+        }
+    }
+
+    #[test]
+    fn who_is_ahead_of_the_owner_by_more_than_it_may_have_been_late_goes_back() {
+        let late = Duration::from_secs(60);
+        for (ahead, step) in [(64, 0), (66, -66), (-4, 0), (-6, 6)] {
+            let owner = Time(DATABASE.0 - ahead * 1_000_000);
+            assert_eq!(measured().follow(0, owner, late), step * 1_000_000);
+        }
     }
 
     #[test]

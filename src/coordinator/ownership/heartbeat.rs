@@ -113,7 +113,9 @@ impl HeartbeatTask {
                 return self.timing.heartbeat;
             }
         };
-        self.clock.correct(reading.now, at.elapsed());
+        // By the uptime, as the machine may have been suspended before the answer was read.
+        self.clock
+            .correct(reading.now, uptime().saturating_sub(sent));
         if let (Some(epoch), Some(_)) = (epoch, reading.lease_until) {
             self.state.lease_renewed(epoch, sent + self.timing.lease);
         }

@@ -5,7 +5,6 @@ use crate::{
     clock::uptime,
     journal::{Claim, JournalError, Ownership, TakeOver},
 };
-use std::time::Instant;
 
 /// Attempts of a process that starts to own the shard at once.
 const MAX_START_CLAIMS: u32 = 4;
@@ -63,14 +62,14 @@ impl OwnershipTask {
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
-        let (began, sent) = (Instant::now(), uptime());
+        let sent = uptime();
         let durable = self.state.last_durable();
         let taken = self
             .journal
             .take_over(&self.replica, claim, self.timing.lease, durable)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
-            self.clock.correct(owned.now, began.elapsed());
+            self.clock.correct(owned.now, uptime().saturating_sub(sent));
             if let (Some((_, durable)), Some(survived)) = (durable, owned.survived) {
                 self.state.survived(durable, survived);
             }

@@ -9,7 +9,7 @@ use super::{
     wire,
 };
 use crate::{
-    clock::Clock,
+    clock::{Clock, Delay},
     core::Epoch,
     executor::Executor,
     executor_protocol::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
@@ -72,6 +72,8 @@ struct Connection {
     /// What has arrived of the answers, and up to when the machine knows of it.
     arrivals: Arrivals,
     known: time::Instant,
+    /// Of what the owner says of the time.
+    delay: Delay,
 }
 
 /// The client while it runs.
@@ -272,6 +274,7 @@ impl Client {
             answers: None,
             known: arrivals.last(),
             arrivals,
+            delay: Delay::new(),
         });
     }
 
@@ -315,7 +318,7 @@ impl Connection {
             Ok(Some(message)) => {
                 self.known = self.arrivals.last();
                 if let Some(now) = wire::time_of(&message) {
-                    clock.follow(now);
+                    clock.follow(now, &mut self.delay);
                 }
                 wire::to_executor_of(message).map_or_else(broken, Event::Heard)
             }
