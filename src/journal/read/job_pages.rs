@@ -41,25 +41,28 @@ impl Reader {
         after: &str,
         limit: usize,
     ) -> Result<Page<(JobImage, JobState), String>, JournalError> {
-        let mut rows: Vec<JobRow> = sqlx::query_as(
-            "-- jobs
-             select j.job_no, j.namespace, j.name, j.version, j.settings, ''::bytea as steps,
-                 ''::bytea as bodies, ''::bytea as params, j.created_at, j.changed_at,
-                 j.changed_by, j.deleted,
-                 s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-                 s.paused
-             from job j
-             left join job_state s on s.shard = j.shard and s.job_no = j.job_no
-             where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted
-             order by j.name
-             limit $4",
-        )
-        .bind(self.shard.0)
-        .bind(namespace.0.as_bytes())
-        .bind(after.as_bytes())
-        .bind(limit as i64 + 1)
-        .fetch_all(&self.pool)
-        .await?;
+        let mut rows: Vec<JobRow> = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- jobs
+                     select j.job_no, j.namespace, j.name, j.version, j.settings,
+                         ''::bytea as steps, ''::bytea as bodies, ''::bytea as params,
+                         j.created_at, j.changed_at, j.changed_by, j.deleted,
+                         s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+                         s.paused
+                     from job j
+                     left join job_state s on s.shard = j.shard and s.job_no = j.job_no
+                     where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted
+                     order by j.name
+                     limit $4",
+                )
+                .bind(self.shard.0)
+                .bind(namespace.0.as_bytes())
+                .bind(after.as_bytes())
+                .bind(limit as i64 + 1)
+                .fetch_all(&self.pool)
+            })
+            .await?;
         let next = cut(&mut rows, limit).map(JobRow::name);
         let outlines = rows.into_iter().map(JobRow::outline).filter_map(whole);
         let mut items: Vec<(JobImage, JobState)> = outlines.collect();
@@ -82,16 +85,19 @@ impl Reader {
         if jobs.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(
-            "-- task_outlines
-             select j.job_no, j.steps
-             from job j
-             where j.shard = $1 and j.job_no = any($2)",
-        )
-        .bind(self.shard.0)
-        .bind(jobs)
-        .fetch_all(&self.pool)
-        .await?;
+        let rows: Vec<(i64, Vec<u8>)> = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- task_outlines
+                     select j.job_no, j.steps
+                     from job j
+                     where j.shard = $1 and j.job_no = any($2)",
+                )
+                .bind(self.shard.0)
+                .bind(&jobs)
+                .fetch_all(&self.pool)
+            })
+            .await?;
         let read = |(no, steps): (i64, Vec<u8>)| Some((JobNo(no), whole(task_outlines(&steps))?));
         Ok(rows.into_iter().filter_map(read).collect())
     }
@@ -102,17 +108,20 @@ impl Reader {
         namespace: &Namespace,
         name: &str,
     ) -> Result<Option<JobNo>, JournalError> {
-        let no: Option<i64> = sqlx::query_scalar(
-            "-- job_no
-             select j.job_no
-             from job j
-             where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
-        )
-        .bind(self.shard.0)
-        .bind(namespace.0.as_bytes())
-        .bind(name.as_bytes())
-        .fetch_optional(&self.pool)
-        .await?;
+        let no: Option<i64> = self
+            .read(|| {
+                sqlx::query_scalar(
+                    "-- job_no
+                     select j.job_no
+                     from job j
+                     where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
+                )
+                .bind(self.shard.0)
+                .bind(namespace.0.as_bytes())
+                .bind(name.as_bytes())
+                .fetch_optional(&self.pool)
+            })
+            .await?;
         Ok(no.map(JobNo))
     }
 
@@ -138,11 +147,14 @@ impl Reader {
     /// The row that says what became of a due time: its own, or that of a range. Ranges do not
     /// overlap, but runs that no schedule names may lie in one.
     pub async fn run_of(&self, run: RunKey) -> Result<Option<RunImage>, JournalError> {
-        let row: Option<RunRow> = sqlx::query_as(RUN_OF)
-            .bind(self.shard.0)
-            .bind(run.job.0)
-            .bind(Stamp(run.due))
-            .fetch_optional(&self.pool)
+        let row: Option<RunRow> = self
+            .read(|| {
+                sqlx::query_as(RUN_OF)
+                    .bind(self.shard.0)
+                    .bind(run.job.0)
+                    .bind(Stamp(run.due))
+                    .fetch_optional(&self.pool)
+            })
             .await?;
         let read = row.map(RunRow::run).transpose()?;
         Ok(read.filter(|row| row.key.due == run.due || row.last.is_some_and(|l| run.due <= l)))

@@ -177,21 +177,24 @@ impl Reader {
         namespace: &Namespace,
         name: &str,
     ) -> Result<Option<(JobImage, JobState)>, JournalError> {
-        let row: Option<JobRow> = sqlx::query_as(
-            "-- job
-             select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
-                 j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                 s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-                 s.paused
-             from job j
-             left join job_state s on s.shard = j.shard and s.job_no = j.job_no
-             where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
-        )
-        .bind(self.shard.0)
-        .bind(namespace.0.as_bytes())
-        .bind(name.as_bytes())
-        .fetch_optional(&self.pool)
-        .await?;
+        let row: Option<JobRow> = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- job
+                     select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
+                         j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
+                         s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+                         s.paused
+                     from job j
+                     left join job_state s on s.shard = j.shard and s.job_no = j.job_no
+                     where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
+                )
+                .bind(self.shard.0)
+                .bind(namespace.0.as_bytes())
+                .bind(name.as_bytes())
+                .fetch_optional(&self.pool)
+            })
+            .await?;
         row.map(JobRow::job).transpose()
     }
 
@@ -212,41 +215,48 @@ impl Reader {
         before: Time,
         limit: i64,
     ) -> Result<Vec<RunRow>, JournalError> {
-        let rows = sqlx::query_as(
-            "-- job_runs
-             select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason,
-                 r.detail, r.by, r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt,
-                 r.handle, r.started_at, r.ended_at, r.next_attempt_at, r.failed, r.cancelled
-             from job_run r
-             where r.shard = $1 and r.job_no = $2 and r.due_at < $3
-             order by r.due_at desc
-             limit $4",
-        )
-        .bind(self.shard.0)
-        .bind(job.0)
-        .bind(Stamp(before))
-        .bind(limit)
-        .fetch_all(&self.pool)
-        .await?;
+        let rows = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- job_runs
+                     select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state,
+                         r.reason, r.detail, r.by, r.request_id, r.from_order, r.closes_at,
+                         r.catches_up, r.attempt, r.handle, r.started_at, r.ended_at,
+                         r.next_attempt_at, r.failed, r.cancelled
+                     from job_run r
+                     where r.shard = $1 and r.job_no = $2 and r.due_at < $3
+                     order by r.due_at desc
+                     limit $4",
+                )
+                .bind(self.shard.0)
+                .bind(job.0)
+                .bind(Stamp(before))
+                .bind(limit)
+                .fetch_all(&self.pool)
+            })
+            .await?;
         Ok(rows)
     }
 
     /// Claims of a run, oldest first.
     pub async fn run_claims(&self, run: RunKey) -> Result<Vec<RunClaim>, JournalError> {
-        let rows: Vec<RunClaimRow> = sqlx::query_as(
-            "-- run_claims
-             select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id, c.lease_ms,
-                 c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at, c.late_succeeded,
-                 c.late_detail
-             from job_claim c
-             where c.shard = $1 and c.job_no = $2 and c.due_at = $3
-             order by c.token",
-        )
-        .bind(self.shard.0)
-        .bind(run.job.0)
-        .bind(Stamp(run.due))
-        .fetch_all(&self.pool)
-        .await?;
+        let rows: Vec<RunClaimRow> = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- run_claims
+                     select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id,
+                         c.lease_ms, c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at,
+                         c.late_succeeded, c.late_detail
+                     from job_claim c
+                     where c.shard = $1 and c.job_no = $2 and c.due_at = $3
+                     order by c.token",
+                )
+                .bind(self.shard.0)
+                .bind(run.job.0)
+                .bind(Stamp(run.due))
+                .fetch_all(&self.pool)
+            })
+            .await?;
         rows.into_iter().map(RunClaimRow::claim).collect()
     }
 }

@@ -89,17 +89,21 @@ async fn claims(
 impl Reader {
     /// A claim by its records, open or ended; `None`: there is none, or it is past its retention.
     pub async fn claim(&self, no: ClaimNo) -> Result<Option<RecoveredClaim>, JournalError> {
-        let rows: Vec<ClaimRow> = sqlx::query_as(
-            "-- claim
-             select c.claim_no, c.at, c.spec, c.token, c.taken, c.ended, c.free_at, c.ended_by, c.reason
-             from claim c
-             where c.shard = $1 and c.claim_no = $2
-             order by c.kind",
-        )
-        .bind(self.shard.0)
-        .bind(no.0)
-        .fetch_all(&self.pool)
-        .await?;
+        let rows: Vec<ClaimRow> = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- claim
+                     select c.claim_no, c.at, c.spec, c.token, c.taken, c.ended, c.free_at,
+                         c.ended_by, c.reason
+                     from claim c
+                     where c.shard = $1 and c.claim_no = $2
+                     order by c.kind",
+                )
+                .bind(self.shard.0)
+                .bind(no.0)
+                .fetch_all(&self.pool)
+            })
+            .await?;
         let mut claim = None;
         for row in rows {
             claim = Some(row.add_to(claim)?);

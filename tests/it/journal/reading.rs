@@ -5,6 +5,15 @@ use rallypoint::core::*;
 use std::{collections::BTreeMap, time::Duration};
 use uuid::Uuid;
 
+/// The connections of readers.
+const READERS: &str = "select count(*)
+    from pg_stat_activity
+    where datname = current_database() and application_name = 'rallypoint journal reader'";
+/// Ends them.
+const END_READERS: &str = "select count(pg_terminate_backend(pid))
+    from pg_stat_activity
+    where datname = current_database() and application_name = 'rallypoint journal reader'";
+
 #[tokio::test]
 async fn the_last_task_is_known_when_its_row_is_past_the_retention() {
     let mut owned = Owned::new().await;
@@ -179,11 +188,7 @@ async fn a_read_outlives_the_loss_of_its_connection() {
             .unwrap()
             .is_some()
     );
-    let kill = "select count(pg_terminate_backend(pid))
-        from pg_stat_activity
-        where datname = current_database()
-          and application_name = 'rallypoint journal reader'";
-    assert!(scene.owned.count(kill).await >= 1);
+    assert!(scene.owned.count(END_READERS).await >= 1);
     assert!(
         reader
             .scheduler(&namespace(), scene.handle)
@@ -191,6 +196,32 @@ async fn a_read_outlives_the_loss_of_its_connection() {
             .unwrap()
             .is_some()
     );
+}
+
+#[tokio::test]
+async fn so_do_reads_of_jobs_and_claims() {
+    let owned = Owned::new().await;
+    let (reader, job, default) = (owned.journal.reader(), JobNo(1), namespace());
+    let run = RunKey {
+        job,
+        due: owned.now,
+    };
+    for read in 0..7 {
+        reader.scheduler(&default, handle()).await.unwrap();
+        assert!(owned.count(END_READERS).await >= 1);
+        while owned.count(READERS).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        match read {
+            0 => assert!(reader.job(&default, "a").await.unwrap().is_none()),
+            1 => assert!(reader.job_no(&default, "a").await.unwrap().is_none()),
+            2 => assert!(reader.jobs(&default, "", 9).await.unwrap().items.is_empty()),
+            3 => assert!(reader.job_runs(job, owned.now, 9).await.unwrap().is_empty()),
+            4 => assert!(reader.run_claims(run).await.unwrap().is_empty()),
+            5 => assert!(reader.run_of(run).await.unwrap().is_none()),
+            _ => assert!(reader.claim(ClaimNo(1)).await.unwrap().is_none()),
+        }
+    }
 }
 
 #[tokio::test]
