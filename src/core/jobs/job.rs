@@ -2,9 +2,12 @@
 
 use crate::core::{
     JobImage, JobState, Time,
-    schedule::{Schedule, TimeZones},
+    schedule::{DueTime, Schedule, TimeZones},
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+
+/// A window of the present period has opened since then, in whichever time zone.
+const LONGEST_PERIOD: SignedDuration = SignedDuration::from_hours(33 * 24);
 
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -66,6 +69,33 @@ impl Job {
         }
         let passed = schedule.passed(timestamp(now), timestamp(before), 1);
         passed.newest.last().map_or(now, |due| time_of(due.at))
+    }
+
+    /// When it is due next, after this definition has taken the place of the one before, whose due
+    /// times until `decided` have had their fates. What is due once in a period stays due once in
+    /// it: where the window moves, the present period has had its due time, or has it in the new
+    /// window, which may be open already.
+    pub(super) fn due_after_change(&self, before: &Job, decided: Time) -> Option<Time> {
+        let (Some(old), Some(new)) = (&before.schedule, &self.schedule) else {
+            return self.due_after(decided);
+        };
+        if new.period().is_none() || new.period() != old.period() {
+            return self.due_after(decided);
+        }
+        let is_next = |due: &DueTime| {
+            let is_ahead = time_of(due.at) > decided;
+            match old.due_in_period_of(due.local.date()) {
+                // Before there was the job, it was not due.
+                Some(had) if time_of(had.at) <= decided => {
+                    is_ahead && time_of(had.at) < self.image.created_at
+                }
+                Some(_) => due.closes.is_none_or(|closes| time_of(closes) > decided),
+                None => is_ahead,
+            }
+        };
+        let from = timestamp(decided).checked_sub(LONGEST_PERIOD);
+        let mut times = new.due_times(from.unwrap_or(Timestamp::MIN));
+        times.find(is_next).map(|due| time_of(due.at))
     }
 
     /// The first due time after this time.

@@ -5,7 +5,9 @@
 //! itself. All that a change of the clocks does happens at the edges: local times before the first
 //! of a segment were left out, and those that the segments on both sides hold come twice.
 
-use super::{DstEffect, DstFold, DstGap, DueTime, Recurrence, Schedule, cron::Cron, zone::Segment};
+use super::{
+    DstEffect, DstFold, DstGap, DueTime, Period, Recurrence, Schedule, cron::Cron, zone::Segment,
+};
 use jiff::{
     SignedDuration, Timestamp, ToSpan,
     civil::{Date, DateTime},
@@ -168,6 +170,26 @@ impl<'a> DueTimes<'a> {
 impl Schedule {
     fn excludes(&self, date: Date) -> bool {
         self.exclude.iter().any(|excluded| excluded.holds(date))
+    }
+
+    /// The period in each of which it is due once; `None`: it has no windows.
+    pub fn period(&self) -> Option<Period> {
+        match &self.recurrence {
+            Recurrence::OncePer(window) => Some(window.period),
+            _ => None,
+        }
+    }
+
+    /// The due time of the period that holds this local date, if it has windows and is due in that
+    /// period.
+    pub fn due_in_period_of(&self, date: Date) -> Option<DueTime> {
+        let Recurrence::OncePer(window) = &self.recurrence else {
+            return None;
+        };
+        let due = window.of_period(&self.zone, self.dst_fold, date)?;
+        let is_within = self.start.is_none_or(|start| start <= due.at)
+            && self.end.is_none_or(|end| due.at < end);
+        (is_within && !self.excludes(due.local.date())).then_some(due)
     }
 }
 

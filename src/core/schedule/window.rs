@@ -97,6 +97,12 @@ impl Window {
         Some((opens, closes))
     }
 
+    /// The window of the period that holds this date.
+    pub(super) fn of_period(&self, zone: &Zone, fold: DstFold, date: Date) -> Option<DueTime> {
+        let window = self.local(self.period.first_day(date))?;
+        Some(due_time(window, zone, fold))
+    }
+
     /// The first window that opens at `from` or later, on a date that is not excluded.
     pub(super) fn first(
         &self,

@@ -9,6 +9,7 @@ mod followers;
 mod kept_claims;
 mod large_batches;
 mod late_claims;
+mod moved_windows;
 mod offers;
 mod one_batch;
 mod overlap;
