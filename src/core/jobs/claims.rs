@@ -58,7 +58,7 @@ impl Jobs {
         if !self.is_held(no) {
             self.pass(turn, allowance, no);
         }
-        self.close_unclaimed(turn, no);
+        self.close_unclaimed(turn, allowance.limits, no);
         match self.claimable(no, due) {
             Some(key) => {
                 self.give(turn, caller, key, claimant);

@@ -61,11 +61,40 @@ impl Jobs {
         }
     }
 
-    /// Runs of which the window has closed are offered no more.
-    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, no: JobNo) {
+    /// Runs of which the window has closed are offered no more. Where there is no window, those that
+    /// nobody could claim for a run of a backfill are offered on.
+    pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
         let now = turn.now;
+        self.offer_on(turn, limits, no);
         let is_closed = |run: &RunImage| run.closes.is_some_and(|closes| closes <= now);
         self.end_offers(turn, no, is_closed);
+    }
+
+    /// What waits for a run of a backfill is offered beyond its time, as from now on.
+    fn offer_on(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
+        if !self.is_claimed(no) {
+            return;
+        }
+        let is_over = |run: &&RunImage| {
+            let is_closed = run.closes.is_some_and(|closes| closes <= turn.now);
+            is_closed && run.state == RunState::Waiting
+        };
+        let has_window = |run: &RunImage| {
+            let schedule = self.jobs.get(&no).and_then(|job| job.schedule.as_ref());
+            let is_once_per = schedule.is_some_and(|schedule| schedule.period().is_some());
+            is_once_per && run.cause == RunCause::Scheduled
+        };
+        let over = self.open_runs(no).filter(is_over);
+        let over = over.filter(|run| !has_window(run) && self.waits_for_backfill(run));
+        let over: Vec<_> = over.map(|run| (run.key, run.cause)).collect();
+        for (key, cause) in over {
+            let until = self.offered_until(turn.now, limits, no, (key.due, cause));
+            if let (Some(until), Some(run)) = (until, self.runs.get_mut(&key)) {
+                run.closes = Some(until);
+                self.record_run(turn, key);
+                self.set_run_timer(key);
+            }
+        }
     }
 
     /// The job that this one follows has succeeded once more: what is offered since the last time
@@ -99,7 +128,11 @@ impl Jobs {
             _ => {
                 let held = self.held_because(run.key.job);
                 let held = held.filter(|_| !self.may_start(run));
-                held.unwrap_or((RunState::Missed, RunReason::NotClaimed))
+                let reason = match self.waits_for_backfill(run) {
+                    true => RunReason::WindowClosed,
+                    false => RunReason::NotClaimed,
+                };
+                held.unwrap_or((RunState::Missed, reason))
             }
         }
     }

@@ -47,7 +47,7 @@ impl Jobs {
         no: JobNo,
         mut firing: Firing,
     ) {
-        self.close_unclaimed(turn, no);
+        self.close_unclaimed(turn, allowance.limits, no);
         if firing.cause == RunCause::Followed {
             self.end_followed(turn, no);
         }

@@ -79,7 +79,9 @@ impl Jobs {
             RunState::Retrying if is_due && self.may_start(run) => {
                 self.repeat(turn, allowance, key)
             }
-            RunState::Waiting if is_due => self.close_unclaimed(turn, key.job),
+            RunState::Waiting if is_due => {
+                self.close_unclaimed(turn, allowance.limits, key.job);
+            }
             // The longest time of its runs may have become longer.
             RunState::Running => self.set_run_timer(key),
             // It waits for room.

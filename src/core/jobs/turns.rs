@@ -132,4 +132,11 @@ impl Jobs {
         };
         !self.open_runs(one.key.job).any(keeps_waiting)
     }
+
+    /// Whether a run of a backfill keeps a run waiting that is of none.
+    pub(super) fn waits_for_backfill(&self, one: &RunImage) -> bool {
+        let goes_on = |run: &RunImage| run.is_backfilled() && run.state == RunState::Running;
+        let is_ordinary = !one.is_backfilled();
+        is_ordinary && self.open_runs(one.key.job).any(goes_on) && !self.is_free_for(one)
+    }
 }

@@ -1,8 +1,11 @@
 //! Runs that are offered to claimants: every offer comes to an end, and every claim is accounted
 //! for.
 
-use super::{claims::at, *};
-use crate::core::{Rerun, RunReport};
+use super::{
+    claims::{at, claimed_daily},
+    *,
+};
+use crate::core::{Claimant, Rerun, RunReport, RunToken};
 
 const DAY: f64 = 86_400.0;
 
@@ -137,6 +140,61 @@ fn what_is_not_claimed_because_nothing_may_start_says_so() {
     w.seconds(1000.0);
     let stopped = (3000, Missed, Some(RunReason::AgentStopped));
     assert_eq!(w.ends().last(), Some(&stopped));
+}
+
+/// A job for claimants, of which a run of a backfill is claimed for long, and its token.
+fn behind_a_backfill(job: Arc<NewJob>, began: u64, backfilled: u64) -> (World, RunToken) {
+    let mut w = World::new(5);
+    w.create("a", job);
+    w.now = w.now + Duration::from_secs(began);
+    w.take_over();
+    w.seconds(0.0);
+    w.backfill(&[backfilled]);
+    let claimant = Claimant {
+        owner: "one".into(),
+        request: None,
+        lease: Duration::from_secs(100_000),
+    };
+    let (name, due) = ("a".into(), Some(at(backfilled)));
+    let verb = JobVerb::Claim {
+        name,
+        due,
+        claimant,
+    };
+    match w.ask_jobs(verb) {
+        Ok(JobReply::Claimed(claimed, true)) => (w, claimed.claim.token),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_due_time_that_waits_for_a_backfill_is_offered_when_that_has_ended() {
+    let (mut w, token) = behind_a_backfill(claimed(every(1000), |_| {}), 2_500, 1_000);
+    w.seconds(2_000.0);
+    let skipped = (4000, Skipped, Some(RunReason::StillRunning));
+    assert_eq!(w.ends()[2..], [(3000, Waiting, None), skipped]);
+    w.rebuild();
+    let finish = JobVerb::FinishRun {
+        name: "a".into(),
+        due: at(1000),
+        report: RunReport {
+            token,
+            succeeded: true,
+            detail: "".into(),
+        },
+        known: None,
+    };
+    w.ask_jobs(finish).expect("it has it");
+    w.claimed("two");
+    assert_eq!(w.ends()[2], (3000, Running, None));
+}
+
+#[test]
+fn a_window_that_closes_during_a_backfill_has_closed_and_was_not_left_unclaimed() {
+    let (mut w, _) = behind_a_backfill(claimed_daily(|_| {}), 86_400, 3_600);
+    w.seconds(7_200.0);
+    let closed = (90_000, Missed, Some(RunReason::WindowClosed));
+    assert_eq!(w.ends().last(), Some(&closed));
 }
 
 #[test]
