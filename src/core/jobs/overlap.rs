@@ -87,11 +87,13 @@ impl Jobs {
     }
 
     /// What waits is replaced by a later due time, and what runs is cancelled if the rule says so.
-    /// What is caught up has its turn all the same.
+    /// What is caught up has its turn all the same, and so has what somebody asked for, where
+    /// nothing is cancelled.
     fn make_way(&mut self, turn: &mut Turn, no: JobNo, overlap: Overlap) {
         let ordinary = self.ordinary_runs(no);
         let open: Vec<RunKey> = ordinary
             .filter(|run| !is_caught_up(run))
+            .filter(|run| overlap != Overlap::KeepNewest || run.cause != RunCause::Asked)
             .map(|run| run.key)
             .collect();
         for key in open {

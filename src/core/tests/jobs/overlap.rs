@@ -160,6 +160,19 @@ fn a_run_that_is_asked_for_has_its_turn_or_is_refused() {
 }
 
 #[test]
+fn a_run_that_is_asked_for_waits_beside_the_newest_due_time() {
+    let mut w = World::new(5);
+    w.job("a", 10, |settings| settings.overlap = Overlap::KeepNewest);
+    w.seconds(10.0);
+    let asked = w.run_now("a").expect("it waits");
+    w.seconds(20.0);
+    let line = [(10, Running), (10, Waiting), (20, Skipped), (30, Waiting)];
+    assert_eq!(w.states(), line);
+    w.succeed_all();
+    assert_eq!(w.remembered.job_runs[&asked.key].state, Running);
+}
+
+#[test]
 fn a_request_has_one_run_also_after_a_crash() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});

@@ -118,7 +118,7 @@ class _OverlapEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Overlap.Value
     OVERLAP_QUEUE_ALL: _Overlap.ValueType  # 3
     """A run for each due time waits, up to 1000."""
     OVERLAP_KEEP_NEWEST: _Overlap.ValueType  # 4
-    """One run waits: that of the newest due time."""
+    """One run waits: that of the newest due time; what was asked for waits, too."""
     OVERLAP_CANCEL_RUNNING: _Overlap.ValueType  # 5
     """The earlier run is cancelled; the new one begins when it has ended."""
     OVERLAP_ALLOW: _Overlap.ValueType  # 6
@@ -136,7 +136,7 @@ OVERLAP_QUEUE_ONE: Overlap.ValueType  # 2
 OVERLAP_QUEUE_ALL: Overlap.ValueType  # 3
 """A run for each due time waits, up to 1000."""
 OVERLAP_KEEP_NEWEST: Overlap.ValueType  # 4
-"""One run waits: that of the newest due time."""
+"""One run waits: that of the newest due time; what was asked for waits, too."""
 OVERLAP_CANCEL_RUNNING: Overlap.ValueType  # 5
 """The earlier run is cancelled; the new one begins when it has ended."""
 OVERLAP_ALLOW: Overlap.ValueType  # 6
