@@ -97,28 +97,24 @@ impl Jobs {
         passed: Passed,
         misfire: Misfire,
     ) {
-        let Passed { earlier, newest } = passed;
-        let delay = self.jobs[&no].delay();
-        let last = newest.len() - 1;
-        let in_time = |(at, due): (usize, &DueTime)| {
-            let late = turn.now.since(time_of(due.at) + delay);
-            let is_open = match due.closes {
-                Some(closes) => turn.now < time_of(closes),
-                None => late <= allowance.limits.latest_start,
-            };
-            late <= allowance.limits.late_start || (at == last && is_open)
+        let Some(first) = passed.first() else {
+            return;
         };
-        let in_time = |one: (usize, &DueTime)| !self.agent.is_stopped && in_time(one);
-        let served = newest.iter().enumerate().position(in_time);
-        let served = served.unwrap_or(newest.len());
+        let served = self.served_in_time(turn, allowance.limits, no, &passed.newest);
+        let Passed { earlier, newest } = passed;
         let caught_up = match misfire {
             // What is served in time stands for all before it.
             Misfire::RunOnce if served < newest.len() => served,
             _ => served.saturating_sub(misfire.runs()),
         };
-        // Those of earlier changes under the same stop count.
-        let more = misfire.runs().saturating_sub(served - caught_up);
-        self.miss_what_waits(turn, no, RunCause::Scheduled, more);
+        if self.agent.is_stopped || self.is_of_the_stop(time_of(first)) {
+            // Those of earlier changes under the same stop count.
+            let more = match misfire {
+                Misfire::RunOnce if served < newest.len() => 0,
+                _ => misfire.runs().saturating_sub(served - caught_up),
+            };
+            self.miss_what_waits(turn, no, RunCause::Scheduled, more);
+        }
         if let Some(range) = earlier {
             self.miss_range(turn, no, range);
         }
@@ -147,6 +143,23 @@ impl Jobs {
             let key = RunKey { job: no, due };
             self.follow_failure(key, Failure::Ended(RunState::Missed));
         }
+    }
+
+    /// The first of the newest due times that is served in time; their number if none is.
+    fn served_in_time(&self, turn: &Turn, limits: &Limits, no: JobNo, newest: &[DueTime]) -> usize {
+        let delay = self.jobs[&no].delay();
+        let last = newest.len() - 1;
+        let in_time = |(at, due): (usize, &DueTime)| {
+            let late = turn.now.since(time_of(due.at) + delay);
+            let is_open = match due.closes {
+                Some(closes) => turn.now < time_of(closes),
+                None => late <= limits.latest_start,
+            };
+            late <= limits.late_start || (at == last && is_open)
+        };
+        let in_time = |one: (usize, &DueTime)| !self.agent.is_stopped && in_time(one);
+        let served = newest.iter().enumerate().position(in_time);
+        served.unwrap_or(newest.len())
     }
 
     /// Every due time is passed over.
@@ -201,14 +214,25 @@ impl Jobs {
         turn.out.records.jobs.runs.insert(image.key, image);
     }
 
-    /// Why a due time was not served in time.
-    fn missed_because(&self, due: Time) -> RunReason {
-        let stop = self.agent.stopped_at;
+    /// Whether the agent was stopped at a due time, the last time that it was.
+    pub(super) fn is_of_the_stop(&self, due: Time) -> bool {
         let until = match self.agent.is_stopped {
             true => Time::NEVER,
             false => self.agent.changed_at,
         };
-        if stop.is_some_and(|from| (from..until).contains(&due)) {
+        let stopped_at = self.agent.stopped_at;
+        stopped_at.is_some_and(|from| (from..until).contains(&due))
+    }
+
+    /// Whether the agent was stopped at due times of a job that have no fate yet, and may have one.
+    pub(super) fn has_due_times_of_the_stop(&self, no: JobNo) -> bool {
+        let next_due = self.jobs.get(&no).and_then(|job| job.state.next_due);
+        !self.is_held(no) && next_due.is_some_and(|due| self.is_of_the_stop(due))
+    }
+
+    /// Why a due time was not served in time.
+    fn missed_because(&self, due: Time) -> RunReason {
+        if self.is_of_the_stop(due) {
             RunReason::AgentStopped
         } else if due < self.served_since {
             RunReason::NoServer

@@ -125,7 +125,8 @@ impl Jobs {
     }
 
     /// No more than so many runs of a job that have come due under a stopped agent wait for its
-    /// start, the newest ones.
+    /// start, the newest ones. Those that a due time of the stop pushes out as the agent starts are
+    /// missed, too.
     pub(super) fn miss_what_waits(
         &mut self,
         turn: &mut Turn,
@@ -133,12 +134,9 @@ impl Jobs {
         cause: RunCause,
         most: usize,
     ) {
-        if !self.agent.is_stopped {
-            return;
-        }
-        let since = self.agent.stopped_at.unwrap_or(turn.now);
         let is_one = |run: &&RunImage| {
-            (run.state, run.cause) == (RunState::Waiting, cause) && run.key.due >= since
+            let waits = (run.state, run.cause) == (RunState::Waiting, cause);
+            waits && run.attempt == 0 && self.is_of_the_stop(run.key.due)
         };
         let waiting: Vec<RunKey> = self.open_runs(no).filter(is_one).map(|r| r.key).collect();
         for key in &waiting[..waiting.len().saturating_sub(most)] {

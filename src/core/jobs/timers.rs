@@ -35,6 +35,10 @@ impl Jobs {
                 Wake::Claim(key) => self.wake_claim(turn, allowance, key),
                 Wake::Ask(key) => self.ask_if_room(turn, allowance, key),
                 Wake::Turn(no) => {
+                    // Those of a stop say which runs there still are that wait since then.
+                    if self.has_due_times_of_the_stop(no) {
+                        self.pass(turn, allowance, no);
+                    }
                     self.forget_no_room(turn.now, no);
                     self.take_turns(turn, allowance, no);
                 }

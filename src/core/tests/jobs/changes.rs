@@ -141,6 +141,34 @@ fn no_more_is_caught_up_however_often_a_job_changes_while_the_agent_is_stopped()
 }
 
 #[test]
+fn no_more_is_caught_up_of_a_stop_when_a_job_has_changed_before_its_end() {
+    for (misfire, seconds, states) in [
+        (Misfire::RunOnce, 1000.0, [Missed, Missed, Missed, Running]),
+        // The last one is served in time.
+        (Misfire::RunOnce, 930.0, [Missed, Missed, Missed, Running]),
+        (
+            Misfire::CatchUp(2),
+            1000.0,
+            [Missed, Missed, Running, Waiting],
+        ),
+        (
+            Misfire::CatchUp(3),
+            1000.0,
+            [Missed, Running, Waiting, Waiting],
+        ),
+    ] {
+        let mut w = stopped_for_two(misfire);
+        let mut new = settings(every(600));
+        new.misfire = misfire;
+        w.update("a", of(new, [order(1), order(2)]));
+        w.seconds(seconds);
+        w.ask_jobs(JobVerb::StartAgent).expect("it starts");
+        let found: Vec<RunState> = w.states().into_iter().map(|(_, state)| state).collect();
+        assert_eq!(found, states, "{misfire:?} {seconds}");
+    }
+}
+
+#[test]
 fn what_is_to_be_caught_up_is_there_after_a_pause() {
     let mut w = stopped_for_two(Misfire::RunOnce);
     let (name, reason): (Arc<str>, Arc<str>) = ("a".into(), "".into());
