@@ -111,9 +111,8 @@ impl Jobs {
         };
         let mut state = known.state.clone();
         if !is_due_alike {
-            let decided = known.decided_until(turn.now);
             let job = Job::new(image.clone(), JobState::default(), &self.zones);
-            state.next_due = job.due_after_change(known, decided);
+            state.next_due = job.due_after_change(known, turn.now);
         }
         let reply = self.define(turn, image, state);
         self.shorten_offers(turn, allowance.limits, no);

@@ -71,16 +71,19 @@ impl Job {
         passed.newest.last().map_or(now, |due| time_of(due.at))
     }
 
-    /// When it is due next, after this definition has taken the place of the one before, whose due
-    /// times until `decided` have had their fates. What is due once in a period stays due once in
-    /// it: where the window moves, the present period has had its due time, or has it in the new
-    /// window, which may be open already.
-    pub(super) fn due_after_change(&self, before: &Job, decided: Time) -> Option<Time> {
+    /// When it is due next, now that this definition takes the place of the one before. What is due
+    /// once in a period stays due once in it: where the window moves, the present period has had
+    /// its due time, or has it in the new window, which may be open already.
+    pub(super) fn due_after_change(&self, before: &Job, now: Time) -> Option<Time> {
+        let decided = before.decided_until(now);
         let (Some(old), Some(new)) = (&before.schedule, &self.schedule) else {
             return self.due_after(decided);
         };
         if new.period().is_none() || new.period() != old.period() {
-            return self.due_after(decided);
+            return self.due_after(match before.was_passed_over(old, decided) {
+                true => now,
+                false => decided,
+            });
         }
         let is_next = |due: &DueTime| {
             let is_ahead = time_of(due.at) > decided;
@@ -96,6 +99,14 @@ impl Job {
         let from = timestamp(decided).checked_sub(LONGEST_PERIOD);
         let mut times = new.due_times(from.unwrap_or(Timestamp::MIN));
         times.find(is_next).map(|due| time_of(due.at))
+    }
+
+    /// Whether a due time counts as had because this definition came when its period had had one:
+    /// no other rule is to wait for it.
+    fn was_passed_over(&self, schedule: &Schedule, due: Time) -> bool {
+        let changed_at = timestamp(self.image.changed_at);
+        let of_then = schedule.due_in_period_of(schedule.zone().local(changed_at).date());
+        of_then.is_some_and(|of_then| time_of(of_then.at) == due) && self.image.changed_at < due
     }
 
     /// The first due time after this time.

@@ -11,7 +11,7 @@ mod overlaps;
 mod room;
 
 use super::{Oracle, rows::Rows};
-use calendar::{after, closes};
+use calendar::{after, after_change, closes, has_windows};
 use rallypoint::core::{
     Backfill, Handle, JobImage, JobNo, JobRecords, JobState, Overlap, RunCause, RunClaim, RunImage,
     RunKey, RunReason, RunState, RunToken, Time,
@@ -58,10 +58,11 @@ impl Jobs {
         self.followers_fire(records);
         self.due_times_meet(records);
         let mut begun = Vec::new();
+        let unclear = self.unclear(records);
         for (key, run) in &records.runs {
             let is_due = run.cause == RunCause::Scheduled && !self.runs.contains_key(key);
             if let Some(job) = records.jobs.get(&key.job).filter(|_| is_due) {
-                self.follow(job, key.due);
+                self.follow(job, key.due, unclear.contains(&key.job));
             }
             self.judge(*key, run);
             self.keeps_its_window(run, records);
@@ -89,6 +90,9 @@ impl Jobs {
         }
         for (no, state) in &records.states {
             self.states.insert(*no, state.clone());
+            if unclear.contains(no) {
+                self.next.insert(*no, state.next_due.unwrap_or(Time::NEVER));
+            }
             let next = Some(self.next[no]).filter(|next| *next != Time::NEVER);
             assert_eq!(state.next_due, next, "job {}: its next due time", no.0);
         }
@@ -116,7 +120,7 @@ impl Jobs {
         let known = self.jobs.insert(job.no, job.clone());
         // By the jitter the start of a due time may be still to come, which a change leaves as it
         // is unless the job is due at other times.
-        let same = |known: JobImage| {
+        let same = |known: &JobImage| {
             let jitter = job.settings.schedule.jitter;
             let known = &known.settings.schedule;
             ScheduleText {
@@ -124,20 +128,35 @@ impl Jobs {
                 ..known.clone()
             } == job.settings.schedule
         };
-        if known.is_none_or(|known| known.version != job.version && !same(known)) {
-            self.next.insert(job.no, after(job, job.changed_at));
-        }
+        let next = match known {
+            Some(known) if known.version == job.version || same(&known) => return,
+            Some(known) => after_change(&known, job, self.next[&job.no]),
+            None => after(job, job.changed_at),
+        };
+        self.next.insert(job.no, next);
+    }
+
+    /// Jobs with windows that have changed more than once with a batch: whether a period has had its
+    /// due time, definitions may say of which there are no rows.
+    fn unclear(&self, records: &JobRecords) -> BTreeSet<JobNo> {
+        let is_one = |job: &&JobImage| {
+            let known = self.jobs.get(&job.no).map_or(0, |known| known.version);
+            has_windows(job) && known + 1 < job.version
+        };
+        let all = records.jobs.values().filter(is_one);
+        all.map(|job| job.no).collect()
     }
 
     /// A batch defines a job, and has a due time of it: by this definition, or by one before.
-    fn follow(&mut self, job: &JobImage, due: Time) {
+    fn follow(&mut self, job: &JobImage, due: Time, is_unclear: bool) {
         let known = self.jobs.get(&job.no).map_or(0, |known| known.version);
-        if due > job.changed_at {
-            self.define(job);
-        } else if known + 1 < job.version {
+        let is_past = due <= job.changed_at;
+        if is_unclear || is_past && known + 1 < job.version {
             // A definition between them, of which there is no row.
             self.jobs.entry(job.no).or_insert_with(|| job.clone());
             self.next.insert(job.no, due);
+        } else if !is_past || self.next.get(&job.no) != Some(&due) {
+            self.define(job);
         }
     }
 

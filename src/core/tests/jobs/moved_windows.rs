@@ -64,3 +64,14 @@ fn a_job_that_was_made_while_its_window_was_open_waits_for_one_that_opens() {
         assert_eq!(next_due(&w), Some(due), "{after}");
     }
 }
+
+#[test]
+fn another_rule_waits_for_no_window_that_was_passed_over() {
+    let mut w = World::new(5);
+    w.create("a", daily("09:00", "20:00"));
+    w.seconds(HOUR as f64);
+    w.succeed_all();
+    w.update("a", daily("11:00", "20:00"));
+    w.update("a", of(settings(every(600)), [order(1)]));
+    assert_eq!(next_due(&w), Some(HOUR + 600));
+}

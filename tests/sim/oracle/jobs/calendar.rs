@@ -6,6 +6,7 @@ use rallypoint::core::{
     JobImage, Time,
     schedule::{Period, RuleText, ScheduleText},
 };
+use std::ops::Range;
 
 const DAY: i64 = 86_400;
 const MINUTE: i64 = 60;
@@ -24,6 +25,60 @@ pub(super) fn after(job: &JobImage, time: Time) -> Time {
     let end = limit(&schedule.end, i64::MAX);
     let due = first(schedule, from).filter(|due| *due < end);
     due.map_or(Time::NEVER, |due| Time(due * SECOND))
+}
+
+/// Whether a job is due once in a period.
+pub(super) fn has_windows(job: &JobImage) -> bool {
+    period(job).is_some()
+}
+
+/// The first due time after a job has changed. `next`: the first one without a fate by the
+/// definition before. Where both have the same periods, one that has had its due time has no other.
+pub(super) fn after_change(before: &JobImage, job: &JobImage, next: Time) -> Time {
+    let changed_at = job.changed_at;
+    let known = period(job).filter(|known| period(before) == Some(*known));
+    let Some(period) = known else {
+        return after(job, changed_at);
+    };
+    let mut due = after(job, Time(changed_at.0 - DAYS * DAY * SECOND));
+    while due != Time::NEVER {
+        let days = period_of(period, due.0.div_euclid(DAY * SECOND));
+        let had = after(before, Time((days.start * DAY - 1) * SECOND));
+        let is_next = match had.0 < days.end * DAY * SECOND {
+            true if had < next => had < job.created_at && due > changed_at,
+            true => closes(job, due).is_none_or(|closes| closes > changed_at),
+            false => due > changed_at,
+        };
+        if is_next {
+            break;
+        }
+        due = after(job, due);
+    }
+    due
+}
+
+fn period(job: &JobImage) -> Option<Period> {
+    match job.settings.schedule.rule {
+        RuleText::OncePer { period, .. } => Some(period),
+        _ => None,
+    }
+}
+
+/// The days of the period that holds this one.
+fn period_of(period: Period, day: i64) -> Range<i64> {
+    match period {
+        Period::Day => day..day + 1,
+        Period::Week => {
+            let monday = day - (weekday(day) + 6).rem_euclid(7);
+            monday..monday + 7
+        }
+        Period::Month => {
+            let first = day - of_month(day) + 1;
+            // As many days later it is another month, whichever this one is.
+            let later = first + 31;
+            first..later - of_month(later) + 1
+        }
+    }
 }
 
 /// When the window of a due time closes, if the job has windows.

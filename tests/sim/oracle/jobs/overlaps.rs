@@ -90,7 +90,9 @@ impl Jobs {
                 Overlap::CancelRunning => {
                     after.reason.is_some() && after.state == RunState::Running
                 }
-                Overlap::KeepNewest => after.state != RunState::Waiting,
+                Overlap::KeepNewest => {
+                    after.state != RunState::Waiting || after.cause == RunCause::Asked
+                }
                 Overlap::QueueOne | Overlap::QueueAll | Overlap::Allow => true,
             };
             let overlap = job.settings.overlap;
