@@ -61,8 +61,8 @@ impl Jobs {
         }
     }
 
-    /// Runs of which the window has closed are offered no more. Where there is no window, those that
-    /// nobody could claim for a run of a backfill are offered on.
+    /// Runs of which the window has closed are offered no more. Where there is no window, those
+    /// that nobody could claim for a run of a backfill are offered on.
     pub(super) fn close_unclaimed(&mut self, turn: &mut Turn, limits: &Limits, no: JobNo) {
         let now = turn.now;
         self.offer_on(turn, limits, no);

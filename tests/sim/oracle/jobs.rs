@@ -136,8 +136,8 @@ impl Jobs {
         self.next.insert(job.no, next);
     }
 
-    /// Jobs with windows that have changed more than once with a batch: whether a period has had its
-    /// due time, definitions may say of which there are no rows.
+    /// Jobs with windows that have changed more than once with a batch: whether a period has had
+    /// its due time, definitions may say of which there are no rows.
     fn unclear(&self, records: &JobRecords) -> BTreeSet<JobNo> {
         let is_one = |job: &&JobImage| {
             let known = self.jobs.get(&job.no).map_or(0, |known| known.version);
