@@ -239,8 +239,9 @@ impl FromCrontab {
                     "runs as {user}: claim it in the crontab of that user"
                 ));
             }
-            if crontab::is_cut(&entry.command) {
-                let note = "`%` in the command: cron cuts it there; claim a script that does it";
+            if crontab::is_cut_by_some(&entry.command) {
+                let note = "`%` behind two backslashes: cron cuts the command there, and cronie \
+                            does not; claim a script that does it";
                 notes.push(note.to_owned());
             }
             // A minute of waiting bears a difference between the clocks.

@@ -142,16 +142,32 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Whether cron ends the command at a `%`, and gives it the rest as its input. An escaped one is a
-/// character of it.
-pub(super) fn is_cut(command: &str) -> bool {
-    command.replace("\\%", "").contains('%')
+/// The command, and what stands behind the first bare `%`: cron ends the command there, and gives
+/// it the rest as its input. A backslash makes the sign a character of the command, unless a
+/// backslash before it takes that one.
+fn cut(command: &str) -> (&str, Option<&str>) {
+    let is_bare = |(at, _): &(usize, &str)| {
+        let before = &command[..*at];
+        (at - before.trim_end_matches('\\').len()).is_multiple_of(2)
+    };
+    match command.match_indices('%').find(is_bare) {
+        Some((at, _)) => (&command[..at], Some(&command[at + 1..])),
+        None => (command, None),
+    }
+}
+
+/// Whether crons disagree where the command ends: behind two backslashes a `%` is bare, but for
+/// cronie (of Red Hat and others), which never counts them.
+pub(super) fn is_cut_by_some(command: &str) -> bool {
+    let (command, input) = cut(command);
+    input.is_some() && command.ends_with('\\')
 }
 
 /// A command as cron's shell is to hand it over: whole, to a shell of its own, unless it is a
 /// program with plain words. Else cron's shell would run a part of it beside the claim, on every
-/// machine.
+/// machine. Its input stays behind it, and signs in it stay as they are: cron reads the line again.
 pub(super) fn in_one_word(command: &str, shell: &str) -> String {
+    let (command, input) = cut(command);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " _./:@+,-".contains(c);
     let sets_variable = command
         .split(' ')
@@ -163,19 +179,22 @@ pub(super) fn in_one_word(command: &str, shell: &str) -> String {
         .any(|path| command.starts_with(path));
     let starts_plainly = has_path || !command.contains(' ');
     let shell = if shell.is_empty() { "/bin/sh" } else { shell };
-    match command.chars().all(is_plain) && !sets_variable && starts_plainly {
+    let mut word = match command.chars().all(is_plain) && !sets_variable && starts_plainly {
         true => command.to_owned(),
         false => {
-            // A bare one would end the line there, in the middle of the word.
-            let command = command.replace("\\%", "%").replace('%', "\\%");
             let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
             let shell = match shell.chars().all(|c| is_plain(c) && c != ' ') {
                 true => shell.to_owned(),
                 false => quoted(shell),
             };
-            format!("{shell} -c {}", quoted(&command))
+            format!("{shell} -c {}", quoted(command))
         }
+    };
+    if let Some(input) = input {
+        word.push('%');
+        word.push_str(input);
     }
+    word
 }
 
 #[cfg(test)]
@@ -183,14 +202,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_escaped_percent_sign_cuts_no_command() {
+    fn a_command_ends_at_the_first_bare_percent_sign() {
         for (command, expected) in [
-            (r"backup $(date +\%F)", false),
-            ("mail ops%hello", true),
-            (r"date +\%F % hello", true),
-            ("poll", false),
+            (r"backup $(date +\%F)", None),
+            ("mail ops%hello%you", Some(("mail ops", "hello%you"))),
+            (r"date +\%F % hello", Some((r"date +\%F ", " hello"))),
+            (r"echo \\%x", Some((r"echo \\", "x"))),
+            (r"echo \\\%x", None),
+            ("%", Some(("", ""))),
+            ("poll", None),
         ] {
-            assert_eq!(is_cut(command), expected, "{command}");
+            let (before, input) = cut(command);
+            assert_eq!(input.map(|input| (before, input)), expected, "{command}");
+            assert_eq!(
+                is_cut_by_some(command),
+                command == r"echo \\%x",
+                "{command}"
+            );
         }
     }
 }

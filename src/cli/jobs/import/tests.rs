@@ -93,9 +93,31 @@ fn lines_keep_their_shell_and_the_zone_that_stands_above_them() {
     );
     assert!(here.starts_with("0 4"), "{here}");
     assert!(
-        here.ends_with("-- /bin/bash -c './here +\\%F \\% x'"),
+        here.ends_with("-- /bin/bash -c './here +\\%F '% x"),
         "{here}"
     );
+}
+
+#[test]
+fn a_command_keeps_its_input_and_its_signs() {
+    let text = "0 1 * * * mail -s night ops%hello%you\n\
+                0 2 * * * /opt/load%a\n\
+                0 3 * * * echo \\\\%x\n\
+                0 4 * * * echo \\\\\\%x\n";
+    let jobs = imported(text, false).0;
+    let commands: Vec<String> = crontab_lines(jobs.iter())
+        .iter()
+        .filter_map(|line| Some(line.split_once(" -- ")?.1.to_owned()))
+        .collect();
+    let expected = [
+        "/bin/sh -c 'mail -s night ops'%hello%you",
+        "/opt/load%a",
+        r"/bin/sh -c 'echo \\'%x",
+        r"/bin/sh -c 'echo \\\%x'",
+    ];
+    assert_eq!(commands, expected);
+    let notes: Vec<usize> = jobs.iter().map(|job| job.notes.len()).collect();
+    assert_eq!(notes, [0, 0, 1, 0]);
 }
 
 #[test]
