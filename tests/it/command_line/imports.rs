@@ -314,8 +314,8 @@ async fn chains_of_pg_timetable_become_jobs_and_what_does_not_map_is_named() {
         "interval = { every = \"600s\" }",
         "max_runtime = \"90s\"",
         "{ statement = \"select load($1)\", target = \"app\", order = 1, params = [\"a\"] }",
-        "{ statement = \"select load($1)\", target = \"app\", order = 1, params = [\"7\"] }",
-        "{ statement = \"select report()\", target = \"app\", order = 2 }",
+        "{ statement = \"select load($1)\", target = \"app\", order = 2, params = [\"7\"] }",
+        "{ statement = \"select report()\", target = \"app\", order = 3 }",
         "on_failure = [{ statement = \"select alarm()\", target = \"app\" }]",
         "overlap = \"ALLOW\"",
     ] {

@@ -126,7 +126,8 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
         return Err("it has no task".to_owned());
     }
     let mut keys = "steps = [\n".to_owned();
-    for (order, task) in (1..).zip(&chain.tasks) {
+    let mut orders = 1..;
+    for task in &chain.tasks {
         if task.kind != "SQL" {
             return Err(format!(
                 "task {} is a {}: the service runs SQL; write a job with `claimed = true`, and run \
@@ -135,7 +136,7 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
             ));
         }
         let target = from.target();
-        keys += &step(task, order, target)?;
+        keys += &step(task, &mut orders, target)?;
         let place = "what its connection string names";
         from.refuse_elsewhere(task.connects, place)?;
         if let Some(role) = task.run_as.as_ref().filter(|role| !role.is_empty()) {
@@ -166,14 +167,20 @@ fn steps(chain: &Chain, from: &FromDatabase, notes: &mut Vec<String>) -> Result<
             task.id, task.timeout
         ));
     }
-    if chain.tasks.iter().filter(|task| !task.autonomous).count() > 1 {
+    let together = chain.tasks.iter().filter(|task| !task.autonomous);
+    let together = together.map(|task| task.parameters.len().max(1));
+    if together.sum::<usize>() > 1 {
         notes.push("its tasks are one transaction there, here one each".to_owned());
     }
     Ok(keys)
 }
 
-/// A task runs once for each of its parameters, one after the other.
-fn step(task: &ChainTask, order: i64, target: &str) -> Result<String, String> {
+/// A task runs once for each of its parameters, one after the other: in orders of their own.
+fn step(
+    task: &ChainTask,
+    orders: &mut impl Iterator<Item = i64>,
+    target: &str,
+) -> Result<String, String> {
     let (statement, target) = (quoted(&task.command), quoted(target));
     let role = task.run_as.as_ref().filter(|role| !role.is_empty());
     let role = role.map_or_else(String::new, |role| format!(", role = {}", quoted(role)));
@@ -183,7 +190,8 @@ fn step(task: &ChainTask, order: i64, target: &str) -> Result<String, String> {
         [] => &none[..],
         all => all,
     };
-    for values in all {
+    // Not the other way round: that would take an order for no step at the end.
+    for (values, order) in all.iter().zip(orders) {
         let values = match values {
             Value::Array(values) => values.as_slice(),
             Value::Null => &[],
