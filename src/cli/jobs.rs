@@ -19,6 +19,7 @@ mod missing_resources;
 mod preview;
 mod remote;
 mod rules;
+mod runs;
 mod schedule;
 mod show;
 mod waiting;
@@ -61,7 +62,7 @@ enum Verb {
     /// Go on with the next due time
     Resume(remote::Named),
     /// Show due times with what became of them, newest first
-    Runs(remote::Runs),
+    Runs(runs::Runs),
     /// Show the tasks of a run: the last one, or that of a due time
     Log(log::Log),
     /// Cancel a run that goes on or waits

@@ -13,8 +13,8 @@ use rallypoint_client::{
     Client,
     api::{
         ClaimEnd, ClaimState, CreateResourceRequest, DeleteResourceResponse, GetClaimResponse,
-        GetResourceRequest, ListResourcesRequest, ListResourcesResponse, ReleaseResponse,
-        UpdateResourceRequest,
+        GetResourceRequest, GetResourceResponse, ListResourcesRequest, ListResourcesResponse,
+        ReleaseResponse, UpdateResourceRequest,
     },
 };
 use settings::Settings;
@@ -211,7 +211,24 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
         true => show::queue(known, limit as usize),
         false => show::resource(known.resource.as_ref(), ""),
     });
+    if queue && has_more(&known, limit as usize) {
+        output::note("more hold it or wait for it than are shown: see --limit (1000 at most)");
+    }
     Ok(())
+}
+
+/// Whether a list of claims or tasks is as long as it may be, and the resource counts more.
+fn has_more(known: &GetResourceResponse, limit: usize) -> bool {
+    let resource = known.resource.as_ref();
+    let lists = resource.map(|resource| {
+        [
+            (known.holds.len(), resource.holds),
+            (known.queue.len(), resource.waiting),
+            (known.waiting_tasks.len(), resource.waiting_tasks),
+        ]
+    });
+    let is_cut = |(shown, count): (usize, i64)| shown >= limit && count > shown as i64;
+    lists.into_iter().flatten().any(is_cut)
 }
 
 /// Its state whenever it has changed.
@@ -316,5 +333,27 @@ impl Release {
             // What is wrong with it the call says.
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rallypoint_client::api::{Claim, Resource};
+
+    #[test]
+    fn a_list_that_was_cut_is_told_from_a_whole_one() {
+        let known = |shown: usize, waiting: i64| GetResourceResponse {
+            resource: Some(Resource {
+                waiting,
+                ..Resource::default()
+            }),
+            queue: vec![Claim::default(); shown],
+            ..GetResourceResponse::default()
+        };
+        assert!(has_more(&known(10, 11), 10));
+        assert!(!has_more(&known(10, 10), 10));
+        // It has changed since it was counted, or is counted together with others.
+        assert!(!has_more(&known(9, 11), 10));
     }
 }

@@ -6,6 +6,7 @@ mod claims;
 mod errors;
 mod kept_claims;
 mod outages;
+mod pages;
 mod reports;
 mod series;
 mod steps;

@@ -54,21 +54,6 @@ pub(super) struct Pause {
     reason: String,
 }
 
-/// Arguments of `jobs runs`.
-#[derive(Args, Debug)]
-pub(super) struct Runs {
-    /// Its name
-    name: String,
-    /// Most due times to show
-    #[arg(
-        long,
-        default_value_t = 20,
-        value_name = "N",
-        value_parser = whole::<i32>(1..=1_000)
-    )]
-    limit: i32,
-}
-
 /// Which run.
 #[derive(Args, Debug)]
 pub(super) struct NamedRun {
@@ -223,23 +208,6 @@ impl Pause {
             };
             show::job(paused.job.as_ref(), before);
         });
-        Ok(())
-    }
-}
-
-impl Runs {
-    pub(super) async fn run(self, server: &Server) -> Result<(), CliError> {
-        let what = format!("cannot list runs of job {}", self.name);
-        let request = api::ListRunsRequest {
-            name: self.name,
-            page_size: self.limit,
-            page_token: String::new(),
-        };
-        let client = server.client().await?;
-        let runs = client.list_runs(request).await;
-        let mut runs = runs.map_err(|error| CliError::call(what, &error))?;
-        waiting::explain(&client, &mut runs.runs).await;
-        output::answer(&runs, |answer| show::runs(&answer.runs));
         Ok(())
     }
 }

@@ -201,8 +201,9 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         ("list --state halted", "it is written `--halted`"),
         ("jobs log x --due noon", "it is written behind the name"),
         ("jobs log x --date noon", "it is written behind the name"),
+        ("jobs runs x --limit 0", "write a whole number, 1 or more"),
         (
-            "jobs runs x --limit 0",
+            "resource queue x --limit 0",
             "write a whole number from 1 to 1000",
         ),
         ("serve --listen 50951", "write 127.0.0.1:50951"),
