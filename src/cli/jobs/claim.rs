@@ -22,13 +22,15 @@ use crate::{
 use clap::Args;
 use rallypoint_client::{
     ClaimedRun, Client,
-    api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest},
+    api::{ClaimRunRequest, ClaimRunResponse, GetJobRequest, Job},
 };
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Between two attempts of `--wait`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// While a run is waited for: how often it is asked whether one may come at all.
+const HELD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Arguments of `jobs claim`.
 #[derive(Args, Debug)]
@@ -114,6 +116,7 @@ impl ClaimCommand {
             lease: self.lease.map(time_text::message),
         };
         let until = Instant::now() + self.wait.unwrap_or_default();
+        let (mut look_at, mut said) = (Instant::now(), None);
         loop {
             let asked = Instant::now();
             let answer = client.claim_run(request.clone()).await;
@@ -130,28 +133,49 @@ impl ClaimCommand {
                 output::answer(&answer, |answer| output::line(self.why_not(answer) + &next));
                 return Ok(None);
             }
+            // Who waits sees nothing else, and nobody may come to lift it.
+            if asked >= look_at {
+                look_at = asked + HELD_INTERVAL;
+                let (_, held) = self.held(client).await;
+                if held != said {
+                    held.iter().for_each(|why| output::note(self.no_run(why)));
+                    said = held;
+                }
+            }
             sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Why no run comes, or when the next one is due, for people, as far as that is known.
     async fn what_next(&self, client: &Client) -> String {
-        if output::is_json() {
-            return String::new();
+        let (job, held) = self.held(client).await;
+        match (held, &job.next_due) {
+            (Some(why), _) if output::is_json() => {
+                output::note(self.no_run(&why));
+                String::new()
+            }
+            (Some(why), _) => format!("; {why}"),
+            (None, Some(next)) => format!("; the next run is due {}", time_text::exact(Some(next))),
+            (None, None) => String::new(),
         }
+    }
+
+    fn no_run(&self, why: &str) -> String {
+        format!("{}: no run comes: {why}", self.name)
+    }
+
+    /// The job, and why nothing of it may start, as far as that is known.
+    async fn held(&self, client: &Client) -> (Job, Option<String>) {
         let name = self.name.clone();
         let known = client.get_job(GetJobRequest { name }).await;
         let job = known.ok().and_then(|known| known.job).unwrap_or_default();
         if let Some(paused) = show::paused(&job) {
-            return format!("; the job is paused since {paused}");
+            return (job, Some(format!("the job is paused since {paused}")));
         }
         let status = client.status().await.ok();
         let agent = status.and_then(|status| status.jobs?.agent);
-        match (agent, &job.next_due) {
-            (Some(agent), _) if agent.stopped => "; the agent is stopped".to_owned(),
-            (_, Some(next)) => format!("; the next run is due {}", time_text::exact(Some(next))),
-            (_, None) => String::new(),
-        }
+        let is_stopped = agent.is_some_and(|agent| agent.stopped);
+        (job, is_stopped.then(|| "the agent is stopped".to_owned()))
     }
 
     fn why_not(&self, answer: &ClaimRunResponse) -> String {

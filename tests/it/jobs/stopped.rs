@@ -1,4 +1,5 @@
-//! A command that does a run of a job, and stands still for longer than its claim is kept.
+//! Commands that stand still: one that does a run of a job, for longer than its claim is kept, and
+//! those that wait for a run which nothing lets begin.
 
 use crate::harness::{
     process::PROGRAM,
@@ -55,4 +56,35 @@ fn a_command_that_was_stopped_beyond_its_lease_does_not_go_on() {
     assert!(shown.contains("the claim is lost"), "{shown}");
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert_eq!(fs::read(&ticks).expect("ticks").len(), written);
+}
+
+#[test]
+fn who_waits_for_a_run_is_told_that_none_may_come() {
+    let server = Standalone::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jobs.toml");
+    let jobs = "[jobs.night]\nschedule.cron = \"@yearly\"\nclaimed = true\n";
+    fs::write(&file, jobs).expect("written");
+    let applied = server.run(&["jobs", "apply", "-f", &file.display().to_string()]);
+    assert!(applied.status.success(), "{applied:?}");
+    let claim = |options: &[&str]| {
+        let run = ["jobs", "claim", "night", "--wait", "3s", "--", "true"];
+        let output = server.run(&[options, &run].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(claim(&[]), "");
+    for (hold, why) in [
+        (&["jobs", "stop-agent"][..], "the agent is stopped"),
+        (&["jobs", "pause", "night"], "the job is paused since "),
+    ] {
+        let held = server.run(hold);
+        assert!(held.status.success(), "{held:?}");
+        let outputs: [&[&str]; 2] = [&[], &["--json"]];
+        for options in outputs {
+            let said = claim(options);
+            let expected = format!("night: no run comes: {why}");
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
 }
