@@ -320,7 +320,21 @@ pub(super) async fn list(server: &Server) -> Result<(), CliError> {
         }
     }
     output::answer(&all, |all| show::jobs(&all.jobs));
+    note_unreadable(&client).await;
     Ok(())
+}
+
+/// Says of jobs that are in no list, as their rows cannot be read. A call that fails is no fault of
+/// the command, which has its answer.
+async fn note_unreadable(client: &Client) {
+    let status = client.status().await.ok();
+    let count = status.and_then(|status| status.jobs);
+    if let Some(count @ 1..) = count.map(|jobs| jobs.unreadable) {
+        output::note(format!(
+            "jobs of all namespaces that this version cannot read, and does not fire: {count}; the \
+             log of the owner names them"
+        ));
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Runs are listed over as many pages as somebody wants.
+//! Lists: runs over as many pages as somebody wants, and jobs without those that cannot be read.
 
 use super::*;
-use crate::harness::{postgres::connect, process::PROGRAM};
+use crate::harness::{cluster::Cluster, postgres::connect, process::PROGRAM};
+use rallypoint::postgres::COORDINATION;
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -39,4 +40,42 @@ async fn runs_are_listed_up_to_the_limit_and_that_there_are_older_ones_is_said()
         assert!(said.contains("older due times are not shown"), "{said}");
     }
     assert_eq!(shown(&server, "9000").await, (2_500, String::new()));
+}
+
+#[tokio::test]
+async fn a_list_of_jobs_says_that_some_cannot_be_read() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    for name in ["torn", "whole"] {
+        create(&client, name, job(86_400, [sql("select 1").order(1)])).await;
+    }
+    let options = cluster.postgres.options_for(COORDINATION, COORDINATION);
+    let tear = "update job set settings = '?' where name = 'torn'::bytea";
+    let torn = sqlx::raw_sql(tear)
+        .execute(&mut connect(&options).await)
+        .await;
+    torn.expect("written");
+    cluster.kill_9(0);
+    cluster.restart(0);
+    // Whoever changes something has waited for the owner.
+    let pause = PauseJobRequest {
+        name: "whole".into(),
+        reason: String::new(),
+    };
+    client.pause_job(pause).await.expect("paused");
+    let list = Command::new(PROGRAM)
+        .args(["--server", &cluster.url(0), "jobs", "list"])
+        .output()
+        .await
+        .expect("it runs");
+    let [listed, said] =
+        [&list.stdout, &list.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(
+        listed.contains("whole") && !listed.contains("torn"),
+        "{listed}"
+    );
+    assert!(
+        said.contains("this version cannot read, and does not fire: 1;"),
+        "{said}"
+    );
 }
