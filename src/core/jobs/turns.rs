@@ -112,10 +112,12 @@ impl Jobs {
     }
 
     /// Whether a run may begin as far as its job and the agent are concerned. A paused job has runs
-    /// that somebody asks for.
+    /// that somebody asks for. Those of a job that cannot be read wait for an owner that can.
     pub(super) fn may_start(&self, run: &RunImage) -> bool {
-        let job = self.jobs.get(&run.key.job);
-        let is_paused = job.is_some_and(|job| job.state.paused.is_some());
+        let Some(job) = self.jobs.get(&run.key.job) else {
+            return false;
+        };
+        let is_paused = job.state.paused.is_some();
         !self.agent.is_stopped && (!is_paused || run.cause == RunCause::Asked)
     }
 

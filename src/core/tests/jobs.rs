@@ -16,6 +16,7 @@ mod overlap;
 mod repeated;
 mod room;
 mod time_zones;
+mod unreadable;
 mod weights;
 
 use super::world::{Task, World, order, submission};
