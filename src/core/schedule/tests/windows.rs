@@ -121,3 +121,26 @@ fn a_search_for_a_window_ends_though_every_date_is_excluded() {
     let schedule = checked(settings);
     assert_eq!(schedule.next(at("2026-01-01T00:00:00Z")), None);
 }
+
+#[test]
+fn each_due_time_is_that_of_its_period_and_no_other() {
+    let start = at("2027-02-20T00:00:00Z");
+    for (period, after, before) in [
+        (Period::Day, "02:30", "02:45"),
+        (Period::Week, "SUN 23:59", "MON 01:00"),
+        (Period::Month, "31 00:00", "5 12:00"),
+    ] {
+        let mut settings = window(period, after, before, "Europe/Berlin");
+        settings.exclude = vec!["03-29".parse().expect("a date")];
+        settings.start = Some("2027-02-21".parse().expect("a time"));
+        let schedule = checked(settings);
+        for due in schedule.due_times(start).take(60) {
+            let found = schedule.due_in_period_of(due.local.date());
+            assert_eq!(found.as_ref(), Some(&due), "{period:?}");
+        }
+        let before = schedule.due_in_period_of(jiff::civil::date(2027, 1, 15));
+        assert_eq!(before, None, "{period:?}: it has not begun");
+    }
+    let daily = checked(cron("0 0 * * *", "UTC"));
+    assert_eq!(daily.due_in_period_of(jiff::civil::date(2027, 3, 1)), None);
+}
