@@ -24,7 +24,7 @@ pub(super) async fn explain(client: &Client, runs: &mut [JobRun]) {
     let job = known.job.unwrap_or_default();
     let what_for = match job.settings.and_then(|settings| settings.claims) {
         _ if job.paused.is_some() => "the job is paused",
-        Some(_) => "to be claimed, in its turn",
+        Some(_) => "to be claimed, in its turn, unless the agent is stopped",
         None => "its turn: runs before it are not over, or the agent is stopped",
     };
     unexplained.for_each(|run| run.detail = what_for.to_owned());
