@@ -1,7 +1,7 @@
 //! Which schedulers an owner could not read is noted for the owners after it.
 
 use super::{Owned, make::*};
-use rallypoint::{core::*, journal::recover};
+use rallypoint::journal::recover;
 use sqlx::Executor;
 
 #[tokio::test]
