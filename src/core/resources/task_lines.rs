@@ -22,6 +22,7 @@ use crate::core::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
 };
 
@@ -36,14 +37,24 @@ pub(crate) struct TaskLines {
     pub(super) waking: BTreeMap<(ResourceKey, Mode), Waking>,
     /// Resources that lines want.
     pub(super) watched: BTreeMap<ResourceKey, Watch>,
-    /// Lines whose tasks may not start any more, and that still stand here.
-    pub(super) leaving: VecDeque<ClaimNo>,
+    /// Lines whose tasks may not start any more, and that still stand here; never an empty part.
+    pub(super) leaving: VecDeque<Leaving>,
     /// Lines for which what they want is kept.
     pub(super) reserved: BTreeSet<ClaimNo>,
     /// Lines that have become ready since asked.
     pub(super) woken: Vec<(Handle, ClaimNo)>,
     /// Lines that were passed too often since asked, those of one scheduler together.
     pub(super) passed: Vec<(Handle, Vec<ClaimNo>)>,
+}
+
+/// Lines that leave together. What their scheduler has kept of each is freed when it is taken from
+/// here, not when they are handed over.
+pub(super) struct Leaving(Box<dyn ExactSizeIterator<Item = ClaimNo> + Send + Sync>);
+
+impl fmt::Debug for Leaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Leaving").field(&self.0.len()).finish()
+    }
 }
 
 /// Tasks that want the same.
@@ -148,19 +159,30 @@ impl Resources {
 
     /// The tasks of these lines may not start any more. There may be as many as tasks, so they
     /// leave a few with each batch.
-    pub(crate) fn leave_lines(&mut self, lines: impl Iterator<Item = ClaimNo>) {
-        self.tasks.leaving.extend(lines);
+    pub(crate) fn leave_lines(
+        &mut self,
+        lines: impl ExactSizeIterator<Item = ClaimNo> + Send + Sync + 'static,
+    ) {
+        if lines.len() > 0 {
+            self.tasks.leaving.push_back(Leaving(Box::new(lines)));
+        }
     }
 
     /// Has lines leave that are to, as many as one batch bears: as many as may join with it, some
     /// by their orders and some by a slice, so that who pauses and resumes leaves no more and more.
     pub(super) fn run_leaving(&mut self, limits: &Limits) {
         for _ in 0..2 * limits.slice {
-            let Some(no) = self.tasks.leaving.pop_front() else {
+            let Some(Leaving(lines)) = self.tasks.leaving.front_mut() else {
                 return;
             };
-            step();
-            self.leave_line(no);
+            let (next, left) = (lines.next(), lines.len());
+            if left == 0 {
+                self.tasks.leaving.pop_front();
+            }
+            if let Some(no) = next {
+                step();
+                self.leave_line(no);
+            }
         }
     }
 

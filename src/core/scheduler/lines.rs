@@ -168,25 +168,39 @@ impl LinesOfOrder {
         }
         self.set_ready(no, ready);
     }
+
+    /// All of them, none of which counts here any more. There may be as many as tasks, so each
+    /// frees its entries when it is taken.
+    fn into_lines(self) -> impl ExactSizeIterator<Item = ClaimNo> + Send + Sync {
+        let mut places = self.places.into_iter();
+        let mut ready = self.ready.into_values().flatten();
+        self.all.into_keys().inspect(move |_| {
+            places.next();
+            ready.next();
+        })
+    }
 }
 
 impl Scheduler {
-    /// Has its lines follow what has become of the queue. Of orders that have just been opened up
-    /// to `most` lanes join here, and the others with [`Scheduler::join_lines`]; the lines of those
-    /// that are closed leave a few at a time. Returns how many lanes have joined.
+    /// Has its lines follow what has become of the queue. Of orders that have just been opened, or
+    /// have their first lanes, up to `most` lanes join here, and the others with
+    /// [`Scheduler::join_lines`]; the lines of those that are closed leave a few at a time. Returns
+    /// how many lanes have joined.
     pub(crate) fn follow_lanes(&mut self, resources: &mut Resources, most: u32) -> u32 {
         let open = self.queue.open_orders(self.start_limit());
         let before = std::mem::replace(&mut self.lines.open, open);
         for order in before.without(open).iter() {
+            self.queue.end_lanes(order);
             self.lines.joining.remove(&order);
             if let Some(closed) = self.lines.orders.remove(&order) {
-                resources.leave_lines(closed.all.into_keys());
+                resources.leave_lines(closed.into_lines());
             }
         }
-        for order in open.without(before).iter() {
-            // Its lanes are new, whatever has changed.
+        let mut begins = false;
+        for order in open.iter() {
             if self.queue.begin_lanes(order) {
                 self.lines.joining.insert(order, Seq(0));
+                begins = true;
             }
         }
         for (front, lane) in self.queue.take_changed_lanes(open) {
@@ -194,9 +208,9 @@ impl Scheduler {
                 self.follow_lane(resources, front, lane);
             }
         }
-        match open == before {
-            true => 0,
-            false => self.join_lines(resources, most),
+        match begins {
+            true => self.join_lines(resources, most),
+            false => 0,
         }
     }
 
@@ -264,5 +278,38 @@ impl Scheduler {
             }
             (None, None) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LaneKey, Lines};
+    use crate::core::{ClaimNo, Mode, Seq, Want, Work, fairness::fair_share::Fair};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_known_of_lines_is_freed_as_they_leave() {
+        let kind = Fair::default().kind(&Work::Noop);
+        let mut lines = Lines::default();
+        let a_writer = |n: i64| -> Arc<[Want]> {
+            let (name, mode) = (format!("key/{n:03}").into(), Mode::Exclusive);
+            [Want { name, mode }].into()
+        };
+        let all: Vec<Arc<[Want]>> = (0..100).map(a_writer).collect();
+        for (no, wants) in (1..).zip(&all) {
+            let wants = wants.clone();
+            lines.insert(ClaimNo(no), (None, LaneKey { kind, wants }), Seq(no));
+            lines.set_ready(ClaimNo(no), true);
+        }
+        let known = || {
+            let known = all.iter().filter(|wants| Arc::strong_count(wants) > 1);
+            known.count()
+        };
+        assert_eq!(known(), 100);
+        let closed = lines.orders.remove(&None).expect("it has lines");
+        let mut leaving = closed.into_lines();
+        assert_eq!((leaving.len(), known()), (100, 100));
+        assert_eq!(leaving.by_ref().take(60).count(), 60);
+        assert_eq!((leaving.len(), known()), (40, 40));
     }
 }

@@ -42,14 +42,17 @@ impl Queue {
         }
     }
 
-    /// Forgets which lanes of an order have changed: none is followed yet. Returns whether it has
-    /// any.
+    /// The lanes of an order are followed from now on. Returns whether there are any that were not.
     pub(crate) fn begin_lanes(&mut self, order: Option<Order>) -> bool {
         let lanes = self.claimed_mut(order);
-        lanes.is_some_and(|lanes| {
-            drop(lanes.take_changed());
-            !lanes.is_empty()
-        })
+        lanes.is_some_and(ResourceLanes::follow)
+    }
+
+    /// They are followed no more.
+    pub(crate) fn end_lanes(&mut self, order: Option<Order>) {
+        if let Some(lanes) = self.claimed_mut(order) {
+            lanes.unfollow();
+        }
     }
 
     /// Up to `most` lanes of an order whose first task comes after `after`, by that task.

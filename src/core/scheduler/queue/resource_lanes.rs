@@ -2,8 +2,9 @@
 //! set of resources, so that those that cannot have theirs keep no others waiting.
 //!
 //! Within a lane tasks start by their number. Whoever follows the lanes is told which of them have
-//! another first task than before. All spans are in one map besides, since there may be as many
-//! lanes as tasks: what is asked about a task must not ask every lane.
+//! another first task than before. There may be as many lanes as tasks, so nothing is noted while
+//! nobody follows them, and all spans are in one map besides: what is asked about a task must not
+//! ask every lane.
 
 use super::{found_range::FoundRange, span::Span, step_counter::step};
 use crate::core::{Seq, Want, fairness::slot_kinds::KindId};
@@ -28,7 +29,8 @@ pub(crate) struct ResourceLanes {
     lanes: BTreeMap<LaneKey, Lane>,
     /// The lanes by their first task.
     fronts: BTreeMap<Seq, LaneKey>,
-    /// Lanes that have got another first task, or lost their last one.
+    is_followed: bool,
+    /// Lanes that have got another first task, or lost their last one, since they are followed.
     changed: BTreeSet<LaneKey>,
 }
 
@@ -91,6 +93,17 @@ impl ResourceLanes {
     /// The span with the lowest number.
     pub(crate) fn first(&self) -> Option<&Span> {
         self.spans.values().next()
+    }
+
+    /// They are followed from now on. Returns whether there are any that were not.
+    pub(crate) fn follow(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_followed, true) && !self.is_empty()
+    }
+
+    /// They are followed no more.
+    pub(crate) fn unfollow(&mut self) {
+        self.is_followed = false;
+        self.changed.clear();
     }
 
     /// Takes the lanes whose first task is another one, or gone.
@@ -192,7 +205,9 @@ impl ResourceLanes {
         if before != after {
             before.map(|seq| self.fronts.remove(&seq));
             self.fronts.extend(after.map(|seq| (seq, key.clone())));
-            self.changed.insert(key.clone());
+            if self.is_followed {
+                self.changed.insert(key.clone());
+            }
         }
         changed
     }
