@@ -14,6 +14,7 @@ mod acquire;
 mod checkpoint;
 mod circle;
 mod claim;
+mod claim_queue;
 mod copied;
 mod define;
 mod definitions;

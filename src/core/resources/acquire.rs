@@ -27,7 +27,8 @@ impl Resources {
         let claim = Claim::new(spec.clone(), turn.now, renewed_at);
         self.claims.insert(no, claim);
         self.enqueue(no);
-        if !self.is_next(no) {
+        let blocked = self.blocked_by(no);
+        if blocked.is_some() {
             let refused = match if_free {
                 true => Some(Ok(ResourceReply::NotFree(self.in_the_way(no)))),
                 false => (self.circle(no))
@@ -45,9 +46,10 @@ impl Resources {
         self.last = no;
         self.recorded = no;
         self.note_open(no);
-        match self.is_next(no) {
-            true => self.grant(turn, no, Some(spec.clone())),
-            false => {
+        match blocked {
+            None => self.grant(turn, no, Some(spec.clone())),
+            Some(key) => {
+                self.park_claim(no, &key);
                 turn.out.records.resources.claims.push(ClaimRecord {
                     no,
                     at: turn.now,
@@ -103,11 +105,17 @@ impl Resources {
         Ok(())
     }
 
-    /// A claim stands in the queues of all its resources.
+    /// A claim stands in the queues of all its resources. Until it is known where it is not its
+    /// turn, it is looked at when the first one changes.
     pub(super) fn enqueue(&mut self, no: ClaimNo) {
         let spec = self.claims[&no].spec.clone();
-        for (key, want) in self.claims[&no].keys().zip(&spec.wants) {
-            self.in_use_of(&key).enqueue(no, want.mode);
+        let wants = self.claims[&no].keys().zip(&spec.wants);
+        for (at, (key, want)) in wants.enumerate() {
+            let queue = &mut self.in_use_of(&key).queue;
+            queue.push(no, want.mode);
+            if at == 0 {
+                queue.park(no);
+            }
         }
     }
 

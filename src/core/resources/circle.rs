@@ -103,8 +103,7 @@ impl<'a> Search<'a> {
                 let Some(in_use) = self.resources.in_use.get(&key) else {
                     continue;
                 };
-                let earlier = in_use.queue.range(..no).map(|(earlier, _)| *earlier);
-                found.extend(earlier.take(MAX_CLAIMS));
+                found.extend(in_use.queue.before(no).take(MAX_CLAIMS));
                 // Whoever holds it is the same for all who wait for it.
                 if looked_at.insert(key) {
                     for holder in in_use.held.keys().take(MAX_CLAIMS) {
@@ -200,8 +199,8 @@ impl<'a> Search<'a> {
                 ahead.push(*mode);
             }
         }
-        let earlier = self.stuck.range(..no).filter_map(|no| in_use.queue.get(no));
-        let earlier = earlier.map(|waiter| waiter.mode);
+        let earlier = self.stuck.range(..no);
+        let earlier = earlier.filter_map(|no| in_use.queue.mode_of(*no));
         ahead.extend(earlier.filter(|mode| !passes || *mode != Mode::Exclusive));
         self.steps += ahead.len();
         let used: u64 = ahead
@@ -251,7 +250,7 @@ impl<'a> Search<'a> {
     ) -> Option<Vec<Waits>> {
         let in_use = self.resources.in_use.get(key)?;
         let earlier = self.stuck.range(..no);
-        let earlier = earlier.filter(|no| in_use.queue.contains_key(no));
+        let earlier = earlier.filter(|no| in_use.queue.mode_of(**no).is_some());
         let earlier: Vec<ClaimNo> = earlier.copied().collect();
         let behind = earlier.into_iter().find_map(|no| self.path(no, seen));
         if behind.is_some() {

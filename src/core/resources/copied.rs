@@ -15,8 +15,11 @@ impl Resources {
     /// The claims that hold a resource or wait for it, those who have it first.
     pub(crate) fn claims_of(&self, key: &ResourceKey) -> impl Iterator<Item = RecoveredClaim> {
         let in_use = self.in_use.get(key).into_iter();
-        let all = in_use.flat_map(|one| one.held.keys().chain(one.queue.keys()));
-        all.filter_map(|no| Some(self.claims.get(no)?.recovered(*no)))
+        let all = in_use.flat_map(|one| {
+            let in_line = one.queue.iter().map(|(no, _)| no);
+            one.held.keys().copied().chain(in_line)
+        });
+        all.filter_map(|no| Some(self.claims.get(&no)?.recovered(no)))
     }
 
     /// The definitions that hold for these names.

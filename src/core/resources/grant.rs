@@ -1,15 +1,16 @@
 //! Who is next. Whoever gives something back, or leaves a queue, marks the resource as changed;
-//! then its queue is looked at from the front, as far as there is something left to have.
+//! then those are looked at that are parked in its queue (`claim_queue.rs`), from the front, as far
+//! as there is something left to have.
 
 use super::{
     Resources,
-    in_use::{Front, InUse, Room},
+    in_use::{InUse, Room},
 };
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, ClaimState, Mode, ResourceKey, ResourceSettings,
-    Taken, Time, Token, Turn, model::limits::Limits,
+    Taken, Time, Token, Turn, model::limits::Limits, scheduler::queue::step_counter::step,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// What a resource without a definition would be like: nothing of it is granted.
 const CLOSED: ResourceSettings = ResourceSettings {
@@ -30,13 +31,16 @@ impl Resources {
             let is_waited_for = self.in_use.get(&key).is_some_and(InUse::is_waited_for)
                 || self.tasks.parked.contains_key(&key);
             looks -= u32::from(is_waited_for);
-            while let Some(next) = self.next_of(&key) {
+            while let Some(next) = self.next_parked(&key) {
                 if left == 0 {
                     self.changed.insert(key);
                     return;
                 }
                 left -= 1;
-                self.grant(turn, next, None);
+                match self.blocked_by(next) {
+                    Some(other) => self.park_claim(next, &other),
+                    None => self.grant(turn, next, None),
+                }
             }
             self.wake_lines(&key);
             self.forget_or_refill(&key);
@@ -72,48 +76,50 @@ impl Resources {
         self.count_passes(no, None);
     }
 
-    /// Whether it is the claim's turn in all of its queues.
-    pub(super) fn is_next(&self, no: ClaimNo) -> bool {
-        let Some(claim) = self.claims.get(&no) else {
-            return false;
-        };
-        claim.keys().all(|key| self.is_next_of(&key, no))
+    /// The first of a claim's resources of which it is not its turn.
+    pub(super) fn blocked_by(&self, no: ClaimNo) -> Option<ResourceKey> {
+        step();
+        let mut keys = self.claims.get(&no)?.keys();
+        keys.find(|key| !self.is_next_of(key, no))
     }
 
-    /// Whether it is the claim's turn in one queue.
+    /// Whether it is the turn of somebody in one queue.
     pub(super) fn is_next_of(&self, key: &ResourceKey, no: ClaimNo) -> bool {
         let in_use = self.in_use.get(key);
         in_use.is_some_and(|one| {
             let settings = self.in_force(key, one);
-            one.next_in_line(&settings, self.now).any(|next| next == no)
+            let mode = one.queue.mode_of(no);
+            mode.is_some_and(|mode| one.has_turn(&settings, self.now, (no, mode)))
         })
     }
 
-    /// The first claim of a queue whose turn it is everywhere.
-    fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
+    /// The first claim that waits for a change of this resource, if it is its turn here.
+    fn next_parked(&self, key: &ResourceKey) -> Option<ClaimNo> {
         let in_use = self.in_use.get(key)?;
-        let settings = self.in_force(key, in_use);
-        let mut in_line = in_use.next_in_line(&settings, self.now);
-        // Many in line may wait for the same elsewhere, where nobody moves meanwhile.
-        let mut fronts: BTreeMap<ResourceKey, Option<Front>> = BTreeMap::new();
-        in_line.find(|no| {
-            // A place that is kept for tasks has no claim: they take what they want with a slot.
-            let Some(claim) = self.claims.get(no) else {
-                return false;
+        in_use.next_parked(&self.in_force(key, in_use), self.now)
+    }
+
+    /// The claim waits for a change of this one of its resources: there it is not its turn.
+    pub(super) fn park_claim(&mut self, no: ClaimNo, at: &ResourceKey) {
+        for key in self.claims[&no].keys() {
+            let Some(in_use) = self.in_use.get_mut(&key) else {
+                continue;
             };
-            let others = claim.keys().zip(&claim.spec.wants);
-            let mut others = others.filter(|(other, _)| other != key);
-            others.all(|(other, want)| {
-                let front = fronts.entry(other);
-                let front = front.or_insert_with_key(|other| self.front_of(other));
-                front.is_some_and(|front| front.has(*no, want.mode))
-            })
-        })
+            match key == *at {
+                true => in_use.queue.park(no),
+                false => in_use.queue.unpark(no),
+            }
+        }
     }
 
-    fn front_of(&self, key: &ResourceKey) -> Option<Front> {
-        let in_use = self.in_use.get(key)?;
-        Some(in_use.front(&self.in_force(key, in_use), self.now))
+    /// Claims that wait though it is their turn.
+    #[cfg(test)]
+    pub(crate) fn overlooked_claims(&self) -> Vec<ClaimNo> {
+        let waiting = self.claims.iter();
+        let waiting = waiting.filter(|(_, claim)| claim.state == ClaimState::Waiting);
+        let mut waiting: Vec<ClaimNo> = waiting.map(|(no, _)| *no).collect();
+        waiting.retain(|no| self.blocked_by(*no).is_none());
+        waiting
     }
 
     /// Its resources, with how it uses them.
@@ -165,7 +171,7 @@ impl Resources {
     pub(super) fn leave_queues_silently(&mut self, no: ClaimNo) {
         for (key, _) in self.wants(no) {
             if let Some(in_use) = self.in_use.get_mut(&key) {
-                in_use.leave_queue(no);
+                in_use.queue.remove(no);
             }
         }
     }

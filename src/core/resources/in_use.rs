@@ -1,24 +1,11 @@
 //! A resource that is held or waited for: what is left of it, and who may have it next.
 
-use super::missing::{Missing, PARTS};
-use crate::core::{
-    ClaimNo, Mode, Refill, ResourceSettings, Time, Token, scheduler::queue::step_counter::step,
+use super::{
+    claim_queue::{Asked, ClaimQueue},
+    missing::{Missing, PARTS},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-
-/// Arrivals of one bucket of a queue: the places before a claim are counted by bucket.
-const BUCKET: u64 = 256;
-
-/// A claim in a queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiter {
-    pub mode: Mode,
-    /// Claims arrive in the order of their numbers.
-    arrival: u64,
-}
+use crate::core::{ClaimNo, Mode, Refill, ResourceSettings, Time, Token};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Who holds a resource and who waits for it.
 #[derive(Debug)]
@@ -32,17 +19,12 @@ pub(crate) struct InUse {
     /// How many of `held` have all of it. After a takeover with a clock that is behind, one that
     /// has lost it keeps others out once more, beside whoever has got it since.
     writers: u32,
-    /// Claims that wait, first in line first.
-    pub queue: BTreeMap<ClaimNo, Waiter>,
-    /// Those of `queue` that share.
-    readers: BTreeSet<ClaimNo>,
+    /// Who waits.
+    pub queue: ClaimQueue,
     /// What was missing after the last grant, if permits come back by time.
     pub missing: Option<Missing>,
     /// When to look at it, because enough has come back; [`Time::NEVER`]: no timer is set.
     pub wake: Time,
-    /// How many of `queue` there are in each bucket of arrivals.
-    buckets: BTreeMap<u64, u32>,
-    arrivals: u64,
 }
 
 impl InUse {
@@ -52,12 +34,9 @@ impl InUse {
             held: BTreeMap::new(),
             used: 0,
             writers: 0,
-            queue: BTreeMap::new(),
-            readers: BTreeSet::new(),
+            queue: ClaimQueue::default(),
             missing: None,
             wake: Time::NEVER,
-            buckets: BTreeMap::new(),
-            arrivals: 0,
         }
     }
 
@@ -89,27 +68,6 @@ impl InUse {
         missing.map_or(0, |(missing, refill)| missing.now(now, refill))
     }
 
-    pub(crate) fn enqueue(&mut self, no: ClaimNo, mode: Mode) {
-        let arrival = self.arrivals;
-        self.arrivals += 1;
-        self.queue.insert(no, Waiter { mode, arrival });
-        if matches!(mode, Mode::Shared(_)) {
-            self.readers.insert(no);
-        }
-        *self.buckets.entry(arrival / BUCKET).or_default() += 1;
-    }
-
-    pub(crate) fn leave_queue(&mut self, no: ClaimNo) {
-        if let Some(waiter) = self.queue.remove(&no) {
-            self.readers.remove(&no);
-            let bucket = waiter.arrival / BUCKET;
-            match self.buckets.get_mut(&bucket) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => drop(self.buckets.remove(&bucket)),
-            }
-        }
-    }
-
     pub(crate) fn hold(&mut self, no: ClaimNo, mode: Mode) {
         self.held.insert(no, mode);
         match mode {
@@ -135,45 +93,34 @@ impl InUse {
         }
     }
 
-    /// Claims that wait, and of which no earlier one would have to wait for them, in line. One that
-    /// waits for something else besides has its permits kept for it. Where readers are preferred
-    /// they come first, past the writers.
-    pub(crate) fn next_in_line(
+    /// Whether it is the turn of somebody at this place in line: no earlier one would have to wait
+    /// for that. An earlier one that waits for something else besides has its permits kept for it.
+    /// Where readers are preferred they pass the writers.
+    pub(super) fn has_turn(
         &self,
         settings: &ResourceSettings,
         now: Time,
-    ) -> impl Iterator<Item = ClaimNo> {
-        let readers = self.next_readers(settings, now);
-        readers.chain(self.next_of_all(settings, now))
-    }
-
-    /// Up to whom it is the turn of those in line.
-    pub(super) fn front(&self, settings: &ResourceSettings, now: Time) -> Front {
-        Front {
-            readers: self.next_readers(settings, now).last(),
-            all: self.next_of_all(settings, now).last(),
+        (no, mode): (ClaimNo, Mode),
+    ) -> bool {
+        let room = self.room(settings, now);
+        if !room.admits(Asked::default(), mode) {
+            return false;
         }
+        let ahead = self.queue.ahead(no);
+        let passes = settings.reader_preferred && matches!(mode, Mode::Shared(_));
+        let writers = if passes { 0 } else { ahead.writers };
+        room.admits(Asked { writers, ..ahead }, mode)
     }
 
-    /// Those who share, as far as there is room, if they are preferred.
-    fn next_readers(
-        &self,
-        settings: &ResourceSettings,
-        now: Time,
-    ) -> impl Iterator<Item = ClaimNo> {
-        let is_preferred = settings.reader_preferred;
-        let readers = is_preferred.then_some(&self.readers).into_iter().flatten();
-        let mut room = self.room(settings, now);
-        let fits = move |no: &ClaimNo| room.take(self.queue[no].mode).then_some(*no);
-        readers.map_while(fits).inspect(|_| step())
-    }
-
-    /// All in line, as far as there is room.
-    fn next_of_all(&self, settings: &ResourceSettings, now: Time) -> impl Iterator<Item = ClaimNo> {
-        let mut room = self.room(settings, now);
-        let line = self.queue.iter();
-        let fits = move |(no, waiter): (&ClaimNo, &Waiter)| room.take(waiter.mode).then_some(*no);
-        line.map_while(fits).inspect(|_| step())
+    /// The first claim that is parked here and has its turn.
+    pub(super) fn next_parked(&self, settings: &ResourceSettings, now: Time) -> Option<ClaimNo> {
+        let preferred = settings.reader_preferred;
+        let reader = self.queue.first_parked_reader().filter(|_| preferred);
+        let mut first = reader.into_iter().chain(self.queue.first_parked());
+        first.find(|no| {
+            let mode = self.queue.mode_of(*no);
+            mode.is_some_and(|mode| self.has_turn(settings, now, (*no, mode)))
+        })
     }
 
     /// What is left, before anybody in line has his.
@@ -210,7 +157,7 @@ impl InUse {
         if room.is_closed {
             return missing.less_at(0, refill);
         }
-        let first = self.queue.values().find(|waiter| !room.take(waiter.mode));
+        let first = self.queue.iter().find(|(_, mode)| !room.take(*mode));
         let lacking = first.map_or(parts, |_| room.used.saturating_sub(room.capacity));
         missing.less_at(parts.saturating_sub(lacking.max(1)), refill)
     }
@@ -254,45 +201,6 @@ impl InUse {
             Mode::Shared(permits) => permits,
         }
     }
-
-    /// How many in line come before a number.
-    pub(crate) fn before(&self, no: ClaimNo) -> u64 {
-        match self.queue.range(no..).next() {
-            Some((next, _)) => self.position(*next) - 1,
-            None => self.queue.len() as u64,
-        }
-    }
-
-    /// Place in line, from 1; 0: it is not in the queue.
-    pub(crate) fn position(&self, no: ClaimNo) -> u64 {
-        let Some(waiter) = self.queue.get(&no) else {
-            return 0;
-        };
-        let bucket = waiter.arrival / BUCKET;
-        let before = self.buckets.range(..bucket);
-        let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
-        let same = self.queue.range(..=no).rev();
-        before
-            + same
-                .take_while(|(_, one)| one.arrival / BUCKET == bucket)
-                .count() as u64
-    }
-}
-
-/// The last ones in line whose turn it is.
-#[derive(Clone, Copy)]
-pub(super) struct Front {
-    /// Of those who share, where they are preferred.
-    readers: Option<ClaimNo>,
-    all: Option<ClaimNo>,
-}
-
-impl Front {
-    /// Whether it is the turn of somebody in line.
-    pub(super) fn has(&self, no: ClaimNo, mode: Mode) -> bool {
-        let readers = self.readers.filter(|_| matches!(mode, Mode::Shared(_)));
-        readers.max(self.all).is_some_and(|last| no <= last)
-    }
 }
 
 /// What those in line leave, one after the other.
@@ -317,6 +225,22 @@ impl Room {
         let before = self.used;
         self.used += parts;
         !self.is_closed && (before == 0 || self.used <= self.capacity)
+    }
+
+    /// Whether there is room for somebody behind these, who have theirs: what each of them leaves
+    /// is less than what was there before.
+    fn admits(&self, ahead: Asked, mode: Mode) -> bool {
+        let of_writers = match self.all {
+            None if ahead.writers > 0 => return false,
+            all => ahead.writers.saturating_mul(all.unwrap_or(0).into()),
+        };
+        let permits = ahead.permits.saturating_add(of_writers);
+        let used = self.used.saturating_add(permits.saturating_mul(PARTS));
+        match self.parts_of(mode) {
+            _ if self.is_closed => false,
+            None => used == 0,
+            Some(parts) => used == 0 || used.saturating_add(parts) <= self.capacity,
+        }
     }
 
     /// How many that want the same there is room for.
@@ -349,20 +273,76 @@ impl Room {
     }
 }
 
-#[test]
-fn a_writer_that_was_lost_gives_back_nothing_of_the_one_after_it() {
-    let settings = ResourceSettings {
-        capacity: 1,
-        ..ResourceSettings::default()
-    };
-    let (mut lock, now) = (InUse::new(settings), Time(0));
-    lock.hold(ClaimNo(1), Mode::Exclusive);
-    lock.hold(ClaimNo(2), Mode::Exclusive);
-    lock.enqueue(ClaimNo(3), Mode::Exclusive);
-    lock.give_back(ClaimNo(1));
-    let next = lock.next_in_line(&settings, now).next();
-    assert_eq!((lock.used(now), next), (1, None));
-    lock.give_back(ClaimNo(2));
-    let next = lock.next_in_line(&settings, now).next();
-    assert_eq!(next, Some(ClaimNo(3)));
+#[cfg(test)]
+mod tests {
+    use super::InUse;
+    use crate::core::{ClaimNo, Mode, Refill, ResourceSettings, Time};
+    use std::time::Duration;
+
+    const NOW: Time = Time(0);
+
+    #[test]
+    fn a_writer_that_was_lost_gives_back_nothing_of_the_one_after_it() {
+        let settings = ResourceSettings {
+            capacity: 1,
+            ..ResourceSettings::default()
+        };
+        let mut lock = InUse::new(settings);
+        lock.hold(ClaimNo(1), Mode::Exclusive);
+        lock.hold(ClaimNo(2), Mode::Exclusive);
+        lock.queue.push(ClaimNo(3), Mode::Exclusive);
+        lock.give_back(ClaimNo(1));
+        let next = (ClaimNo(3), Mode::Exclusive);
+        let has_turn = lock.has_turn(&settings, NOW, next);
+        assert_eq!((lock.used(NOW), has_turn), (1, false));
+        lock.give_back(ClaimNo(2));
+        assert!(lock.has_turn(&settings, NOW, next));
+    }
+
+    /// Those in line who count, up to the first one for whom the earlier ones leave no room.
+    fn reached(in_use: &InUse, counts: impl Fn(Mode) -> bool) -> Vec<ClaimNo> {
+        let mut room = in_use.room(&in_use.settings, NOW);
+        let line = in_use.queue.iter().filter(|(_, mode)| counts(*mode));
+        let reached = line.take_while(|(_, mode)| room.take(*mode));
+        reached.map(|(no, _)| no).collect()
+    }
+
+    #[test]
+    fn what_those_ahead_ask_for_says_whose_turn_it_is() {
+        let [one, two, three] = [1, 2, 3].map(Mode::Shared);
+        let modes = [one, two, three, Mode::Exclusive];
+        let refill = Refill {
+            permits: 1,
+            period: Duration::from_secs(1),
+        };
+        for case in 0..4_usize.pow(4) * 5 * 3 * 4 {
+            let mut rest = case;
+            let mut digit = |base: usize| {
+                let digit = rest % base;
+                rest /= base;
+                digit
+            };
+            let line = [(); 4].map(|()| modes[digit(4)]);
+            let (capacity, held, sort) = (digit(5) as u32, digit(3) as i64, digit(4));
+            let settings = ResourceSettings {
+                capacity,
+                refill: (sort % 2 == 1).then_some(refill),
+                reader_preferred: sort >= 2,
+                ..ResourceSettings::default()
+            };
+            let mut in_use = InUse::new(settings);
+            (0..held).for_each(|no| in_use.hold(ClaimNo(no), Mode::Shared(1)));
+            for (no, mode) in (10..).map(ClaimNo).zip(line) {
+                in_use.queue.push(no, mode);
+            }
+            let mut expected = reached(&in_use, |_| true);
+            if settings.reader_preferred {
+                expected.extend(reached(&in_use, |mode| mode != Mode::Exclusive));
+            }
+            for one in in_use.queue.iter() {
+                let has_turn = in_use.has_turn(&settings, NOW, one);
+                assert_eq!(has_turn, expected.contains(&one.0), "case {case}: {one:?}");
+            }
+        }
+    }
 }

@@ -39,7 +39,7 @@ impl Resources {
 
     fn blocker(&self, key: &ResourceKey, mode: Mode, no: ClaimNo) -> ResourceBlocker {
         let in_use = self.in_use.get(key);
-        let claims = in_use.map_or(0, |one| one.before(no));
+        let claims = in_use.map_or(0, |one| one.queue.ahead(no).waiters);
         let watch = self.tasks.watched.get(key);
         let lines = watch
             .into_iter()

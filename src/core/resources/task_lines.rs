@@ -195,7 +195,7 @@ impl Resources {
         for (key, _) in line.keys() {
             self.watches.note(&key);
             if is_reserved && let Some(in_use) = self.in_use.get_mut(&key) {
-                in_use.leave_queue(no);
+                in_use.queue.remove(no);
             }
             let Some(watch) = self.tasks.watched.get_mut(&key) else {
                 continue;
@@ -232,7 +232,7 @@ impl Resources {
     }
 
     /// Which of its resources a line cannot have now, the first one.
-    pub(super) fn blocked_at(&mut self, no: ClaimNo) -> Option<usize> {
+    pub(super) fn blocked_at(&self, no: ClaimNo) -> Option<usize> {
         step();
         let line = self.tasks.lines.get(&no)?.clone();
         let is_reserved = self.tasks.reserved.contains(&no);
@@ -244,14 +244,11 @@ impl Resources {
     }
 
     /// Whether somebody at this place could have a resource now.
-    pub(super) fn could_have(&mut self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> bool {
-        self.in_use_of(key).enqueue(no, mode);
-        let could = self.is_next_of(key, no);
-        if let Some(in_use) = self.in_use.get_mut(key) {
-            in_use.leave_queue(no);
+    pub(super) fn could_have(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> bool {
+        match self.in_use.get(key) {
+            Some(in_use) => in_use.has_turn(&self.in_force(key, in_use), self.now, (no, mode)),
+            None => self.room_of(key, self.now).fitting(mode) > 0,
         }
-        self.forget_or_watch(key);
-        could
     }
 
     /// Whether it wants something that nobody gets, by its definition.
@@ -286,7 +283,7 @@ impl Resources {
         self.tasks.reserved.insert(no);
         for (key, mode) in self.tasks.lines[&no].clone().keys() {
             self.watches.note(&key);
-            self.in_use_of(&key).enqueue(no, mode);
+            self.in_use_of(&key).queue.keep(no, mode);
         }
         if let Some(at) = parked {
             self.park(no, at);
@@ -303,7 +300,7 @@ impl Resources {
         self.tasks.reserved.remove(&no);
         for (key, _) in self.tasks.lines[&no].clone().keys() {
             if let Some(in_use) = self.in_use.get_mut(&key) {
-                in_use.leave_queue(no);
+                in_use.queue.remove(no);
             }
             self.watches.note(&key);
             self.changed.insert(key);

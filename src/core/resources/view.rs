@@ -55,11 +55,9 @@ impl Resources {
             };
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
             // Tasks that are in line have no claim yet.
-            let claims = in_use
-                .queue
-                .keys()
-                .filter(|no| self.claims.contains_key(no));
-            view.queue = claims.take(limit).map(shown).collect();
+            let in_line = in_use.queue.iter().map(|(no, _)| no);
+            let claims = in_line.filter(|no| self.claims.contains_key(no));
+            view.queue = claims.take(limit).map(|no| shown(&no)).collect();
         }
         Ok(view)
     }
@@ -85,7 +83,7 @@ impl Resources {
                 view.names += 1;
                 view.used += in_use.used(self.now);
                 view.holds += in_use.held.len();
-                view.waiting += in_use.queue.len();
+                view.waiting += in_use.queue.claims();
             }
         }
         for waited in self.watched_under(key).take(NAMES_COUNTED) {
@@ -161,7 +159,7 @@ impl Resources {
     /// Place in one queue, and how long it may take to come to its front.
     fn place(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<(u64, Option<Duration>)> {
         let in_use = self.in_use.get(key)?;
-        let position = in_use.position(no);
+        let position = in_use.queue.position(no);
         if let Some(refill) = in_use.settings.refill {
             let wait = in_use.refill_wait(self.now, position, mode, refill);
             return Some((position, Some(wait)));
@@ -226,7 +224,7 @@ impl Resources {
             names: usize::from(in_use.is_some()),
             used: in_use.map_or(0, |one| one.used(self.now)),
             holds: in_use.map_or(0, |one| one.held.len()),
-            waiting: in_use.map_or(0, |one| one.queue.len()),
+            waiting: in_use.map_or(0, |one| one.queue.claims()),
             lines: 0,
             usual_hold: definition.usual_hold,
             holders: Vec::new(),

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::core::{
     Blocker, Caller, ClaimView, Handle, Mode, Namespace, PauseChange, PauseMode, Reject,
-    ReleaseMode, Reply, Report, ResourceReject, ResourceReply, ResourceVerb, Verb, Want, Work,
+    ReleaseMode, Reply, Report, ResourceReject, ResourceReply, ResourceVerb, ResourceView, Verb,
+    Want, Work,
 };
 
 const WRITER: Mode = Mode::Exclusive;
@@ -41,15 +42,19 @@ fn world(slots: u32) -> (World, Handle) {
 }
 
 impl World {
-    fn held(&mut self, name: &str) -> Vec<ClaimView> {
+    fn resource(&mut self, name: &str) -> ResourceView {
         let verb = ResourceVerb::Get {
             name: name.into(),
             limit: 100,
         };
         match self.ask(verb) {
-            Ok(ResourceReply::Resource(view, _)) => view.holders,
+            Ok(ResourceReply::Resource(view, _)) => view,
             other => panic!("answered with {other:?}"),
         }
+    }
+
+    fn held(&mut self, name: &str) -> Vec<ClaimView> {
+        self.resource(name).holders
     }
 
     /// The tasks that hold a resource, by number.

@@ -232,7 +232,7 @@ fn a_place_is_counted_among_those_of_the_queue_alone() {
 }
 
 #[test]
-fn a_release_looks_once_at_those_who_wait_for_something_else_besides() {
+fn nobody_looks_at_those_who_wait_for_something_else_besides() {
     let mut w = World::new(0);
     for (name, capacity) in [("wide", 10_000), ("also wide", 10_000), ("narrow", 1)] {
         w.define(name, settings(capacity));
@@ -240,9 +240,37 @@ fn a_release_looks_once_at_those_who_wait_for_something_else_besides() {
     let wants = [("also wide", READER), ("narrow", WRITER), ("wide", READER)];
     let narrow = w.claim("", &[("narrow", WRITER)]);
     let passing = w.claim("", &[("also wide", READER), ("wide", READER)]);
-    let waiting: Vec<i64> = (0..1_000).map(|_| w.claim("", &wants)).collect();
+    let mut waiting: Vec<i64> = (0..1_000).map(|_| w.claim("", &wants)).collect();
     let steps = steps_of(|| w.give_back(passing));
-    assert!(steps <= 5_000, "{steps} steps");
+    assert!(steps <= 50, "{steps} steps of a release");
+    let mut passing = 0;
+    let steps = steps_of(|| passing = w.claim("", &[("wide", READER)]));
+    assert!(steps <= 600, "{steps} steps of a claim");
+    assert_eq!(w.holds([passing]), [passing]);
+    let gone = waiting.remove(500);
+    let steps = steps_of(|| w.give_back(gone));
+    assert!(steps <= 1_500, "{steps} steps of one that is withdrawn");
     w.give_back(narrow);
     assert_eq!(w.holds(waiting.iter().copied()), waiting[..1]);
+}
+
+#[test]
+fn a_claim_is_granted_by_whichever_of_its_resources_is_the_last_one_to_be_free() {
+    let names = ["a", "b", "c"];
+    for last in 0..3 {
+        let mut w = World::new(0);
+        names.iter().for_each(|name| w.define(name, settings(1)));
+        let held = names.map(|name| w.claim("", &[(name, WRITER)]));
+        let all = w.claim("", &names.map(|name| (name, WRITER)));
+        for at in [1, 2, 3].map(|n| (last + n) % 3) {
+            assert_eq!(w.holds([all]), NONE);
+            w.give_back(held[at]);
+        }
+        assert_eq!(w.holds([all]), [all]);
+        // Also after a takeover, which knows of nobody where it waits.
+        let again = w.claim("", &names.map(|name| (name, WRITER)));
+        w.crash();
+        w.give_back(all);
+        assert_eq!(w.holds([again]), [again]);
+    }
 }

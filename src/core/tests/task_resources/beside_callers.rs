@@ -148,6 +148,31 @@ fn a_task_has_its_permit_of_a_rate_when_that_has_come_back() {
     assert_eq!(w.running(s), [1]);
 }
 
+/// Callers pass a task that waits for a permit of the pool and for something else.
+fn pass_until_it_is_kept(w: &mut World) {
+    let is_kept = (0..150).any(|_| {
+        let claim = w.claim("passing", &[("pool", PERMIT)]);
+        let is_held = w.token(claim).is_some();
+        w.give_back(claim);
+        !is_held
+    });
+    assert!(is_kept, "it is kept for the task");
+}
+
+#[test]
+fn a_task_for_which_it_is_kept_does_not_count_as_a_claim_that_waits() {
+    let (mut w, s) = world(4);
+    w.claim("pool", &[("pool", PERMIT)]);
+    w.claim("anna", &[("a", WRITER)]);
+    w.submit(s, [needs(free(), &[("a", WRITER), ("pool", PERMIT)])]);
+    pass_until_it_is_kept(&mut w);
+    for name in ["a", "pool"] {
+        let view = w.resource(name);
+        assert!(view.tasks[0].is_kept);
+        assert_eq!((view.waiting, view.lines), (0, 1), "{name}");
+    }
+}
+
 #[test]
 fn a_circle_through_a_line_of_tasks_is_refused_and_who_only_stands_behind_it_waits() {
     let (mut w, s) = world(4);
@@ -156,13 +181,7 @@ fn a_circle_through_a_line_of_tasks_is_refused_and_who_only_stands_behind_it_wai
     w.claim("anna", &[("a", WRITER)]);
     w.claim("bob", &[("x", WRITER)]);
     w.submit(s, [needs(free(), &[("a", WRITER), ("pool", PERMIT)])]);
-    let is_kept = (0..150).any(|_| {
-        let claim = w.claim("passing", &[("pool", PERMIT)]);
-        let is_held = w.token(claim).is_some();
-        w.give_back(claim);
-        !is_held
-    });
-    assert!(is_kept, "it is kept for the task");
+    pass_until_it_is_kept(&mut w);
     let behind = w.claim("bob", &[("pool", PERMIT)]);
     assert_eq!(w.token(behind), None);
     let closes_a_circle = w.ask(ResourceVerb::Acquire {
