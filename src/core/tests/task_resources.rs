@@ -265,6 +265,18 @@ fn a_resource_that_tasks_wait_for_cannot_be_deleted() {
 }
 
 #[test]
+fn a_task_that_comes_in_line_after_a_deletion_waits_for_a_new_definition() {
+    let (mut w, s) = world(4);
+    w.submit(s, [order(1), needs(order(2), &[("a", WRITER)])]);
+    w.ask(ResourceVerb::Delete("a".into()))
+        .expect("nobody is in line for it");
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), NONE);
+    w.define("a", settings(1));
+    assert_eq!(w.running(s), [2]);
+}
+
+#[test]
 fn a_raised_capacity_lets_tasks_start() {
     let (mut w, s) = world(4);
     w.resize("a", 0);
