@@ -227,7 +227,8 @@ impl Scheduler {
         };
         // What came after the call that the goal is from is little, as a rule.
         let newer = |span: &Span| (span.last().0 - last_seq.0).clamp(0, i64::from(span.count));
-        let running = self.running.by_first.values().map(|flight| &flight.span);
+        let running = self.running.among(last_seq.plus(1), Seq(i64::MAX));
+        let running = running.map(|flight| &flight.span);
         let running = running.filter(|span| span.order.is_some_and(|of| of <= order));
         let waiting = self.queue.newer_spans(order, last_seq);
         let newer: i64 = waiting.chain(running).map(newer).sum();

@@ -253,14 +253,14 @@ impl Queue {
 
     /// Every waiting span in orders up to `order` that has a task above `seq`.
     pub(crate) fn newer_spans(&self, order: Order, seq: Seq) -> impl Iterator<Item = &Span> {
-        let groups = self.ordered.range(..=order);
+        let groups = self.sums.newer(order, seq, &self.ordered);
         let delayed = self.delayed.newest(Seq(i64::MAX));
         let delayed = delayed
             .map(|(_, delayed)| &delayed.span)
             .take_while(move |span| span.last() > seq)
             .filter(move |span| span.order.is_some_and(|of| of <= order));
         groups
-            .flat_map(move |(_, group)| group.spans_above(seq))
+            .flat_map(move |group| group.spans_above(seq))
             .chain(delayed)
     }
 
@@ -351,7 +351,7 @@ impl Queue {
         group.unfinished += delta;
         let is_first = group.unfinished == delta;
         if let Some(order) = span.order {
-            self.sums.count(order, delta);
+            self.sums.count(order, delta, span.last());
             if is_first {
                 self.sums.begin(order, &self.ordered);
             }

@@ -359,6 +359,18 @@ fn a_resumed_stream_for_an_order_looks_at_what_came_since() {
 }
 
 #[test]
+fn a_resumed_stream_for_an_order_looks_at_no_orders_that_have_got_nothing_since() {
+    let mut w = World::new(0);
+    let s = w.open(plain);
+    w.submit(s, (1..=10_000).map(order));
+    w.submit(s, [order(3_000), order(10_001)]);
+    let mut found = 0;
+    let steps = steps_of(|| found = outstanding(&mut w, s, 10_000, Some(Seq(10_000))));
+    assert_eq!(found, 10_000);
+    assert!(steps <= 2_500, "{steps} steps");
+}
+
+#[test]
 fn a_resumed_stream_looks_at_the_ranges_on_its_shorter_side() {
     let mut w = World::new(0);
     let s = w.open(plain);

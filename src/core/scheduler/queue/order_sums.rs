@@ -1,12 +1,13 @@
-//! How many tasks are unfinished up to an order: summed by blocks of neighbouring orders, so that
-//! the answer costs a look at some hundred orders and blocks, however many there are.
+//! How many tasks are unfinished up to an order, and which orders have got some of late: by blocks
+//! of neighbouring orders, so that the answer costs a look at some hundred orders and blocks,
+//! however many there are.
 //!
 //! Invariant: each order with unfinished tasks is counted in the last block that does not begin
 //! above it. Blocks are split when they grow and joined when they shrink, so each but the first one
 //! has a few hundred orders.
 
 use super::{group::Group, step_counter::step};
-use crate::core::Order;
+use crate::core::{Order, Seq};
 use std::{
     collections::BTreeMap,
     ops::{
@@ -27,12 +28,16 @@ pub(super) struct OrderSums(BTreeMap<Order, Block>);
 struct Block {
     orders: usize,
     tasks: i64,
+    /// No task of it has a higher number.
+    newest: Seq,
 }
 
 impl OrderSums {
-    /// Counts tasks of an order.
-    pub(super) fn count(&mut self, order: Order, tasks: i64) {
-        self.block(order).tasks += tasks;
+    /// Counts tasks of an order, of which `last` has the highest number.
+    pub(super) fn count(&mut self, order: Order, tasks: i64, last: Seq) {
+        let block = self.block(order);
+        block.tasks += tasks;
+        block.newest = block.newest.max(last);
     }
 
     /// An order has its first tasks, which are in `groups` and counted.
@@ -68,6 +73,23 @@ impl OrderSums {
         before + within(block.tasks, (Included(*first), end), order, groups)
     }
 
+    /// The orders up to `order` that may have tasks above `seq`: those of blocks that have one.
+    pub(super) fn newer<'a>(
+        &'a self,
+        order: Order,
+        seq: Seq,
+        groups: &'a BTreeMap<Order, Group>,
+    ) -> impl Iterator<Item = &'a Group> {
+        let blocks = self.0.range(..=order).inspect(|_| step());
+        let newer = blocks.filter(move |(_, block)| block.newest > seq);
+        newer.flat_map(move |(first, _)| {
+            let next = self.0.range((Excluded(first), Included(&order))).next();
+            let end = next.map_or(Included(order), |(next, _)| Excluded(*next));
+            let within = groups.range((Included(*first), end));
+            within.map(|(_, group)| group)
+        })
+    }
+
     fn block(&mut self, order: Order) -> &mut Block {
         let first = self.0.range(..=order).next_back().map(|(first, _)| *first);
         self.0.entry(first.unwrap_or(Order(i64::MIN))).or_default()
@@ -86,10 +108,12 @@ impl OrderSums {
         let kept = Block {
             orders: MOST / 2,
             tasks: lower.map(|(_, group)| group.unfinished).sum(),
+            newest: block.newest,
         };
         let moved = Block {
             orders: block.orders - kept.orders,
             tasks: block.tasks - kept.tasks,
+            newest: block.newest,
         };
         *block = kept;
         self.0.insert(*middle, moved);
@@ -103,6 +127,7 @@ impl OrderSums {
         };
         before.orders += block.orders;
         before.tasks += block.tasks;
+        before.newest = before.newest.max(block.newest);
         let first = *first;
         self.0.remove(&first);
     }
