@@ -14,6 +14,8 @@ use std::{sync::Arc, time::Duration};
 
 /// Names of a pattern that its counts are taken over.
 const NAMES_COUNTED: usize = 1_000;
+/// Names that are looked at for the counts of a page: one with wide patterns is shorter.
+const NAMES_OF_A_PAGE: usize = 10_000;
 /// Holders that a claim in waiting names for each of its resources.
 const HOLDERS_NAMED: usize = 10;
 
@@ -62,21 +64,31 @@ impl Resources {
         Ok(view)
     }
 
-    /// Definitions by name.
+    /// Definitions by name: up to `limit`, and one at least if there is any.
     pub(super) fn list(&self, caller: &Caller, after: &str, limit: usize) -> ResourceReply {
-        let mut later = self.definitions.after(&caller.namespace, after);
-        let page = later.by_ref().take(limit);
-        let page = page.filter_map(|one| self.definition_view(&one.image.key));
-        let page: Vec<_> = page.collect();
-        let has_more = later.next().is_some();
-        ResourceReply::Resources(page, has_more)
+        let mut later = self.definitions.after(&caller.namespace, after).peekable();
+        let (mut page, mut looks) = (Vec::new(), 0);
+        while page.len() < limit
+            && looks < NAMES_OF_A_PAGE
+            && let Some(next) = later.next()
+        {
+            page.push(self.counted(next, &mut looks));
+        }
+        ResourceReply::Resources(page, later.peek().is_some())
     }
 
     /// A definition: of a pattern with what all of its resources are used for.
     pub(super) fn definition_view(&self, key: &ResourceKey) -> Option<ResourceView> {
         let definition = self.definitions.get(key)?;
+        Some(self.counted(definition, &mut 0))
+    }
+
+    /// The same; adds how many names it has looked at.
+    fn counted(&self, definition: &Definition, looks: &mut usize) -> ResourceView {
+        let key = &definition.image.key;
         let mut view = self.seen(definition, &key.name, None);
         for used in self.used_under(key).take(NAMES_COUNTED) {
+            *looks += 1;
             // A longer pattern may stand for it.
             let own = self.definitions.of(&used).map(|one| &one.image.key);
             if let Some(in_use) = self.in_use.get(&used).filter(|_| own == Some(key)) {
@@ -87,12 +99,13 @@ impl Resources {
             }
         }
         for waited in self.watched_under(key).take(NAMES_COUNTED) {
+            *looks += 1;
             let own = self.definitions.of(&waited).map(|one| &one.image.key);
             if let Some(watch) = self.tasks.watched.get(&waited).filter(|_| own == Some(key)) {
                 view.lines += watch.lines();
             }
         }
-        Some(view)
+        view
     }
 
     /// A claim as it is.

@@ -274,3 +274,31 @@ fn a_claim_is_granted_by_whichever_of_its_resources_is_the_last_one_to_be_free()
         assert_eq!(w.holds([again]), [again]);
     }
 }
+
+#[test]
+fn a_page_of_patterns_with_many_names_is_shorter() {
+    let mut w = World::new(0);
+    for pattern in 10..25 {
+        w.define(&format!("{pattern}/*"), settings(1));
+        for part in 0..10 {
+            let names = (0..100).map(|name| format!("{pattern}/{part}/{name}"));
+            let names: Vec<String> = names.collect();
+            let wants: Vec<_> = names.iter().map(|name| (name.as_str(), WRITER)).collect();
+            w.claim("", &wants);
+        }
+    }
+    let (mut pages, mut after) = (Vec::new(), "".into());
+    loop {
+        let page = w.ask(ResourceVerb::List { after, limit: 100 });
+        let Ok(ResourceReply::Resources(page, has_more)) = page else {
+            panic!("a page")
+        };
+        assert!(page.iter().all(|one| one.names == 1_000));
+        pages.push(page.len());
+        after = page[page.len() - 1].name.clone();
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(pages, [10, 5]);
+}
