@@ -3,6 +3,7 @@
 
 mod beside_callers;
 mod many;
+mod slices;
 mod startable;
 
 use super::{

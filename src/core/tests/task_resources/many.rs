@@ -3,7 +3,6 @@
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
     ClaimNo, Command, Handle, Mode, Report, ResourceVerb, Verb,
-    model::limits::Limits,
     scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
@@ -66,6 +65,8 @@ fn check(w: &mut World, tasks: &Tasks, seed: u64) {
     let running = w.running.iter().map(|a| (a.handle, a.first.0));
     let running: Vec<(Handle, i64)> = running.collect();
     assert!(running.len() <= SLOTS as usize);
+    let overlooked = w.shard.resources.overlooked_claims();
+    assert_eq!(overlooked, [], "seed {seed}: it is their turn");
     let mut used = Used::default();
     for task in &running {
         let wants = &tasks[task];
@@ -86,7 +87,7 @@ fn check(w: &mut World, tasks: &Tasks, seed: u64) {
     if have_callers(w, &running, tasks) || !w.shard.resources.reserved().is_empty() {
         return;
     }
-    for (task, wants) in tasks {
+    for (task, wants) in tasks.iter().filter(|(task, _)| !is_paused(w, task.0)) {
         let waits = !running.contains(task) && w.outcome(task.0, task.1).is_none();
         let idles = waits && used.fits(wants);
         assert!(
@@ -94,6 +95,15 @@ fn check(w: &mut World, tasks: &Tasks, seed: u64) {
             "seed {seed}: {task:?} could run, and a slot is free"
         );
     }
+}
+
+fn is_paused(w: &World, s: Handle) -> bool {
+    w.shard.schedulers.expect(s).image.paused
+}
+
+fn resume(w: &mut World, s: Handle) {
+    let ignore_failures = false;
+    w.call(s, Verb::Resume { ignore_failures });
 }
 
 /// Whether callers have something, or wait for it.
@@ -130,7 +140,7 @@ fn do_something(
     s: Handle,
     submits: bool,
 ) {
-    match rng.below(12) {
+    match rng.below(14) {
         0..=2 if submits => {
             let new: Vec<Wants> = (0..=rng.below(8)).map(|_| wants(rng)).collect();
             let first = w.submit(s, new.iter().map(|wants| needs(free(), wants)));
@@ -156,6 +166,8 @@ fn do_something(
             let at = rng.below(claims.len() as u64) as usize;
             let_go(w, claims.swap_remove(at));
         }
+        12 if submits => drop(w.call(s, Verb::Pause)),
+        13 => resume(w, s),
         _ if !w.running.is_empty() => {
             let at = rng.below(w.running.len() as u64) as usize;
             let (of, seq) = (w.running[at].handle, w.running[at].first.0);
@@ -180,6 +192,11 @@ fn run(seed: u64) {
         let s = schedulers[rng.below(3) as usize];
         do_something(&mut w, &mut rng, &mut tasks, &mut claims, s, step < 200);
         w.seconds(1.0);
+        check(&mut w, &tasks, seed);
+    }
+    for s in schedulers {
+        resume(&mut w, s);
+        w.seconds(0.01);
         check(&mut w, &tasks, seed);
     }
     for claim in claims {
@@ -232,84 +249,6 @@ fn tasks_with_resources_of_their_own_end_in_as_many_steps_as_there_are() {
         }
     });
     assert!(steps <= 20 * 1_000, "{steps} steps");
-}
-
-/// Settles until nothing is due, in batches of a few steps each.
-fn settle_in_short_batches(w: &mut World) {
-    while w.shard.next_due() <= w.now + Limits::DEFAULT.slice_pause {
-        w.now = w.now.max(w.shard.next_due());
-        in_a_short_batch(|| drop(w.commands([])));
-    }
-}
-
-fn in_a_short_batch(work: impl FnOnce()) {
-    let steps = steps_of(work);
-    assert!(steps <= 200, "{steps} steps in one batch");
-}
-
-#[test]
-fn lines_join_and_leave_a_few_at_a_time() {
-    let limits = Limits {
-        slice: 20,
-        ..Limits::default()
-    };
-    let mut w = World::limited(0, limits);
-    w.define("key/*", settings(1));
-    let s = w.open(plain);
-    let ready = |w: &World| -> i64 {
-        let lines = &w.shard.schedulers.expect(s).lines;
-        lines.ready_counts().map(|(_, count)| count).sum()
-    };
-    w.call(s, Verb::Pause);
-    let task = |n| needs(free(), &[(format!("key/{n}").as_str(), WRITER)]);
-    w.submit(s, (0..1_000).map(task));
-    in_a_short_batch(|| {
-        drop(w.call(
-            s,
-            Verb::Resume {
-                ignore_failures: false,
-            },
-        ))
-    });
-    assert!((1..1_000).contains(&ready(&w)));
-    settle_in_short_batches(&mut w);
-    assert_eq!(ready(&w), 1_000);
-    in_a_short_batch(|| drop(w.call(s, Verb::Pause)));
-    w.set_slots(1_000);
-    assert!(w.running.is_empty(), "it is paused, whoever still leaves");
-    // Those that are to leave do, and the others are new.
-    w.set_slots(0);
-    w.call(
-        s,
-        Verb::Resume {
-            ignore_failures: false,
-        },
-    );
-    settle_in_short_batches(&mut w);
-    assert_eq!(ready(&w), 1_000);
-    w.set_slots(2_000);
-    assert_eq!(w.running(s).len(), 1_000);
-}
-
-#[test]
-fn an_order_of_many_lines_begins_with_its_first_tasks() {
-    let limits = Limits {
-        slice: 20,
-        ..Limits::default()
-    };
-    let mut w = World::limited(1, limits);
-    w.define("key/*", settings(1));
-    let s = w.open(plain);
-    let task = |n| needs(order(2), &[(format!("key/{n}").as_str(), WRITER)]);
-    w.submit(s, [order(1)]);
-    w.submit(s, (0..1_000).map(task));
-    in_a_short_batch(|| w.succeed(s, [1]));
-    assert_eq!(w.running(s), [2]);
-    for seq in 2..=1_001 {
-        assert_eq!(w.running(s), [seq]);
-        in_a_short_batch(|| w.succeed(s, [seq]));
-    }
-    assert!(w.running.is_empty());
 }
 
 #[test]
