@@ -113,26 +113,24 @@ impl Resources {
         // One walk covers what the walks before it have left.
         self.redefined.retain(|(other, _)| *other != key);
         self.redefined.push_back((key.clone(), first_under(&key)));
-        let watched: Vec<_> = self.watched_under(&key).collect();
-        self.changed.extend(watched);
         self.apply_redefined(turn.now, limits);
         self.grant_next(turn, limits);
         self.defined(&key, true)
     }
 
-    /// Has the resources in use follow the definitions that have changed: some of them, as a
-    /// pattern may stand for a million.
+    /// Has the resources that are held or waited for follow the definitions that have changed: some
+    /// of them, as a pattern may stand for a million.
     pub(super) fn apply_redefined(&mut self, now: Time, limits: &Limits) {
         let mut left = limits.slice as usize;
         while left > 0
             && let Some((key, from)) = self.redefined.pop_front()
         {
-            let used: Vec<ResourceKey> = self.used_from(&key, &from).take(left).collect();
-            let is_whole = used.len() < left || prefix(&key.name).is_none();
-            left -= used.len();
-            let last = used.last().cloned();
-            for used in used {
-                self.follow_definition(now, used);
+            let names = self.names_from(&key, &from, left);
+            let is_whole = names.len() < left || prefix(&key.name).is_none();
+            left -= names.len();
+            let last = names.last().cloned();
+            for name in names {
+                self.follow_definition(now, name);
             }
             if let Some(last) = last.filter(|_| !is_whole) {
                 self.redefined.push_front((key, last));
@@ -141,19 +139,29 @@ impl Resources {
         }
     }
 
-    fn follow_definition(&mut self, now: Time, used: ResourceKey) {
-        let definition = self.definitions.of(&used);
+    /// The first `most` of them, from a name on.
+    fn names_from(&self, key: &ResourceKey, from: &ResourceKey, most: usize) -> Vec<ResourceKey> {
+        let used = self.used_from(key, from).take(most);
+        let waited = keys_from(&self.tasks.watched, key, from).take(most);
+        let mut names: Vec<ResourceKey> = used.chain(waited).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(most);
+        names
+    }
+
+    fn follow_definition(&mut self, now: Time, name: ResourceKey) {
+        let definition = self.definitions.of(&name);
         let settings = definition.map(|definition| definition.image.settings);
-        let Some((settings, in_use)) = settings.zip(self.in_use.get_mut(&used)) else {
-            return;
-        };
-        in_use.settings = settings;
-        if settings.max_hold.is_some() {
-            // It may be shorter than before.
-            let held: Vec<_> = in_use.held.keys().copied().collect();
-            held.into_iter().for_each(|no| self.set_timer(now, no));
+        if let Some((settings, in_use)) = settings.zip(self.in_use.get_mut(&name)) {
+            in_use.settings = settings;
+            if settings.max_hold.is_some() {
+                // It may be shorter than before.
+                let held: Vec<_> = in_use.held.keys().copied().collect();
+                held.into_iter().for_each(|no| self.set_timer(now, no));
+            }
         }
-        self.changed.insert(used);
+        self.changed.insert(name);
     }
 
     /// The resources in use whose name fits a definition, though a longer pattern may count.

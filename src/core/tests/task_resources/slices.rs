@@ -120,6 +120,19 @@ fn lines_of_a_scheduler_that_has_ended_leave_too() {
 }
 
 #[test]
+fn lines_that_wait_under_a_pattern_follow_its_definition_a_few_at_a_time() {
+    let (mut w, s) = sliced(0);
+    w.resize("key/*", 0);
+    w.submit(s, with_keys(free(), 1_000));
+    settle_in_short_batches(&mut w);
+    assert_eq!((all_lines(&mut w), ready(&w, s)), (1_000, 0));
+    in_a_short_batch(|| w.resize("key/*", 1));
+    assert!((1..1_000).contains(&ready(&w, s)));
+    settle_in_short_batches(&mut w);
+    assert_eq!(ready(&w, s), 1_000);
+}
+
+#[test]
 fn an_order_of_many_lines_begins_with_its_first_tasks() {
     let (mut w, s) = sliced(1);
     w.submit(s, [order(1)]);
