@@ -206,7 +206,7 @@ impl Resources {
 }
 
 /// The names from `from` on that fit a definition.
-fn keys_from<'a, T>(
+pub(super) fn keys_from<'a, T>(
     all: &'a BTreeMap<ResourceKey, T>,
     key: &ResourceKey,
     from: &ResourceKey,
@@ -224,8 +224,8 @@ fn keys_from<'a, T>(
     names.take_while(is_meant).cloned()
 }
 
-/// Before everything in use that a definition may stand for; of one name the name itself.
-fn first_under(key: &ResourceKey) -> ResourceKey {
+/// Before every name that a definition may stand for; of one name the name itself.
+pub(super) fn first_under(key: &ResourceKey) -> ResourceKey {
     ResourceKey {
         namespace: key.namespace.clone(),
         name: prefix(&key.name).unwrap_or(&key.name).into(),

@@ -5,7 +5,10 @@
 //! answered at the next change, or after a while without one: so nothing is kept for a follower
 //! that has gone. Revisions are in memory alone; one of an earlier owner is no present one.
 
-use super::{Resources, define::key_of, definitions::prefix};
+use super::{
+    Resources,
+    define::{first_under, key_of, keys_from},
+};
 use crate::core::{
     Caller, ClaimNo, Namespace, Reject, ResourceKey, ResourceReply, ResourceView, Ticket, Time,
     Turn,
@@ -176,11 +179,8 @@ impl Resources {
 
     /// A definition is new, has changed or was deleted.
     pub(super) fn note_definition(&mut self, key: &ResourceKey) {
-        let below = |name: &str| prefix(&key.name).is_some_and(|prefix| name.starts_with(prefix));
-        let watched = self.watches.watched.keys().filter(|one| {
-            one.namespace == key.namespace && (one.name == key.name || below(&one.name))
-        });
-        let watched: Vec<ResourceKey> = watched.cloned().collect();
+        let watched = keys_from(&self.watches.watched, key, &first_under(key));
+        let watched: Vec<ResourceKey> = watched.collect();
         watched.iter().for_each(|one| self.watches.note(one));
     }
 

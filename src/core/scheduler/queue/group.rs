@@ -94,14 +94,15 @@ impl Group {
         plain.or_else(|| self.claimed.as_ref()?.span_of(seq))
     }
 
-    /// How many tasks of a kind wait here before `seq`, and whether all were counted: those of the
-    /// first `most` spans.
+    /// How many tasks of a kind wait here before `seq`, and whether all were counted: those among
+    /// the first `most` spans, of which some that need resources may be of another kind.
     pub(crate) fn count_before(&self, kind: KindId, seq: Seq, most: usize) -> (i64, bool) {
         let claimed = self.claimed.iter().flat_map(|lanes| lanes.spans());
         let claimed = claimed.take_while(|span| span.first < seq);
         let plain = self.spans_of(kind).take_while(|span| span.first < seq);
-        let mut before = plain.chain(claimed.filter(|span| span.kind == kind));
+        let mut before = plain.chain(claimed);
         let counted = before.by_ref().take(most);
+        let counted = counted.filter(|span| span.kind == kind);
         let tasks = counted.map(|span| i64::from(span.parts(seq, span.last()).0));
         (tasks.sum(), before.next().is_none())
     }

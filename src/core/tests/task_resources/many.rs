@@ -2,7 +2,8 @@
 
 use super::{PERMIT, WRITER, needs};
 use crate::core::{
-    ClaimNo, Command, Handle, Mode, Report, ResourceVerb, Verb,
+    ClaimNo, Command, Handle, Mode, Report, ResourceVerb, Verb, Work,
+    model::limits::Limits,
     scheduler::queue::step_counter::steps_of,
     tests::{
         resources::settings,
@@ -249,6 +250,26 @@ fn tasks_with_resources_of_their_own_end_in_as_many_steps_as_there_are() {
         }
     });
     assert!(steps <= 20 * 1_000, "{steps} steps");
+}
+
+#[test]
+fn explaining_a_task_looks_at_few_that_wait_for_other_slots() {
+    let limits = Limits {
+        listing_steps: 100,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    w.define("key/*", settings(1));
+    let s = w.open(plain);
+    let other = Work::Sql {
+        target: "other".into(),
+    };
+    let task = |n| needs(free(), &[(format!("key/{n}").as_str(), WRITER)]).work(other.clone());
+    w.submit(s, (0..1_000).map(task));
+    w.submit(s, [free()]);
+    w.seconds(1.0);
+    let steps = steps_of(|| drop(w.blockers(s, 1_001)));
+    assert!(steps <= 300, "{steps} steps");
 }
 
 #[test]
