@@ -16,6 +16,8 @@ type Entries = BTreeMap<(Time, Seq), (Seq, Option<Order>)>;
 pub(crate) struct Deadlines {
     by_time: Entries,
     postponed: Entries,
+    /// Those that were postponed until now.
+    resumed: Entries,
 }
 
 /// Consecutive tasks whose deadline has passed.
@@ -38,27 +40,33 @@ impl Deadlines {
     /// Forgets tasks that have ended.
     pub(crate) fn end(&mut self, span: &Span) {
         if let Some(at) = span.deadline() {
-            cut(&mut self.by_time, at, span.first, span.last());
-            cut(&mut self.postponed, at, span.first, span.last());
+            for entries in [&mut self.by_time, &mut self.postponed, &mut self.resumed] {
+                cut(entries, at, span.first, span.last());
+            }
         }
     }
 
     /// The next deadline.
     pub(crate) fn next(&self) -> Time {
-        self.by_time
-            .keys()
-            .next()
-            .map_or(Time::NEVER, |(at, _)| *at)
+        let first = |entries: &Entries| entries.keys().next().map(|(at, _)| *at);
+        let firsts = [first(&self.resumed), first(&self.by_time)];
+        let next = firsts.into_iter().flatten().min();
+        next.unwrap_or(Time::NEVER)
     }
 
     /// Takes out up to `most` tasks whose deadline has passed.
     pub(crate) fn pop_overdue(&mut self, now: Time, most: u32) -> Option<Overdue> {
-        let entry = self.by_time.first_entry();
+        let first = self.resumed.keys().next();
+        let entries = match first.is_some_and(|(at, _)| *at <= now) {
+            true => &mut self.resumed,
+            false => &mut self.by_time,
+        };
+        let entry = entries.first_entry();
         let entry = entry.filter(|entry| entry.key().0 <= now)?;
         let ((at, first), (end, order)) = entry.remove_entry();
         let last = end.min(first.plus(most - 1));
         if last < end {
-            self.by_time.insert((at, last.plus(1)), (end, order));
+            entries.insert((at, last.plus(1)), (end, order));
         }
         Some(Overdue {
             at,
@@ -74,9 +82,12 @@ impl Deadlines {
         self.postponed.insert(key, (overdue.last, overdue.order));
     }
 
-    /// What was postponed is overdue again.
+    /// What was postponed is overdue again. There may be as many as tasks, on either side.
     pub(crate) fn resume(&mut self) {
-        self.by_time.append(&mut self.postponed);
+        match self.resumed.is_empty() {
+            true => std::mem::swap(&mut self.resumed, &mut self.postponed),
+            false => self.resumed.append(&mut self.postponed),
+        }
     }
 
     /// First and last task and time of every entry later than `now`.
@@ -90,12 +101,15 @@ impl Deadlines {
     /// How many entries there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.by_time.len() + self.postponed.len()
+        self.by_time.len() + self.postponed.len() + self.resumed.len()
     }
 }
 
 /// Takes the tasks `first..=last` out of the entries of a deadline.
 fn cut(entries: &mut Entries, at: Time, first: Seq, last: Seq) {
+    if entries.is_empty() {
+        return;
+    }
     while let Some(from) = touching(entries, at, first, last)
         && let Some((to, order)) = entries.remove(&(at, from))
     {
