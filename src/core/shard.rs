@@ -197,7 +197,7 @@ impl Shard {
             self.dispatch(turn);
         }
         self.keep_for_passed();
-        self.resources.tell_followers(turn);
+        self.resources.tell_followers(turn, &self.limits);
         // A run that has ended may let the next one begin, which must be opened with this batch.
         self.carry_out(turn);
         self.jobs.end_batch();

@@ -16,6 +16,7 @@ use crate::core::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Watches {
     revision: u64,
     /// When the next round is due.
     round_at: Option<Time>,
+    /// How far the round under way has come.
+    round_after: Option<ResourceKey>,
 }
 
 /// A resource that is followed.
@@ -58,7 +61,7 @@ struct Followed {
 impl Watches {
     /// When a round is due.
     pub(super) fn next_due(&self) -> Time {
-        match self.changed.is_empty() {
+        match self.changed.is_empty() && self.round_after.is_none() {
             true => self.round_at.unwrap_or(Time::NEVER),
             false => Time(0),
         }
@@ -73,6 +76,14 @@ impl Watches {
         watched.revision = self.revision;
         watched.view = None;
         self.changed.insert(key.clone());
+    }
+
+    /// The next resource, and its revision; `None`: that was the last one.
+    fn next_after(&self, after: Option<&ResourceKey>) -> Option<(ResourceKey, u64)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut later = self.watched.range((after, Bound::Unbounded));
+        let (key, watched) = later.next()?;
+        Some((key.clone(), watched.revision))
     }
 
     /// Those that waited for this resource.
@@ -185,7 +196,7 @@ impl Resources {
     }
 
     /// Tells followers what has changed in this batch, and after a while that nothing has.
-    pub(crate) fn tell_followers(&mut self, turn: &mut Turn) {
+    pub(crate) fn tell_followers(&mut self, turn: &mut Turn, limits: &Limits) {
         while let Some(key) = self.watches.changed.pop_first() {
             let waiting = self.watches.take_waiting(&key);
             if waiting.is_empty() {
@@ -199,25 +210,32 @@ impl Resources {
                 turn.out.answer(ticket, state.clone());
             }
         }
-        if self.watches.round_at.is_some_and(|at| at <= turn.now) {
-            self.end_round(turn);
+        let is_due = self.watches.round_at.is_some_and(|at| at <= turn.now);
+        if is_due || self.watches.round_after.is_some() {
+            self.go_round(turn, limits);
         }
     }
 
-    /// Answers all that wait. What nobody has asked for since the round before is not followed.
-    fn end_round(&mut self, turn: &mut Turn) {
-        let keys: Vec<ResourceKey> = self.watches.watched.keys().cloned().collect();
-        for key in keys {
+    /// Answers all that wait, those of a few resources with each batch: they ask again at once.
+    /// What nobody has asked for since the round before is not followed.
+    fn go_round(&mut self, turn: &mut Turn, limits: &Limits) {
+        let mut left = limits.slice as usize;
+        let mut after = self.watches.round_after.take();
+        while let Some((key, revision)) = self.watches.next_after(after.as_ref()) {
+            if left == 0 {
+                self.watches.round_after = after;
+                return;
+            }
             let waiting = self.watches.take_waiting(&key);
+            left = left.saturating_sub(waiting.len().max(1));
             if waiting.is_empty() {
                 self.watches.forget(&key);
-                continue;
             }
-            let revision = self.watches.watched[&key].revision;
             for ticket in waiting {
                 let same = ResourceReply::Watched(None, revision);
                 turn.out.answer(ticket, same);
             }
+            after = Some(key);
         }
         let is_watched = !self.watches.watched.is_empty();
         self.watches.round_at = is_watched.then(|| turn.now + ROUND);

@@ -211,3 +211,26 @@ fn nothing_is_kept_for_followers_that_have_gone() {
     let (_, later) = state(&mut w, "orders");
     assert!(later > revision);
 }
+
+#[test]
+fn a_round_answers_a_few_with_each_batch() {
+    let limits = Limits {
+        slice: 10,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    w.define("tenant/*", settings(1));
+    let names: Vec<String> = (0..105).map(|name| format!("tenant/{name}")).collect();
+    for name in &names {
+        let (_, revision) = state(&mut w, name);
+        assert!(w.command(watch(name, revision)).is_none());
+    }
+    w.now = w.now + Duration::from_secs(15);
+    let mut answered = 0;
+    while w.shard.next_due() <= w.now {
+        let replies = followed(w.commands([]));
+        assert!((1..=10).contains(&replies.len()));
+        answered += replies.len();
+    }
+    assert_eq!(answered, names.len());
+}
