@@ -16,7 +16,7 @@ import grpc
 from rallypoint._backoff import Backoff
 from rallypoint._details import after_unknown, call_error, is_of_the_server, unavailable
 from rallypoint._methods import Method, Request, Response
-from rallypoint._servers import Pick, Servers
+from rallypoint._servers import Pick, Servers, Transport
 from rallypoint._token import Token
 from rallypoint.errors import CallError
 
@@ -24,6 +24,8 @@ log = logging.getLogger("rallypoint")
 
 # Messages of a stream that were read and not taken.
 _READ_AHEAD = 8
+# A stream that was open for so many seconds is no failure that goes on, whatever it has told.
+_STEADY = 5.0
 
 
 class Connection:
@@ -112,13 +114,13 @@ class Connection:
         self, method: Method[Request, Response], request: Request
     ) -> "tuple[Pick, Messages[Response]]":
         """Opens a stream; which server it comes from, and its messages."""
-        pick = self.servers.pick()
-        start, payload = pick.channel.stream(method.path), request.SerializeToString()
+        pick, payload = self.servers.pick(), request.SerializeToString()
+        transport = pick.channel.with_room()
         try:
-            call = start(payload, metadata=self.metadata())
+            call = transport.open(method.path, payload, self.metadata())
         except ValueError as error:  # the channel is closed
             raise unavailable(str(error)) from None
-        return pick, Messages(call, method.response.FromString)
+        return pick, Messages(call, method.response.FromString, transport)
 
     async def resumed(
         self, method: Method[Request, Response], request: Callable[[], Request]
@@ -128,20 +130,35 @@ class Connection:
         `request` says anew each time where to go on. It ends by being closed, or with an error
         that is final.
         """
-        backoff = Backoff(self.retry_timeout)
+        clock = asyncio.get_running_loop().time
+        backoff, was_unknown = Backoff(self.retry_timeout), False
         while True:
-            pick, messages = await self.open(method, request())
+            sent, opened, told = request(), clock(), 0
+            request_id = getattr(sent, "request_id", None) or None
+            try:
+                pick, messages = await self.open(method, sent)
+            except CallError as closed:
+                raise after_unknown(closed, was_unknown) from None
             try:
                 async for message in messages:
-                    backoff = Backoff(self.retry_timeout)
+                    told += 1
                     yield message
                 failed = unavailable("the stream ended without a reason")
             except CallError as error:
                 failed = error
-                failed.server = self.servers.text
             finally:
                 messages.close()
-            has_other = self._has_other(pick, failed)
+            failed.server, failed.request_id = self.servers.text, request_id
+            is_final, has_other = not failed.is_retryable, self._has_other(pick, failed)
+            if request_id is not None:  # it begins something, and has done so by its first message
+                failed = after_unknown(failed, was_unknown or told > 0)
+                was_unknown = failed.is_unknown
+            if is_final and not has_other:
+                raise failed
+            # The first message may say what was known before, each time the stream is opened.
+            was_there = told > 0 and clock() - opened > _STEADY
+            if told > 1 or was_there or request() != sent:
+                backoff = Backoff(self.retry_timeout)
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is opened again after: %s", method.name, _brief(failed))
 
@@ -184,8 +201,8 @@ def _soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arg
 class Messages(Generic[Response]):
     """The messages of one stream, read by a thread that is a little ahead."""
 
-    def __init__(self, call: Any, parse: Callable[[bytes], Response]) -> None:
-        self._call, self._parse = call, parse
+    def __init__(self, call: Any, parse: Callable[[bytes], Response], transport: Transport) -> None:
+        self._call, self._parse, self._transport = call, parse, transport
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[bytes | CallError | None] = asyncio.Queue()
         self._room = threading.Semaphore(_READ_AHEAD)
@@ -217,7 +234,8 @@ class Messages(Generic[Response]):
         return self._parse(message)
 
     def close(self) -> None:
-        """Ends the stream, if it has not ended."""
+        """Ends the stream, if it has not ended. Called once."""
         self._closed = True
+        self._transport.end()
         self._call.cancel()
         self._room.release()

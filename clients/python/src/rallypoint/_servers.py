@@ -13,11 +13,15 @@ import grpc
 from rallypoint._version import __version__
 from rallypoint.errors import CallError
 
-# After what silence a server is asked whether it is there, and how long it may take to answer. A
-# connection that is dead must be given up before a lock counts as lost that it cannot renew.
-_KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 2_000, 2_000
+# After what silence a server is asked whether it is there, and how long it may take to answer: long
+# enough for a large message that is sent before it on a slow connection, and short enough that a
+# connection that is dead is given up before a lock counts as lost that it cannot renew.
+_KEEPALIVE_MS, _KEEPALIVE_TIMEOUT_MS = 2_000, 5_000
 _CONNECT_TIMEOUT_MS = 5_000
 _RECONNECT_MS, _MAX_RECONNECT_MS = 100, 1_000
+# On a connection. Servers take a thousand at a time and proxies a hundred, with the calls beside
+# them; what is beyond that waits without a word, and so would the renewals of locks.
+_MAX_STREAMS = 64
 # A task as it was submitted, with its result.
 _MAX_MESSAGE_BYTES = 16 << 20
 
@@ -98,19 +102,14 @@ def _address(text: str, argument: str) -> _Address:
     return _Address(f"{host}:{url['port'] or 443}", host, is_tls)
 
 
-class Channel:
-    """A connection to one server, with the certificates that there were when it was made."""
+class Transport:
+    """One connection, and how many streams are open on it."""
 
-    def __init__(self, address: _Address, tls: Tls, options: list[tuple[str, Any]]) -> None:
-        self._address, self._tls, self._options = address, tls, options
-        self._pem = tls.read() if address.is_tls else None
-        if self._pem is None:
-            self._channel = grpc.insecure_channel(address.target, options)
-        else:
-            credentials = grpc.ssl_channel_credentials(*self._pem)
-            self._channel = grpc.secure_channel(address.target, credentials, options)
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
         self._unary: dict[str, Callable[..., Any]] = {}
         self._streams: dict[str, Callable[..., Any]] = {}
+        self.open_streams = 0
 
     def unary(self, path: str) -> Callable[..., Any]:
         """A method that answers once: bytes to a future of bytes."""
@@ -118,11 +117,52 @@ class Channel:
             self._unary[path] = self._channel.unary_unary(path).future
         return self._unary[path]
 
-    def stream(self, path: str) -> Callable[..., Any]:
-        """A method that answers with a stream: bytes to an iterator of bytes."""
+    def open(self, path: str, payload: bytes, metadata: tuple[tuple[str, str], ...]) -> Any:
+        """Calls a method that answers with a stream: an iterator of bytes, until `end`."""
         if path not in self._streams:
             self._streams[path] = self._channel.unary_stream(path)
-        return self._streams[path]
+        call = self._streams[path](payload, metadata=metadata)
+        self.open_streams += 1
+        return call
+
+    def end(self) -> None:
+        """One of the streams has ended."""
+        self.open_streams -= 1
+
+    def close(self) -> None:
+        """Ends all calls."""
+        self._channel.close()
+
+
+class Channel:
+    """The connections to one server, with the certificates that there were when it was made.
+
+    There is one, and one more for each so many streams that are open at the same time.
+    """
+
+    def __init__(self, address: _Address, tls: Tls, options: list[tuple[str, Any]]) -> None:
+        self._address, self._tls, self._options = address, tls, options
+        self._pem = tls.read() if address.is_tls else None
+        self._transports = [self._transport()]
+
+    def _transport(self) -> Transport:
+        target, options = self._address.target, self._options
+        if self._pem is None:
+            return Transport(grpc.insecure_channel(target, options))
+        credentials = grpc.ssl_channel_credentials(*self._pem)
+        return Transport(grpc.secure_channel(target, credentials, options))
+
+    def unary(self, path: str) -> Callable[..., Any]:
+        """A method that answers once: bytes to a future of bytes."""
+        return self._transports[0].unary(path)
+
+    def with_room(self) -> Transport:
+        """A connection on which a stream can be opened."""
+        for transport in self._transports:
+            if transport.open_streams < _MAX_STREAMS:
+                return transport
+        self._transports.append(self._transport())
+        return self._transports[-1]
 
     def renewed(self) -> "Channel | None":
         """Another one, if the files have other certificates by now."""
@@ -136,7 +176,8 @@ class Channel:
 
     def close(self) -> None:
         """Ends all calls."""
-        self._channel.close()
+        for transport in self._transports:
+            transport.close()
 
 
 class Pick(NamedTuple):

@@ -1,0 +1,144 @@
+"""Streams that break again and again, many of them, and what their errors say of an effect."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from answering import Answering, answering
+
+from rallypoint import CallError, Client, _background, _methods, _servers
+from rallypoint._connection import Connection
+from rallypoint.v1 import resource_pb2, scheduler_pb2, task_pb2
+
+
+@pytest.fixture
+def service() -> Iterator[Answering]:
+    with answering() as service:
+        yield service
+
+
+def connection_to(service: Answering, retry_timeout: float = 0.2) -> Connection:
+    return Client(service.address, retry_timeout=retry_timeout).connection()
+
+
+async def told(connection: Connection, most: int) -> int:
+    """How many events a stream tells that goes on behind the last one."""
+    last = 0
+
+    def request() -> scheduler_pb2.SynchronizationRequest:
+        return scheduler_pb2.SynchronizationRequest(after=last)
+
+    stream = connection.resumed(_methods.SYNCHRONIZATION, request)
+    async with contextlib.aclosing(stream):
+        async for message in stream:
+            last = max([last, *(done.done_no for done in message.done)])
+            if last == most:
+                break
+    return last
+
+
+def test_a_stream_that_breaks_whenever_it_has_told_what_was_known_fails_in_the_end(
+    service: Answering,
+) -> None:
+    opened = itertools.count(1)
+
+    def tell(_: Any, context: Any) -> Iterator[Any]:
+        next(opened)
+        yield scheduler_pb2.SynchronizationResponse(pending=1)
+        context.abort(grpc.StatusCode.UNAVAILABLE, "it breaks")
+
+    service.streams(_methods.SYNCHRONIZATION, tell)
+    with pytest.raises(CallError, match="it breaks"):
+        _background.run(told(connection_to(service), 1))
+    assert next(opened) > 2
+
+
+def test_a_stream_that_breaks_behind_each_event_goes_on(service: Answering) -> None:
+    def tell(request: Any, context: Any) -> Iterator[Any]:
+        event = task_pb2.AsyncDone(done_no=request.after + 1)
+        yield scheduler_pb2.SynchronizationResponse(done=[event])
+        context.abort(grpc.StatusCode.UNAVAILABLE, "it breaks")
+
+    service.streams(_methods.SYNCHRONIZATION, tell)
+    begun, retry_timeout = time.monotonic(), 0.2
+    assert _background.run(told(connection_to(service, retry_timeout), 20)) == 20
+    # Each of the pauses is at least half of the first one.
+    assert time.monotonic() - begun > retry_timeout
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_who_is_refused_after_a_loss_is_not_told_that_nothing_was_claimed(
+    service: Answering, is_told: bool
+) -> None:
+    asked: list[str] = []
+
+    def acquire(request: Any, context: Any) -> Iterator[Any]:
+        asked.append(request.request_id)
+        if len(asked) > 1:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "not any more")
+        if is_told:
+            yield resource_pb2.AcquireResponse()
+        context.abort(grpc.StatusCode.UNAVAILABLE, "it breaks")
+
+    service.streams(_methods.ACQUIRE, acquire)
+    request = resource_pb2.AcquireRequest(request_id="one")
+
+    async def claim() -> None:
+        async for _ in connection_to(service, 30).resumed(_methods.ACQUIRE, lambda: request):
+            pass
+
+    with pytest.raises(CallError, match="not any more") as refused:
+        _background.run(claim())
+    assert refused.value.is_unknown
+    assert (refused.value.request_id, asked) == ("one", ["one", "one"])
+
+
+def test_more_streams_than_a_connection_has_room_for_get_another_one(
+    service: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers: list[str] = []
+    is_over = threading.Event()
+
+    def tell(_: Any, context: Any) -> Iterator[Any]:
+        peers.append(context.peer())
+        yield scheduler_pb2.SynchronizationResponse()
+        is_over.wait(30)
+
+    def describe(_: Any, context: Any) -> Any:
+        peers.append(context.peer())
+        return scheduler_pb2.DescribeSchedulerResponse()
+
+    service.streams(_methods.SYNCHRONIZATION, tell)
+    service.answers(_methods.DESCRIBE_SCHEDULER, describe)
+    monkeypatch.setattr(_servers, "_MAX_STREAMS", 2)
+    connection = connection_to(service)
+    request = scheduler_pb2.SynchronizationRequest()
+
+    async def open_all() -> None:
+        streams = []
+        for _ in range(5):
+            _, messages = await connection.open(_methods.SYNCHRONIZATION, request)
+            await anext(messages)
+            streams.append(messages)
+        streams.pop(1).close()  # leaves room
+        _, messages = await connection.open(_methods.SYNCHRONIZATION, request)
+        await anext(messages)
+        described = scheduler_pb2.DescribeSchedulerRequest()
+        await connection.call(_methods.DESCRIBE_SCHEDULER, described)
+        for stream in [*streams, messages]:
+            stream.close()
+
+    try:
+        _background.run(open_all())
+    finally:
+        is_over.set()
+    first, second, third = peers[0], peers[2], peers[4]
+    assert len({first, second, third}) == 3
+    assert peers == [first, first, second, second, third, first, first]
