@@ -138,6 +138,7 @@ async def test_ctrl_c_does_not_wait_for_a_server_that_is_away(
                 server.kill()
                 raise KeyError
         assert "cannot be cancelled" in caplog.text
+        assert "the block was left" in str(await face.error(running))
     # Each of them is repeated for so long otherwise.
     assert time.monotonic() - begun < client.connection().retry_timeout
     client.close()

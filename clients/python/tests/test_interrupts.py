@@ -61,7 +61,7 @@ class TooLate:
     async def _press(self, waiting: Coroutine[Any, Any, object]) -> None:
         with self._monkeypatch.context() as patch:
 
-            def press(future: concurrent.futures.Future[Any]) -> None:
+            def press(future: concurrent.futures.Future[Any], _: object) -> None:
                 patch.undo()
                 assert concurrent.futures.wait([future], 30).done
                 raise KeyboardInterrupt
@@ -105,7 +105,7 @@ async def test_the_end_of_a_lock_goes_on(
     else:
         with monkeypatch.context() as patch:
 
-            def press(_: object) -> None:
+            def press(*_: object) -> None:
                 raise KeyboardInterrupt
 
             patch.setattr(_background, "wait_until_done", press)
@@ -162,7 +162,7 @@ async def test_a_scheduler_nobody_has_heard_of_yet_is_released(
 def press_while_it_waits(patch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, once the next thing has been waited for half a second."""
 
-    def press(future: concurrent.futures.Future[Any]) -> None:
+    def press(future: concurrent.futures.Future[Any], _: object) -> None:
         patch.undo()
         concurrent.futures.wait([future], 0.5)
         raise KeyboardInterrupt

@@ -44,6 +44,7 @@ def _forget() -> None:
     """Threads do not survive a fork."""
     global _present, _lock
     _present, _lock = None, threading.Lock()
+    _unattended.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -106,14 +107,17 @@ async def arun(work: Coroutine[Any, Any, T], undo: Undo[T] | None = None) -> T:
         raise
 
 
-def finish(work: Coroutine[Any, Any, T]) -> T:
-    """As `run`, for what gives back: it goes on when nobody waits for it any more."""
+def finish(work: Coroutine[Any, Any, T], within: float | None = None) -> T:
+    """As `run`, for what gives back: it goes on when nobody waits for it any more.
+
+    `within`: for how many seconds it is waited for at most; then it raises TimeoutError.
+    """
     handover = _Handover(work)
     try:
         handover.start()
-        return _waited(handover)
+        return _waited(handover, within)
     except BaseException:
-        handover.start()  # Ctrl-C may have come before
+        handover.go_on()
         raise
 
 
@@ -134,7 +138,11 @@ async def afinish(work: Coroutine[Any, Any, T]) -> T:
             call_soon(end)
 
     handover.future.add_done_callback(end_soon)
-    await ended
+    try:
+        await ended
+    except BaseException:
+        handover.go_on()
+        raise
     try:
         return handover.future.result()
     except RallypointError as error:
@@ -147,8 +155,8 @@ def _shorten(error: RallypointError) -> None:
     error.__traceback__ = None
 
 
-def _waited(handover: "_Handover[T]") -> T:
-    wait_until_done(handover.future)
+def _waited(handover: "_Handover[T]", within: float | None = None) -> T:
+    wait_until_done(handover.future, within)
     try:
         return handover.future.result()
     except RallypointError as error:
@@ -213,16 +221,36 @@ class _Handover(Generic[T]):
             self._work.close()
         else:
             self._task.cancel()
+            leave(self._task)
         self._undo_if_left()
+
+    def go_on(self) -> None:
+        """Nobody waits for it any more, and it is done all the same."""
+        call(self._go_on)
+
+    def _go_on(self) -> None:
+        self._begin()  # whoever was to do that may have been interrupted before
+        if self._task is not None:
+            leave(self._task)
 
     def _undo_if_left(self) -> None:
         if self._is_left and self._results and self._undo is not None:
-            undoing = asyncio.ensure_future(_quietly(self._undo(self._results.pop())))
-            _undoings.add(undoing)
-            undoing.add_done_callback(_undoings.discard)
+            leave(asyncio.ensure_future(_quietly(self._undo(self._results.pop()))))
 
 
-_undoings: set[asyncio.Future[None]] = set()
+_unattended: set[asyncio.Future[Any]] = set()
+
+
+def leave(work: "asyncio.Future[Any]") -> None:
+    """Nobody waits for it any more. On the background thread, as what follows."""
+    if not work.done():
+        _unattended.add(work)
+        work.add_done_callback(_unattended.discard)
+
+
+def unattended() -> "set[asyncio.Future[Any]]":
+    """What was left so, and has not ended."""
+    return set(_unattended)
 
 
 async def _quietly(work: Coroutine[Any, Any, object]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 
 from rallypoint import _methods
 from rallypoint._connection import Connection
-from rallypoint._given_up import in_background, making
+from rallypoint._given_up import in_background
 from rallypoint._leases import DEFAULT_LEASE, Lease
 from rallypoint._request_id import new_request_id
 from rallypoint.errors import CallError, HoldLost, LockTimeout, RallypointError
@@ -160,12 +160,11 @@ async def acquire(connection: Connection, request: resource_pb2.AcquireRequest) 
     request.renewed_by_caller = True  # a process that is suspended must not keep others waiting
     seconds = request.lease.ToTimedelta().total_seconds() or DEFAULT_LEASE
     waiting = _Waiting(connection, request, seconds)
-    with making():
-        try:
-            return await waiting.granted()
-        except BaseException as error:
-            waiting.give_up(error)
-            raise
+    try:
+        return await waiting.granted()
+    except BaseException as error:
+        waiting.give_up(error)
+        raise
 
 
 class _Waiting:
@@ -276,12 +275,11 @@ async def try_acquire(
     """
     request.request_id = new_request_id()
     since = time.monotonic()
-    with making():
-        try:
-            answer = await connection.call(_methods.TRY_ACQUIRE, request)
-        except asyncio.CancelledError:
-            in_background(_withdraw_tried(connection, request))
-            raise
+    try:
+        answer = await connection.call(_methods.TRY_ACQUIRE, request)
+    except asyncio.CancelledError:
+        in_background(_withdraw_tried(connection, request))
+        raise
     if not answer.HasField("claim"):
         log.debug("in the way: %s", [holder.owner for holder in answer.in_the_way])
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import threading
@@ -20,6 +21,8 @@ from rallypoint.v1 import resource_pb2
 
 DEFAULT_SERVER = "http://127.0.0.1:50051"
 _PRINTABLE = r"[ -~]+"
+# How long a program that ends waits for the background thread, in seconds.
+_LAST_MOMENT = 2.0
 
 
 class BaseClient:
@@ -141,9 +144,11 @@ class Client(BaseClient):
 
     def close(self) -> None:
         """Ends the connection, and what still uses it. What was given up before is given back."""
-        if self._has_others():
-            _background.finish(given_back())
-        self._close()
+        try:
+            if self._has_others():
+                _background.finish(given_back())
+        finally:  # also when Ctrl-C comes meanwhile
+            self._close()
 
     def create_resource(
         self, name: str, capacity: int = 1, *, max_hold: Seconds | None = None
@@ -175,9 +180,11 @@ class AsyncClient(BaseClient):
 
     async def close(self) -> None:
         """Ends the connection, and what still uses it. What was given up before is given back."""
-        if self._has_others():
-            await _background.afinish(given_back())
-        self._close()
+        try:
+            if self._has_others():
+                await _background.afinish(given_back())
+        finally:  # also when this is cancelled meanwhile
+            self._close()
 
     async def create_resource(
         self, name: str, capacity: int = 1, *, max_hold: Seconds | None = None
@@ -207,6 +214,15 @@ async def _delete_resource(client: BaseClient, name: str) -> None:
     request = resource_pb2.DeleteResourceRequest(name=_checks.text(name, "name"))
     await client.connection().call(_methods.DELETE_RESOURCE, request)
 
+
+def _give_back() -> None:
+    """At the end of a program: what Ctrl-C has left, such as a scheduler that was being opened."""
+    if _background.is_running() and not _background.is_here():
+        with contextlib.suppress(TimeoutError):  # a callback may keep that thread for ever
+            _background.finish(given_back(), within=_LAST_MOMENT)
+
+
+atexit.register(_give_back)
 
 _lock = threading.Lock()
 _default: Client | None = None

@@ -17,7 +17,7 @@ from rallypoint._client import BaseClient
 from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
-from rallypoint._given_up import in_background, making
+from rallypoint._given_up import in_background
 from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
@@ -121,13 +121,12 @@ class SchedulerCore:
         request = scheduler_pb2.GetSchedulerRequest()
         request.CopyFrom(self._request)
         request.request_id = new_request_id()
-        with making():
-            try:
-                return await self._connection.call(_methods.GET_SCHEDULER, request)
-            except asyncio.CancelledError:
-                if not request.reuse:  # that one others may use by now
-                    in_background(_release_unheard(self._connection, request))
-                raise
+        try:
+            return await self._connection.call(_methods.GET_SCHEDULER, request)
+        except asyncio.CancelledError:
+            if not request.reuse:  # that one is to be found by others
+                in_background(_release_unheard(self._connection, request))
+            raise
 
     def entry(self, task: Task, order: int | None) -> Entry:
         """A task that is submitted in its own order, else in this one."""
@@ -193,15 +192,21 @@ class SchedulerCore:
 
         A scheduler that others use, too, keeps their tasks, unless `how` is "cancel".
         """
-        if how in ("wait", "leave") or (how == "drain" and self._is_shared):
-            self.submission.close("the block of the scheduler was left")
-            await self.submission.cancel_all()
-            await self.ledger.wait(self.ledger.open())
+        try:
+            if how in ("wait", "leave") or (how == "drain" and self._is_shared):
+                self.submission.close("the block of the scheduler was left")
+                await self.submission.cancel_all()
+                await self.ledger.wait(self.ledger.open())
+                await self._stop()
+            else:
+                self.submission.close(_RELEASED)
+                await self.submission.drop_all()
+                await self._release("cancel", HURRY)
+        except CallError as error:  # nobody stays to hear of it
             await self._stop()
-        else:
-            self.submission.close(_RELEASED)
-            await self.submission.drop_all()
-            await self._release("cancel", HURRY)
+            text = f"the block was left, and the task could not be cancelled: {error.message}"
+            self.ledger.leave(RallypointError(text))
+            raise
 
     async def _stop(self) -> None:
         """Hears no more of a scheduler that stays open."""
@@ -307,8 +312,9 @@ async def _release_unheard(
     """Releases the scheduler that a call may have opened whose answer nobody waits for."""
     try:
         opened = await connection.call(_methods.GET_SCHEDULER, request)
+        # Tasks that it has are of others, who have found it by its name.
         release = scheduler_pb2.ReleaseSchedulerRequest(
-            handle=opened.scheduler.handle, mode=scheduler_pb2.RELEASE_MODE_CANCEL
+            handle=opened.scheduler.handle, mode=scheduler_pb2.RELEASE_MODE_FINISH
         )
         await connection.call(_methods.RELEASE_SCHEDULER, release)
     except CallError as error:

@@ -1,0 +1,83 @@
+"""What a client that is closed, and a program that ends, wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from answering import answering
+
+from rallypoint import CallError, Client, _background, _methods
+from rallypoint.v1 import scheduler_pb2
+
+
+def test_a_client_waits_for_what_nobody_has_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+
+    async def make() -> int:
+        return 7
+
+    async def give_back(made: int) -> None:
+        await asyncio.sleep(0.1)
+        given_back.append(made)
+
+    def press(future: concurrent.futures.Future[Any], _: object) -> None:
+        assert concurrent.futures.wait([future], 30).done
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_background, "wait_until_done", press)
+        with pytest.raises(KeyboardInterrupt):
+            _background.run(make(), give_back)
+    Client("127.0.0.1:1").close()
+    assert given_back == [7]
+
+
+def test_a_client_is_closed_though_ctrl_c_comes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client("127.0.0.1:1")
+    _background.run(asyncio.sleep(0))  # it has its thread
+
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_background, "wait_until_done", press)
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    with pytest.raises(CallError, match="the client is closed"):
+        client.connection().servers.pick()
+
+
+def test_a_scheduler_that_is_being_opened_at_ctrl_c_is_released_before_the_program_ends() -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def get(request: Any, context: Any) -> Any:
+        if not asked.is_set():
+            asked.set()
+            while context.is_active():
+                time.sleep(0.01)
+        opened = scheduler_pb2.Scheduler(handle=request.request_id)
+        return scheduler_pb2.GetSchedulerResponse(scheduler=opened)
+
+    def release(request: Any, _: Any) -> Any:
+        assert request.mode == scheduler_pb2.RELEASE_MODE_FINISH
+        released.set()
+        return scheduler_pb2.ReleaseSchedulerResponse()
+
+    with answering() as service:
+        service.answers(_methods.GET_SCHEDULER, get)
+        service.answers(_methods.RELEASE_SCHEDULER, release)
+        code = f"from rallypoint import Scheduler; Scheduler('{service.address}', name='a').open()"
+        program = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        assert asked.wait(30)
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=30)
+    assert "KeyboardInterrupt" in said
+    assert released.is_set()
