@@ -1,6 +1,7 @@
 """Which failures are raised at the end of a block."""
 
 import asyncio
+import concurrent.futures
 import pickle
 import time
 from collections.abc import Iterator
@@ -205,6 +206,16 @@ async def test_two_retries_of_a_task_are_one(face: Face, rallypoint: Client) -> 
         blocker.cancel()
 
 
+async def test_a_retry_that_has_ended_counts_once(face: Face, rallypoint: Client) -> None:
+    async with face.scheduler(rallypoint) as s:
+        wrong = s.submit("select 1/0")
+        await face.error(wrong)
+        first = await s.retry(wrong)
+        await face.error(first)
+        assert await s.retry(wrong) is first
+        assert (s.progress.submitted, s.progress.failed) == (2, 2)
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -231,13 +242,24 @@ def test_what_is_behind_a_refused_order_is_not_sent(
     with Scheduler(client) as s:
         entries = [s._core.entry(noop(), order) for order in (100, 100, 200)]
         s._core.submission.put(entries)
-        first, *others = (future.exception(30) for future, _ in entries)
+        futures = [future for future, _ in entries]
+        # Nobody has asked about them yet: the later order would run without them.
+        assert not concurrent.futures.wait(futures, 30).not_done
+        futures.append(s.submit(noop(), order=200))
+        assert not concurrent.futures.wait(futures, 30).not_done
+        assert s.submit(noop()).exception(30) is None
+        first, *others = (future.exception(30) for future in futures)
         assert isinstance(first, CallError)
         assert (first.code, first.message) == (error.code, error.message)
         for other in others:
             assert isinstance(other, CallError)
             assert other.message.startswith("not sent, since tasks before it were refused: ")
             assert (other.is_unknown, other.is_retryable) == (False, error.is_retryable)
+        assert s.submit(noop(), order=200).exception(30) is None
+        refused = s.submit(noop(), order=100)
+        assert not concurrent.futures.wait([refused], 30).not_done
+        with pytest.raises(TasksFailed):
+            s.synchronize()
         assert s.submit(noop(), order=200).exception(30) is None
     client.close()
 

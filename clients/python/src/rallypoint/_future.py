@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rallypoint import _background, _checks
+from rallypoint._gaps import Gap
 from rallypoint._result import Result, notices_of
 from rallypoint._times import Seconds
 from rallypoint._waiting import (
@@ -101,8 +102,12 @@ class TaskFuture(Future[Result]):
         self.order = order
         #: Its number in the scheduler; 0: it has none yet.
         self.seq = 0
+        #: That of its retry, once there is one.
+        self._retry: TaskFuture | None = None
         #: In which round of the ledger it failed; 0: it did not, or somebody has seen that.
         self._failed_in = 0
+        #: What was refused with it or before it, if it was refused for others.
+        self._gap: Gap | None = None
         self._is_cancelling = False
         # A call that cancels it is under way, or was answered.
         self._has_asked = False

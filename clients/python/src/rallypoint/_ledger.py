@@ -53,6 +53,11 @@ class Ledger:
         self._submitted = self._done = self._failed = self._cancelled = 0
         self._begun: float | None = None
 
+    @property
+    def round(self) -> int:
+        """Another one since failures were raised, or ignored."""
+        return self._round
+
     def add(self, futures: list[TaskFuture]) -> None:
         """They were submitted. From any thread."""
         with self._lock:

@@ -249,6 +249,9 @@ class SchedulerCore:
             self._halts.repaired()
             if (earlier := self._events.expected(answer.seq)) is not None:
                 return earlier
+            if future._retry is not None and future._retry.seq == answer.seq:
+                return future._retry  # it has ended, and counts once
+            future._retry = again
             self.ledger.add([again])
             self._events.expect(answer.seq, [again], answer.done_no)
         finally:

@@ -3,7 +3,9 @@
 A call is repeated under its request id until its outcome is known, so a task is submitted once.
 The service takes or refuses a call as a whole; here each task is refused for what is wrong with
 itself, and the others go on. When a call is refused for another reason, so is all that was not
-sent yet: it may be of a later order, which must not run without what comes before.
+sent yet: it may be of a later order, which must not run without what comes before. For the same
+reason what is submitted to a later order after that is refused, until the program has asked about
+one of these failures, or was told of them.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from rallypoint import _background, _methods
 from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
+from rallypoint._gaps import Gap
 from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
@@ -61,6 +64,8 @@ class Submission:
         self._unsent: deque[Entry] = deque()
         self._is_sending = False  # set on the background thread alone
         self._closed: str | None = None
+        # Of the orders, if the program has not been told of it.
+        self._gap: Gap | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._cancels: set[asyncio.Task[None]] = set()
         # Of an end in a hurry: how long calls may take, and why they are in vain.
@@ -85,6 +90,7 @@ class Submission:
         with self._lock:
             if self._closed is not None:
                 raise RallypointError(self._closed)
+            self._mark_later(entries)
             # First, so that whatever is waited for is sent, also when Ctrl-C comes between them.
             self._unsent.extend(entries)
             # Behind the lock, so that whoever waits for all tasks sees these.
@@ -93,6 +99,15 @@ class Submission:
         if not is_sending:
             _background.call(self.start)
         return is_full
+
+    def _mark_later(self, entries: Sequence[Entry]) -> None:
+        """Those that are behind a gap are not sent."""
+        if self._gap is not None and self._gap.round != self._ledger.round:
+            self._gap = None  # its failures were raised, or are ignored
+        if self._gap is not None:
+            for future, message in entries:
+                if message.HasField("order") and message.order > self._gap.order:
+                    future._gap = self._gap
 
     def start(self) -> None:
         """Sends what waits to be sent, if it is not being sent. On the background thread."""
@@ -130,6 +145,9 @@ class Submission:
     def seen(self, future: TaskFuture) -> None:
         """Somebody has asked for its error. From any thread."""
         self._ledger.seen(future)
+        with self._lock:
+            if future._gap is not None and future._gap is self._gap:
+                self._gap = None
 
     def watch(self, future: TaskFuture) -> Future[None] | None:
         """Gets SchedulerHalted once a halt blocks its task; None: nothing halts here."""
@@ -185,6 +203,7 @@ class Submission:
         """The next call; empty: there is nothing to send, and this was the last of it."""
         batch: list[Entry] = []
         dropped: list[TaskFuture] = []
+        behind: list[tuple[Entry, Gap]] = []
         with self._lock:
             left = _MAX_BYTES
             while self._unsent and len(batch) < _MAX_TASKS:
@@ -195,6 +214,8 @@ class Submission:
                 self._unsent.popleft()
                 if future._is_cancelling:
                     dropped.append(future)
+                elif future._gap is not None:
+                    behind.append(((future, message), future._gap))
                 else:
                     batch.append((future, message))
             self._is_sending = bool(batch)
@@ -203,6 +224,8 @@ class Submission:
             self._waiters = [entry for entry in self._waiters if entry[1] not in woken]
         for future in dropped:
             self._end_cancelled(future)
+        for entry, gap in behind:
+            self._refuse([entry], gap.error)
         for waiter in woken:
             if not waiter.done():
                 waiter.set_result(None)
@@ -215,8 +238,8 @@ class Submission:
             try:
                 parts.extend(reversed(await self._submit_once(part)))
             except CallError as error:
-                self._refuse(part, error)
-                self._refuse_unsent([entry for part in reversed(parts) for entry in part], error)
+                others = [entry for part in reversed(parts) for entry in part]
+                self._refuse_all(part, others, error)
                 return
 
     async def _submit_once(self, batch: list[Entry]) -> list[list[Entry]]:
@@ -266,17 +289,30 @@ class Submission:
         self._refuse(batch, error)
         return []
 
-    def _refuse_unsent(self, entries: list[Entry], error: CallError) -> None:
-        """Refuses these, and all behind them, after an error of others."""
-        with self._lock:
-            entries.extend(self._unsent)
-            self._unsent.clear()
+    def _refuse_all(self, called: list[Entry], others: list[Entry], error: CallError) -> None:
+        """Refuses what was called with this error, the others, and all behind them."""
         unsent = _not_sent(error)
-        for future, message in entries:
+        with self._lock:
+            others.extend(self._unsent)
+            self._unsent.clear()
+            # Before anybody can ask: whoever has asked submits what runs.
+            self._note_gap([*called, *others], unsent)
+        self._refuse(called, error)
+        for future, message in others:
             if future._is_cancelling:
                 self._end_cancelled(future)
             else:
                 self._refuse([(future, message)], unsent)
+
+    def _note_gap(self, refused: list[Entry], unsent: CallError) -> None:
+        orders = [message.order for _, message in refused if message.HasField("order")]
+        if not orders:
+            return
+        if self._gap is not None and self._gap.round == self._ledger.round:
+            orders.append(self._gap.order)
+        self._gap = Gap(min(orders), unsent, self._ledger.round)
+        for future, _ in refused:
+            future._gap = self._gap
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
