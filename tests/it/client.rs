@@ -182,7 +182,7 @@ async fn a_wait_outlasts_as_many_restarts_as_there_are() {
     let client = client.with_retry_timeout(Duration::from_secs(4));
     let scheduler = endless(&client).await;
     let restarts = async {
-        for up in [1, 10, 1] {
+        for up in [1, 15, 1] {
             sleep(Duration::from_secs(up)).await;
             network.cut();
         }

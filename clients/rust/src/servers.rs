@@ -25,10 +25,10 @@ const TCP_KEEPALIVE: Duration = Duration::from_secs(20);
 /// After what silence a server is asked whether it is there.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// How long it may take to answer: long enough for a large call that is sent before it on a slow
-/// connection, and short enough that a hold outlives the loss of the server.
+/// connection, and short enough that a hold outlives the loss of the server. The same with several
+/// servers: where a living connection is given up, the large call is sent anew to the next one, as
+/// slowly.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// With several servers, one that does not answer is given up sooner.
-const FAILOVER_PING_TIMEOUT: Duration = Duration::from_secs(2);
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
@@ -104,10 +104,9 @@ impl Servers {
     /// A call that has lasted longer than this was made to a server that was there: one that does
     /// not answer is given up before.
     pub(crate) fn longest_silence(&self) -> Duration {
-        let has_others = self.channels.len() > 1;
-        let (interval, timeout) = keepalive(has_others);
-        let silence = (2 * (interval + timeout)).max(timeout + self.within);
-        match has_others {
+        let given_up = PING_TIMEOUT.saturating_add(self.within);
+        let silence = given_up.max(2 * (PING_INTERVAL + PING_TIMEOUT));
+        match self.channels.len() > 1 {
             true => silence,
             // What stands before the only one gives up after a minute, usually, whether that is
             // there or not.
@@ -181,29 +180,20 @@ fn addresses_of(addresses: &str, within: Duration, tls: &Tls) -> Result<Vec<Addr
     }
     addresses
         .iter()
-        .map(|address| endpoint(address, addresses.len() > 1, within, tls))
+        .map(|address| endpoint(address, within, tls))
         .collect()
-}
-
-/// After what silence a server is asked whether it is there, and how long it may take to answer.
-fn keepalive(has_others: bool) -> (Duration, Duration) {
-    match has_others {
-        true => (PING_INTERVAL, FAILOVER_PING_TIMEOUT),
-        false => (PING_INTERVAL, PING_TIMEOUT),
-    }
 }
 
 fn no_address() -> Error {
     tonic::Status::invalid_argument("no address of a server").into()
 }
 
-fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Result<Address> {
+fn endpoint(address: &str, within: Duration, tls: &Tls) -> Result<Address> {
     let url = if address.contains("://") {
         address.to_owned()
     } else {
         format!("http://{address}")
     };
-    let (interval, timeout) = keepalive(has_others);
     let endpoint = Endpoint::from_shared(url)?;
     let is_tls = endpoint.uri().scheme_str() == Some("https");
     let endpoint = if is_tls {
@@ -216,8 +206,8 @@ fn endpoint(address: &str, has_others: bool, within: Duration, tls: &Tls) -> Res
         .connect_timeout(within)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(TCP_KEEPALIVE))
-        .http2_keep_alive_interval(interval)
-        .keep_alive_timeout(timeout)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
@@ -240,8 +230,8 @@ fn dialed_by_us(url: Uri) -> Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, keepalive};
-    use crate::{Client, lease::Renewal};
+    use super::{Duration, PING_INTERVAL, PING_TIMEOUT, Servers};
+    use crate::{Client, Tls, lease::Renewal};
     use tokio::time::Instant;
 
     #[test]
@@ -252,13 +242,19 @@ mod tests {
             left: None,
         };
         let (lost, _) = renewal.until("limit");
-        for has_others in [false, true] {
-            let (interval, timeout) = keepalive(has_others);
-            let noticed = renewal.next() + interval + timeout;
-            let left = lost.saturating_duration_since(noticed);
-            // It is renewed once more on another connection.
-            assert!(left >= Duration::from_secs(1), "{left:?}");
-        }
+        let noticed = renewal.next() + PING_INTERVAL + PING_TIMEOUT;
+        let left = lost.saturating_duration_since(noticed);
+        // It is renewed once more on another connection.
+        assert!(left >= Duration::from_secs(1), "{left:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_may_take_as_long_as_can_be_said() {
+        let servers = Servers {
+            within: Duration::MAX,
+            ..Servers::connect_lazy("127.0.0.1:1", &Tls::new()).expect("an address")
+        };
+        assert_eq!(servers.longest_silence(), Duration::MAX);
     }
 
     #[tokio::test]
