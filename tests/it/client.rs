@@ -227,9 +227,11 @@ async fn a_scheduler_whose_opening_is_given_up_is_released() {
         labels: labels.clone(),
         ..Default::default()
     };
+    let name = format!("given-up-{}", Uuid::now_v7());
     tokio::select! {
         biased;
-        _ = client.open(settings) => panic!("no answer comes at once"),
+        _ = client.open(settings.clone()) => panic!("no answer comes at once"),
+        _ = client.open_named(&name, settings) => panic!("nor to this one"),
         () = ready(()) => {}
     }
     let filter = api::SchedulerFilter {
@@ -244,7 +246,7 @@ async fn a_scheduler_whose_opening_is_given_up_is_released() {
         loop {
             let page = client.schedulers(request.clone()).await.expect("a page");
             let states: Vec<_> = page.schedulers.iter().map(|one| one.state()).collect();
-            if states == [api::SchedulerState::Released] {
+            if states == [api::SchedulerState::Released; 2] {
                 break;
             }
             sleep(Duration::from_millis(20)).await;

@@ -17,6 +17,8 @@ impl Client {
 
     /// As [`Client::open`], under a name by which [`Client::reuse`] finds it until its release.
     /// Fails with `NAME_TAKEN` while another one of the namespace is open under this name.
+    ///
+    /// What is released in the background lets the tasks finish of others who have found it.
     pub async fn open_named(
         &self,
         name: &str,
@@ -28,7 +30,7 @@ impl Client {
 
     /// The scheduler that is open under this name, or else a new one with these settings. Of any
     /// number of callers at the same time one opens it. Returns it with the settings in force, and
-    /// whether it was open before.
+    /// whether it was open before. If the call is dropped, what it has opened stays open.
     pub async fn reuse(
         &self,
         name: &str,
@@ -50,9 +52,9 @@ impl Client {
             name: name.to_owned(),
             reuse,
         };
-        // Under a name others may have found it meanwhile, and under an id of the caller's the
-        // caller may ask for it again.
-        let is_own = name.is_empty() && self.request_id.is_none();
+        // One to reuse is to be found by others, and under an id of the caller's the caller may ask
+        // for it again.
+        let is_own = !reuse && self.request_id.is_none();
         let mut unanswered = Unanswered {
             client: self.clone(),
             request: is_own.then(|| request.clone()),
