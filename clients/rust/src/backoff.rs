@@ -1,5 +1,5 @@
 //! When to repeat a call, or to open a stream again: after doubling delays with jitter, no sooner
-//! than the server asks, until a deadline.
+//! than the server asks, for as long as the retry timeout.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
@@ -11,12 +11,15 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// The longest delay while the shard changes owners, which is quick.
 const MAX_OWNER_DELAY: Duration = Duration::from_millis(400);
 
-/// The delays between the attempts of one call, or of a stream since its last message.
+/// A stream that was open for so long is no failure that goes on, whatever it has told.
+const STEADY: Duration = Duration::from_secs(5);
+
+/// The delays between the attempts of one call, or of a stream since it came on last.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     timeout: Duration,
-    /// Since the first failure.
-    deadline: Option<Instant>,
+    /// When the first failure was.
+    since: Option<Instant>,
     delay: Duration,
 }
 
@@ -25,26 +28,80 @@ impl Backoff {
     pub(crate) fn new(timeout: Duration) -> Self {
         Backoff {
             timeout,
-            deadline: None,
+            since: None,
             delay: INITIAL_DELAY,
         }
     }
 
+    /// What fails from here on is another failure.
+    fn reset(&mut self) {
+        *self = Backoff::new(self.timeout);
+    }
+
     /// Waits before the next attempt after `error`. Returns the error when it is final or the
-    /// deadline leaves no time for another attempt.
+    /// timeout leaves no time for another attempt.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<()> {
         if error.is("NOT_OWNER") || error.is("OWNER_CHANGED") {
             self.delay = self.delay.min(MAX_OWNER_DELAY);
         }
-        let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.delay);
+        let asked = error.retry_after.unwrap_or(Duration::ZERO);
+        let wait = asked.saturating_add(jittered(self.delay));
         let now = Instant::now();
-        let deadline = *self.deadline.get_or_insert(now + self.timeout);
-        if !error.is_retryable() || now + wait > deadline {
+        let passed = now - *self.since.get_or_insert(now);
+        if !error.is_retryable() || passed.saturating_add(wait) > self.timeout {
             return Err(error);
         }
         self.delay = (self.delay * 2).min(MAX_DELAY);
         sleep(wait).await;
         Ok(())
+    }
+}
+
+/// The delays before a stream is opened again that breaks.
+///
+/// To have been opened is no progress, and neither is the first message: it may say what was known
+/// before, each time.
+#[derive(Debug)]
+pub(crate) struct StreamBackoff {
+    backoff: Backoff,
+    opened: Instant,
+    /// Since it was opened.
+    has_told: bool,
+}
+
+impl StreamBackoff {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        StreamBackoff {
+            backoff: Backoff::new(timeout),
+            opened: Instant::now(),
+            has_told: false,
+        }
+    }
+
+    /// The stream is open, or open again.
+    pub(crate) fn opened(&mut self) {
+        (self.opened, self.has_told) = (Instant::now(), false);
+    }
+
+    /// The stream has told something; `is_news`: this was surely not known before.
+    pub(crate) fn told(&mut self, is_news: bool) {
+        if is_news || self.has_told {
+            self.backoff.reset();
+        }
+        self.has_told = true;
+    }
+
+    /// The stream has broken.
+    pub(crate) fn broke(&mut self) {
+        if self.has_told && self.opened.elapsed() > STEADY {
+            self.backoff.reset();
+        }
+        self.has_told = false;
+    }
+
+    /// As [`Backoff::wait`].
+    pub(crate) async fn wait(&mut self, error: Error) -> Result<()> {
+        self.backoff.wait(error).await
     }
 }
 
@@ -89,6 +146,39 @@ mod tests {
                 .is_err(),
             "it is too long"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timeout_may_be_as_long_as_can_be_said() {
+        let mut backoff = Backoff::new(Duration::MAX);
+        for _ in 0..3 {
+            assert!(backoff.wait(Status::unavailable("x").into()).await.is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_breaks_again_and_again_fails_unless_it_comes_on() {
+        /// How often a stream is opened again that lasts so long, and tells so much.
+        async fn opened_again(lasting: Duration, messages: usize, is_news: bool) -> usize {
+            let mut backoff = StreamBackoff::new(Duration::from_secs(30));
+            for opened in 0..1_000 {
+                backoff.opened();
+                (0..messages).for_each(|_| backoff.told(is_news));
+                sleep(lasting).await;
+                backoff.broke();
+                if backoff.wait(Status::unavailable("x").into()).await.is_err() {
+                    return opened;
+                }
+            }
+            1_000
+        }
+        let (short, long) = (Duration::ZERO, Duration::from_secs(60));
+        for (lasting, messages) in [(short, 0), (short, 1), (long, 0)] {
+            assert!(opened_again(lasting, messages, false).await < 40);
+        }
+        assert_eq!(opened_again(short, 1, true).await, 1_000);
+        assert_eq!(opened_again(short, 2, false).await, 1_000);
+        assert_eq!(opened_again(long, 1, false).await, 1_000);
     }
 
     #[tokio::test]

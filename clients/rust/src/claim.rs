@@ -3,7 +3,7 @@
 
 use crate::{
     Client, api,
-    backoff::Backoff,
+    backoff::{Backoff, StreamBackoff},
     claim_calls::Answers,
     error::{Effect, Error, Result},
     servers::Pick,
@@ -21,6 +21,7 @@ use tonic::Status;
 /// is withdrawn in the background, or given back; [`ClaimStream::withdraw`] tells whether that has
 /// come about.
 #[derive(Debug)]
+#[must_use = "dropped, the claim is withdrawn"]
 pub struct ClaimStream {
     pub(crate) client: Client,
     request: api::AcquireRequest,
@@ -37,6 +38,9 @@ pub struct ClaimStream {
     /// It was asked for, and may be there though nothing was told yet.
     is_unknown: bool,
     is_new: bool,
+    /// An attempt to make it may have had its effect.
+    was_unknown: bool,
+    backoff: StreamBackoff,
 }
 
 /// Lease of a claim that does not say its own.
@@ -52,6 +56,7 @@ impl ClaimStream {
         let kept_since = Instant::now();
         let lease = lease_of(request.lease.as_ref());
         let mut stream = ClaimStream {
+            backoff: StreamBackoff::new(client.retry_timeout()),
             client,
             request,
             claim: api::Claim::default(),
@@ -62,6 +67,7 @@ impl ClaimStream {
             is_own: true,
             is_unknown: false,
             is_new,
+            was_unknown: false,
         };
         let opened = async {
             stream.connect(None).await?;
@@ -113,6 +119,7 @@ impl ClaimStream {
                     if self.claim.claim != 0 && claim.claim != self.claim.claim {
                         return Err(self.forgotten(claim));
                     }
+                    self.backoff.told(has_come_on(&self.claim, &claim));
                     self.claim = claim;
                     return Ok(Some(&self.claim));
                 }
@@ -198,14 +205,24 @@ impl ClaimStream {
         self.client.claim_update(*pick, answers).await
     }
 
-    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
+    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout, which
+    /// begins anew when the claim has come on.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
-        let mut backoff = Backoff::new(self.client.retry_timeout());
+        if broken.is_some() {
+            self.backoff.broke();
+        }
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {
-                backoff.wait(error).await?;
+                // An answer that is final is not asked for again, whatever became of the claim.
+                let is_final = !error.is_retryable();
+                let error = error.after(self.claim.claim != 0 || self.was_unknown, false);
+                if is_final {
+                    return Err(error);
+                }
+                self.was_unknown = error.is_unknown();
+                self.backoff.wait(error).await?;
             }
             // An id that the caller has chosen may be used again by the caller.
             self.is_unknown = self.is_new;
@@ -213,6 +230,7 @@ impl ClaimStream {
                 Ok((pick, answers, first)) => {
                     self.stream = Some((pick, answers));
                     self.first = Some(first);
+                    self.backoff.opened();
                     return Ok(());
                 }
                 Err(error) => failed = Some(error),
@@ -263,6 +281,12 @@ async fn withdraw(client: &Client, claim: &api::Claim) -> Result<()> {
         }
         released => released.map(|_| ()),
     }
+}
+
+/// Whether a claim is another one than before in what matters to whoever waits for it.
+fn has_come_on(before: &api::Claim, now: &api::Claim) -> bool {
+    let known = |claim: &api::Claim| (claim.claim, claim.state, claim.position);
+    known(before) != known(now)
 }
 
 fn lease_of(lease: Option<&prost_types::Duration>) -> Duration {

@@ -27,6 +27,7 @@ const HELD_TOO_LONG: &str = "it was held for as long as the resource allows";
 /// Resources that this process holds. Dropped within a tokio runtime it is released in the
 /// background; [`Hold::release`] tells whether that has come about.
 #[derive(Debug)]
+#[must_use = "dropped, it is given back"]
 pub struct Hold {
     client: Client,
     claim: api::Claim,
@@ -263,7 +264,8 @@ fn noticed_late(claim: &api::Claim) -> Error {
     );
     Error {
         reason: Some("CLAIM_ENDED".to_owned()),
-        effect: Some(Effect::None),
+        // Its service may still have it as granted, until its lease is over.
+        effect: Some(Effect::Unknown),
         ..Error::from(Status::failed_precondition(message))
     }
 }

@@ -5,7 +5,7 @@
 use crate::{
     Client,
     api::{self, until::Kind},
-    backoff::Backoff,
+    backoff::StreamBackoff,
     error::{Error, Result},
     outage::Outage,
     servers::Pick,
@@ -26,8 +26,7 @@ pub struct DoneStream {
     stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
     end: Option<api::End>,
     outage: Outage,
-    /// Since the last message: to have been opened is no progress, a stream may break at once.
-    backoff: Backoff,
+    backoff: StreamBackoff,
 }
 
 impl DoneStream {
@@ -38,7 +37,7 @@ impl DoneStream {
         until: Option<Kind>,
     ) -> Result<Self> {
         let mut stream = DoneStream {
-            backoff: Backoff::new(client.retry_timeout()),
+            backoff: StreamBackoff::new(client.retry_timeout()),
             client,
             handle,
             cursor: after,
@@ -52,7 +51,7 @@ impl DoneStream {
         stream.connect(None).await?;
         // From here on it waits for tasks: what the time limit is for, opening it, is done.
         stream.client = stream.client.with_time_limit(None);
-        stream.backoff = Backoff::new(stream.client.retry_timeout());
+        stream.backoff = StreamBackoff::new(stream.client.retry_timeout());
         Ok(stream)
     }
 
@@ -111,7 +110,7 @@ impl DoneStream {
     }
 
     fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
-        self.backoff = Backoff::new(self.client.retry_timeout());
+        self.backoff.told(!message.done.is_empty());
         self.resume_token = message.resume_token;
         self.pending = message.pending;
         if let Some(last) = message.done.last() {
@@ -122,10 +121,13 @@ impl DoneStream {
     }
 
     /// Opens the stream, or opens it again after the error `broken`, until the retry timeout, which
-    /// begins anew with each message.
+    /// begins anew when the stream has come on.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
         let mut broke = broken.is_some();
+        if broke {
+            self.backoff.broke();
+        }
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {
@@ -138,6 +140,7 @@ impl DoneStream {
             match self.client.open_stream(self.request()).await {
                 Ok(stream) => {
                     self.stream = Some(stream);
+                    self.backoff.opened();
                     self.outage.end();
                     return Ok(());
                 }

@@ -4,7 +4,7 @@
 use crate::{
     Client,
     api::{self, resource_service_client::ResourceServiceClient},
-    backoff::Backoff,
+    backoff::StreamBackoff,
     error::{Error, Result},
     outage::Outage,
     servers::Pick,
@@ -20,14 +20,13 @@ pub struct ResourceStream {
     stream: Option<(Pick, Streaming<api::WatchResourceResponse>)>,
     has_ended: bool,
     outage: Outage,
-    /// Since the last message: to have been opened is no progress, a stream may break at once.
-    backoff: Backoff,
+    backoff: StreamBackoff,
 }
 
 impl ResourceStream {
     pub(crate) async fn open(client: Client, name: String) -> Result<Self> {
         let mut stream = ResourceStream {
-            backoff: Backoff::new(client.retry_timeout()),
+            backoff: StreamBackoff::new(client.retry_timeout()),
             client,
             name,
             stream: None,
@@ -51,7 +50,7 @@ impl ResourceStream {
             }
             match self.message().await {
                 Ok(message) => {
-                    self.backoff = Backoff::new(self.client.retry_timeout());
+                    self.backoff.told(false);
                     self.has_ended = message.deleted;
                     return Ok(Some(message));
                 }
@@ -78,10 +77,13 @@ impl ResourceStream {
     }
 
     /// Opens the stream, or opens it again after the error `broken`, until the retry timeout, which
-    /// begins anew with each message.
+    /// begins anew when the stream has come on.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
         let mut broke = broken.is_some();
+        if broke {
+            self.backoff.broke();
+        }
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {
@@ -94,6 +96,7 @@ impl ResourceStream {
             match self.open_once().await {
                 Ok(stream) => {
                     self.stream = Some(stream);
+                    self.backoff.opened();
                     self.outage.end();
                     return Ok(());
                 }

@@ -1,17 +1,22 @@
-//! What the client makes of a replica that keeps its stream of claims open and grants nothing.
+//! What the client makes of a replica that keeps its stream of claims open and grants nothing, or
+//! breaks it off.
 
 use super::refusals::refusal;
 use crate::harness::{conversation::WAIT_TIMEOUT, fake_server::serve_claims, server::Server};
 use rallypoint_client::{
     Client,
     api::{
-        CallError, CreateResourceRequest, ManageClaimsResponse, ResourceSettings,
-        manage_claims_response::Kind as Answer,
+        AcquireResponse, CallError, Claim, ClaimState, CreateResourceRequest, ManageClaimsResponse,
+        ResourceSettings, manage_claims_response::Kind as Answer,
     },
 };
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 use tokio::time::timeout;
-use tokio_stream::StreamExt;
-use tonic::Code;
+use tokio_stream::{StreamExt, once};
+use tonic::{Code, Status};
 
 /// The address of a replica that does not reach the owner: it leaves the first call of each stream
 /// of claims unanswered, and refuses the others.
@@ -19,13 +24,13 @@ async fn ownerless() -> String {
     serve_claims(|calls| {
         calls
             .skip(1)
-            .map(|call| call.map(|call| refused(call.call)))
+            .map(|call| call.map(|call| refused(call.call, Code::Unavailable, "NOT_OWNER")))
     })
     .await
 }
 
-fn refused(call: u64) -> ManageClaimsResponse {
-    let status = refusal(Code::Unavailable, "NOT_OWNER", "none");
+fn refused(call: u64, code: Code, reason: &str) -> ManageClaimsResponse {
+    let status = refusal(code, reason, "none");
     let error = CallError {
         code: status.code().into(),
         message: status.message().to_owned(),
@@ -58,4 +63,58 @@ async fn a_replica_that_refuses_what_is_claimed_is_left_with_all_that_is_awaited
         let hold = hold.expect("the other replica grants it");
         hold.release().await.expect("it was held");
     }
+}
+
+#[tokio::test]
+async fn a_claim_whose_stream_breaks_whenever_it_has_told_the_same_fails_in_the_end() {
+    let url = serve_claims(|calls| {
+        let waits = calls
+            .take(1)
+            .map(|call| call.map(|call| waiting(call.call)));
+        waits.chain(once(Err(Status::unavailable("it breaks"))))
+    })
+    .await;
+    let client = Client::connect(&url).await.expect("connected");
+    let client = client.with_retry_timeout(Duration::from_millis(200));
+    let failed = timeout(WAIT_TIMEOUT, client.acquire("orders")).await;
+    let failed = failed.expect("in time").expect_err("it breaks");
+    assert_eq!(failed.code, Code::Unavailable);
+}
+
+fn waiting(call: u64) -> ManageClaimsResponse {
+    let claim = Claim {
+        claim: 7,
+        state: ClaimState::Waiting.into(),
+        position: 1,
+        ..Claim::default()
+    };
+    let update = AcquireResponse { claim: Some(claim) };
+    ManageClaimsResponse {
+        call,
+        kind: Some(Answer::Acquire(update)),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_is_refused_after_a_loss_may_have_been_made() {
+    static IS_LOST: AtomicBool = AtomicBool::new(false);
+    let url = serve_claims(|calls| {
+        calls
+            .take(1)
+            .map(|call| match IS_LOST.swap(true, Ordering::Relaxed) {
+                false => Err(Status::unavailable("it breaks")),
+                true => {
+                    call.map(|call| refused(call.call, Code::PermissionDenied, "ROLE_NOT_ALLOWED"))
+                }
+            })
+    })
+    .await;
+    let client = Client::connect(&url).await.expect("connected");
+    let failed = timeout(WAIT_TIMEOUT, client.acquire("orders")).await;
+    let failed = failed.expect("in time").expect_err("it is refused");
+    assert!(
+        failed.is("ROLE_NOT_ALLOWED") && failed.is_unknown(),
+        "{failed}"
+    );
+    assert!(failed.request_id.is_some());
 }
