@@ -24,6 +24,7 @@ const TOOK_TOO_LONG: &str = "it took for as long as the job lets it (max_runtime
 
 /// A run that this program has claimed. Dropped, it is lost with its lease.
 #[derive(Debug)]
+#[must_use = "dropped, it is lost with its lease"]
 pub struct ClaimedRun {
     client: Client,
     run: api::JobRun,

@@ -144,7 +144,7 @@ async fn another_namespace_sees_neither_resources_nor_claims() {
     let listed = other.resources(request).await.expect("a page");
     assert!(listed.resources.is_empty());
     create(&other, "orders", 1).await;
-    other.acquire("orders").await.expect("its own");
+    drop(other.acquire("orders").await.expect("its own"));
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ async fn a_grant_is_given_back_if_nobody_waits_until_it_is_confirmed() {
         _ = Hold::of(granted) => panic!("no answer comes at once"),
         () = ready(()) => {}
     }
-    in_time(client.acquire("orders")).await.expect("granted");
+    drop(in_time(client.acquire("orders")).await.expect("granted"));
 }
 
 #[tokio::test]
