@@ -10,6 +10,7 @@ mod fault;
 mod file;
 mod file_name;
 mod follow;
+mod given_up;
 mod halt;
 mod idle_note;
 mod json_params;
@@ -44,6 +45,7 @@ use crate::core::model::limits::MAX_ORDER;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use file::Format;
 use follow::{detach, follow};
+use given_up::give_back;
 use not_submitted::{not_opened, not_submitted};
 use own_tasks::OwnTasks;
 use printer::Printer;
@@ -52,6 +54,7 @@ use run::{Ending, Run};
 use std::{
     cell::Cell,
     path::{Path, PathBuf},
+    pin::pin,
     process::ExitCode,
 };
 use task_options::TaskArguments;
@@ -146,9 +149,13 @@ impl Exec {
         let console = bars.console();
         let mut opened = 0;
         let (run, submitted) = loop {
+            let mut opening = pin!(self.open(server));
             let mut run = tokio::select! {
-                opened = self.open(server) => opened?,
-                exit = signals.next() => return Ok(exit.into()),
+                opened = &mut opening => opened?,
+                exit = signals.next() => {
+                    give_back(opening, &mut signals).await;
+                    return Ok(exit.into());
+                }
             };
             opened += 1;
             console.say(format!("scheduler {}", run.scheduler.handle()));

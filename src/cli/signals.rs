@@ -65,8 +65,12 @@ impl Last {
         if self.0.is_some_and(is_same) {
             return false;
         }
-        self.0 = Some(now);
+        self.note(now);
         true
+    }
+
+    fn note(&mut self, now: Instant) {
+        self.0 = Some(now);
     }
 }
 
@@ -93,16 +97,26 @@ impl Signals {
     pub(super) async fn next(&mut self) -> Exit {
         loop {
             let exit = self.any().await;
-            if self.last.is_other(Instant::now()) {
+            if self.counts() {
                 return exit;
             }
         }
     }
 
+    /// Whether a signal that has come, of whatever kind, is another one than the last.
+    pub(super) fn counts(&mut self) -> bool {
+        self.last.is_other(Instant::now())
+    }
+
+    /// What comes within a second from now is no other signal: it was to hurry what is done by now.
+    pub(super) fn note(&mut self) {
+        self.last.note(Instant::now());
+    }
+
     /// Resolves at every signal, for a command to which all of them are passed on.
     pub(super) async fn every(&mut self) -> Exit {
         let exit = self.any().await;
-        self.last = Last(Some(Instant::now()));
+        self.note();
         exit
     }
 
@@ -135,5 +149,15 @@ mod tests {
             let now = begun + Duration::from_millis(after);
             assert_eq!(last.is_other(now), is_other, "{after}");
         }
+    }
+
+    #[test]
+    fn a_signal_that_comes_right_behind_what_it_was_to_hurry_is_no_other() {
+        let (mut last, begun) = (Last::default(), Instant::now());
+        assert!(last.is_other(begun));
+        let done = begun + Duration::from_secs(5);
+        last.note(done);
+        assert!(!last.is_other(done + Duration::from_millis(500)));
+        assert!(last.is_other(done + SAME_SIGNAL));
     }
 }

@@ -81,6 +81,8 @@ impl Run {
         console.say("cancelling (another signal, after a second, exits at once) …");
         let next = || format!("the tasks go on: {}", self.cancel_by_hand());
         let discarded = self.discard(signals).await;
+        // A signal that was to hurry it, and comes a moment late, cuts off nothing that follows.
+        signals.note();
         discarded.map_err(|error| error.leaves(self.scheduler.handle(), next()))
     }
 

@@ -1,13 +1,27 @@
 //! What a command that follows something says while the server cannot be reached.
 
-use super::{begin, code, run, text};
-use crate::harness::{conversation::WAIT_TIMEOUT, network::Network, standalone::Standalone};
+use super::{begin, code, run, signal, text};
+use crate::harness::{
+    conversation::WAIT_TIMEOUT, fake_server::serve, network::Network, standalone::Standalone,
+};
+use nix::sys::signal::Signal;
+use prost::Message;
+use rallypoint_client::api::{GetSchedulerResponse, ReleaseSchedulerResponse, Scheduler};
 use std::{
+    future::ready,
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
+    sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::{sleep, timeout},
+};
+use tonic::{Request, Response, Status, body::Body, codegen::http, server::Grpc};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+use uuid::Uuid;
 
 /// Where nobody listens.
 const NOWHERE: u16 = 1;
@@ -101,4 +115,61 @@ fn another_program_at_the_address_is_no_outage() {
             "{said}"
         );
     }
+}
+
+/// Answers a call with this.
+async fn answer<T: Message + Clone + 'static>(
+    request: http::Request<Body>,
+    answer: T,
+) -> http::Response<Body> {
+    let answered =
+        service_fn(move |_: Request<()>| ready(Ok::<_, Status>(Response::new(answer.clone()))));
+    let codec = ProstCodec::<T, ()>::default();
+    Grpc::new(codec).unary(answered, request).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduler_that_exec_has_opened_when_a_signal_ends_it_is_released() {
+    let is_signalled = Arc::new(Notify::new());
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let url = serve({
+        let is_signalled = is_signalled.clone();
+        move |request| {
+            let (is_signalled, called) = (is_signalled.clone(), called.clone());
+            async move {
+                let method = request.uri().path().to_owned();
+                called.send(method.clone()).expect("the test goes on");
+                let opened = Scheduler {
+                    handle: Uuid::now_v7().to_string(),
+                    ..Scheduler::default()
+                };
+                let opened = GetSchedulerResponse {
+                    scheduler: Some(opened),
+                    ..GetSchedulerResponse::default()
+                };
+                match method.rsplit('/').next() {
+                    Some("GetScheduler") => {
+                        is_signalled.notified().await;
+                        answer(request, opened).await
+                    }
+                    Some("ReleaseScheduler") => {
+                        answer(request, ReleaseSchedulerResponse::default()).await
+                    }
+                    _ => Status::unimplemented("nothing is submitted").into_http(),
+                }
+            }
+        }
+    })
+    .await;
+    let mut exec = begin(&url, &["exec", "select 1"]);
+    let mut until = async |method: &str| {
+        let called =
+            async { while !calls.recv().await.expect("it is called").ends_with(method) {} };
+        timeout(WAIT_TIMEOUT, called).await.expect("in time");
+    };
+    until("/GetScheduler").await;
+    signal(&exec, Signal::SIGINT);
+    is_signalled.notify_one();
+    until("/ReleaseScheduler").await;
+    exec.wait().expect("it ends");
 }
