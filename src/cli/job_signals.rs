@@ -43,18 +43,25 @@ impl JobSignals {
         }
     }
 
-    /// Before there is a command: resolves when this program is to end, and stops it if it is to
-    /// stop.
+    /// While there is no command: resolves when this program is to end, and stops it if it is to
+    /// stop. A signal that comes with the last one is the same.
     pub(super) async fn end(&mut self, signals: &mut Signals) -> Exit {
         loop {
             let signal = tokio::select! {
                 exit = signals.next() => return exit,
                 signal = self.next() => signal,
             };
-            match signal {
-                Signal::SIGHUP => return Exit::HungUp,
-                Signal::SIGQUIT => return Exit::Quit,
-                _ => drop(raise(Signal::SIGSTOP)),
+            let exit = match signal {
+                Signal::SIGHUP => Exit::HungUp,
+                Signal::SIGQUIT => Exit::Quit,
+                _ => {
+                    drop(raise(Signal::SIGSTOP));
+                    continue;
+                }
+            };
+            // A terminal that goes away hangs up, and so does its shell.
+            if signals.counts() {
+                return exit;
             }
         }
     }

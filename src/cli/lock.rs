@@ -23,10 +23,14 @@ use rallypoint_client::{
     ClaimStream, Client, Hold,
     api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
 };
-use std::{ffi::OsString, future::pending, process::ExitCode, time::Duration};
+use std::{ffi::OsString, future::pending, pin::pin, process::ExitCode, time::Duration};
+use tokio::time::timeout;
 
 /// Who the owner of the hold is, for commands below that claim something themselves.
 pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
+
+/// For how long the answer to a claim is waited for that is given up: the server may be away.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Arguments of `lock`.
 #[derive(Args, Debug)]
@@ -86,20 +90,23 @@ impl Run {
             .owner
             .clone()
             .unwrap_or_else(|| owner(std::env::var(OWNER).ok()));
+        let mut claiming = pin!(client.claim(self.request(&owner)));
         let claim = tokio::select! {
-            claim = client.claim(self.request(&owner)) => claim,
-            exit = job.end(&mut signals) => return Ok(exit.into()),
+            claim = &mut claiming => claim,
+            exit = job.end(&mut signals) => {
+                // It may be in line by now, or come there.
+                let withdrawn = async { claiming.await?.withdraw().await };
+                given_back(timeout(PATIENCE, withdrawn), (&mut signals, &mut job)).await;
+                return Ok(exit.into());
+            }
         };
         let what = format!("cannot lock {}", self.names.join(", "));
         let mut claim = claim.map_err(|error| CliError::call(&what, &error))?;
         tokio::select! {
             granted = granted(&client, &mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
             exit = job.end(&mut signals) => {
-                // Granted or not by now: otherwise its lease ends it.
-                tokio::select! {
-                    _ = claim.withdraw() => {}
-                    _ = signals.next() => {}
-                }
+                // Granted or not by now.
+                given_back(claim.withdraw(), (&mut signals, &mut job)).await;
                 return Ok(exit.into());
             }
         }
@@ -113,11 +120,8 @@ impl Run {
         let hold = tokio::select! {
             hold = confirmed(claim, what) => hold?,
             exit = job.end(&mut signals) => {
-                // Its lease ends it, too: whoever asks once more does not wait.
-                tokio::select! {
-                    _ = client.release_claim(number, token) => {}
-                    _ = signals.next() => {}
-                }
+                let released = client.release_claim(number, token);
+                given_back(released, (&mut signals, &mut job)).await;
                 return Ok(exit.into());
             }
         };
@@ -159,6 +163,15 @@ impl Run {
             wait: self.wait.map(time_text::message),
             ..AcquireRequest::default()
         }
+    }
+}
+
+/// Waits until a claim is given back that is given up. Its lease ends it, too: whoever sends another
+/// signal does not wait.
+async fn given_back(giving: impl Future, (signals, job): (&mut Signals, &mut JobSignals)) {
+    tokio::select! {
+        _ = giving => {}
+        _ = job.end(signals) => {}
     }
 }
 
@@ -260,6 +273,7 @@ async fn under(
                 continue;
             }
             signal = job.next() => {
+                signals.note();
                 child.pass_on(signal);
                 continue;
             }
@@ -276,7 +290,7 @@ async fn under(
     // What it has left behind runs without the lock: as without this program.
     let released = tokio::select! {
         released = hold.release() => released.map_err(|error| error.to_string()),
-        _ = signals.next() => Err("nobody has acknowledged its release; its lease ends it".to_owned()),
+        _ = job.end(signals) => Err("nobody has acknowledged its release; its lease ends it".to_owned()),
     };
     if let Err(error) = released {
         output::note(format!(

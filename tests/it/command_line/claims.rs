@@ -224,22 +224,29 @@ fn waiting(call: ManageClaimsRequest) -> Option<ManageClaimsResponse> {
 async fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answer() {
     // Its connections live, so that no call fails.
     let silent = serve_claims(|calls| calls.filter_map(|call| call.map(waiting).transpose()));
+    let url = silent.await;
     let lock = ["lock", "run", "dock", "--request-timeout", "10m"];
-    let mut waits = begin(&silent.await, &[&lock[..], &["--", "true"]].concat());
-    let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
-    let mut lines = said.lines().map(|line| line.expect("text"));
-    assert!(lines.any(|line| line.starts_with("claim 1 waits")));
-    let begun = Instant::now();
-    // One that comes with the first is the same.
-    let ended = loop {
-        signal(&waits, Signal::SIGTERM);
-        if let Some(ended) = waits.try_wait().expect("our own child") {
-            break ended;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never ends");
-        sleep(Duration::from_millis(200)).await;
-    };
-    assert_eq!(ended.code(), Some(143));
+    for (sent, expected) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGQUIT, 131),
+    ] {
+        let mut waits = begin(&url, &[&lock[..], &["--", "true"]].concat());
+        let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
+        let mut lines = said.lines().map(|line| line.expect("text"));
+        assert!(lines.any(|line| line.starts_with("claim 1 waits")));
+        let begun = Instant::now();
+        // One that comes with the first is the same.
+        let ended = loop {
+            signal(&waits, sent);
+            if let Some(ended) = waits.try_wait().expect("our own child") {
+                break ended;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "it never ends");
+            sleep(Duration::from_millis(200)).await;
+        };
+        assert_eq!(ended.code(), Some(expected), "{sent}");
+    }
 }
 
 #[test]
