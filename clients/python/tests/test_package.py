@@ -45,6 +45,16 @@ def test_every_name_it_offers_is_there() -> None:
     assert sorted(rallypoint.__all__) == sorted(set(rallypoint.__all__))
 
 
+def test_tools_know_the_names_it_offers_and_no_others(tmp_path: Path) -> None:
+    assert set(rallypoint.__all__) <= set(dir(rallypoint))
+    (tmp_path / "wrong.py").write_text("from rallypoint import lock, Shceduler\n")
+    command = [sys.executable, "-m", "mypy", "--config-file=", "wrong.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "no attribute" in ended.stdout
+    assert "Shceduler" in ended.stdout
+    assert "Found 1 error" in ended.stdout
+
+
 def test_exceptions_are_named_as_they_are_imported() -> None:
     offered = [getattr(rallypoint, name) for name in rallypoint.__all__]
     errors = [

@@ -239,7 +239,7 @@ async def test_a_run_that_nobody_took_is_offered_again(
     claiming = claim_run(job, lease=1, client=rallypoint)
     with monkeypatch.context() as patch:
 
-        def press(future: concurrent.futures.Future[Any]) -> None:
+        def press(future: concurrent.futures.Future[Any], _: object) -> None:
             patch.undo()
             concurrent.futures.wait([future], 30)
             raise KeyboardInterrupt

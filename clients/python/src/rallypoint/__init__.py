@@ -85,14 +85,20 @@ for _public in [*globals().values()]:
         _public.__module__ = __name__
 
 
-def __getattr__(name: str) -> Any:
-    """Imports what few programs use when it is used, so that the others start sooner."""
-    if name in ("Hold", "lock", "try_acquire"):
-        from rallypoint import _locks
+if not TYPE_CHECKING:  # which would take any name for one of these
 
-        return getattr(_locks, name)
-    if name in ("ClaimedRun", "claim_run"):
-        from rallypoint import _runs
+    def __getattr__(name: str) -> Any:
+        """Imports what few programs use when it is used, so that the others start sooner."""
+        if name in ("Hold", "lock", "try_acquire"):
+            from rallypoint import _locks
 
-        return getattr(_runs, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(_locks, name)
+        if name in ("ClaimedRun", "claim_run"):
+            from rallypoint import _runs
+
+            return getattr(_runs, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
