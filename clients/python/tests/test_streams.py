@@ -13,7 +13,7 @@ import grpc
 import pytest
 from answering import Answering, answering
 
-from rallypoint import CallError, Client, _background, _methods, _servers
+from rallypoint import CallError, Client, _background, _methods, _servers, lock
 from rallypoint._connection import Connection
 from rallypoint.v1 import resource_pb2, scheduler_pb2, task_pb2
 
@@ -98,6 +98,31 @@ def test_who_is_refused_after_a_loss_is_not_told_that_nothing_was_claimed(
         _background.run(claim())
     assert refused.value.is_unknown
     assert (refused.value.request_id, asked) == ("one", ["one", "one"])
+
+
+def test_a_grant_that_cannot_be_confirmed_may_be_a_hold(service: Answering) -> None:
+    held = resource_pb2.Claim(claim=7, token=1, state=resource_pb2.CLAIM_STATE_HELD)
+    held.hold_left.seconds = 60
+    released = threading.Event()
+
+    def acquire(*_: Any) -> Iterator[Any]:
+        yield resource_pb2.AcquireResponse(claim=held)
+        released.wait(30)
+
+    def renew(_: Any, context: Any) -> Any:
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not any more")
+
+    def release(*_: Any) -> Any:
+        released.set()
+        return resource_pb2.ReleaseResponse()
+
+    service.streams(_methods.ACQUIRE, acquire)
+    service.answers(_methods.RENEW, renew)
+    service.answers(_methods.RELEASE, release)
+    with Client(service.address) as client, pytest.raises(CallError) as refused:
+        lock("orders", client=client).__enter__()
+    assert refused.value.is_unknown
+    assert released.wait(30)
 
 
 def test_more_streams_than_a_connection_has_room_for_get_another_one(

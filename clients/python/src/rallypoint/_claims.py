@@ -137,6 +137,7 @@ async def _confirmed(
         renewed = await connection.call(_methods.RENEW, request, limit=limit)
     except CallError as error:
         if error.reason not in _FINAL and time.monotonic() < sent + limit:
+            error.is_unknown = True  # what was claimed was granted, whatever this call was answered
             raise
         raise HoldLost(f"the grant was noticed too late: {error.message}") from None
     return renewed.claim, sent
