@@ -356,6 +356,20 @@ def test_an_interrupt_at_any_moment_leaves_no_result_to_nobody() -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
+def test_an_interrupt_at_any_moment_leaves_nothing_unfinished() -> None:
+    def finishes(at: int) -> bool:
+        given_back = threading.Event()
+        work = asyncio.to_thread(given_back.set)
+        # The first one is before it begins.
+        is_over = not is_interrupted(at + 1, functools.partial(_background.finish, work))
+        assert given_back.wait(30), f"interrupted at moment {at}"
+        return is_over
+
+    _background.run(asyncio.sleep(0))  # it has its thread
+    each_moment(finishes)
+
+
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 def test_an_interrupt_at_any_moment_leaves_no_lock_to_nobody(rallypoint: Client) -> None:
     rallypoint.create_resource("moments")

@@ -112,12 +112,15 @@ def finish(work: Coroutine[Any, Any, T], within: float | None = None) -> T:
 
     `within`: for how many seconds it is waited for at most; then it raises TimeoutError.
     """
-    handover = _Handover(work)
+    handover: _Handover[T] | None = None
     try:
+        handover = _Handover(work)
         handover.start()
         return _waited(handover, within)
-    except BaseException:
-        handover.go_on()
+    except RallypointError:
+        raise
+    except BaseException:  # Ctrl-C may come at any moment
+        (handover or _Handover(work)).go_on()
         raise
 
 

@@ -175,9 +175,9 @@ class Scheduler(_SchedulerFace):
 
     def close(self) -> None:
         """Ends it as `on_exit` says, as the end of the `with` block does."""
-        if self._core.is_of_parent():  # which goes on with it
-            return
         try:
+            if self._core.is_of_parent():  # which goes on with it
+                return
             _background.run(self._core.close(self._on_exit))
         except RallypointError:
             raise
@@ -283,9 +283,9 @@ class AsyncScheduler(_SchedulerFace):
 
     async def close(self) -> None:
         """Ends it as `on_exit` says, as the end of the block does."""
-        if self._core.is_of_parent():
-            return
         try:
+            if self._core.is_of_parent():
+                return
             await _background.arun(self._core.close(self._on_exit))
         except RallypointError:
             raise
