@@ -1,6 +1,6 @@
 //! Opening schedulers, and finding them by their names.
 
-use crate::{Client, Scheduler, api, error::Result};
+use crate::{Client, Scheduler, api, backoff::Backoff, error::Result};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -111,9 +111,6 @@ impl Client {
     }
 }
 
-/// How long what a call has opened that was given up is looked for.
-const GIVEN_UP_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// A call that opens a scheduler. Dropped before it is answered, it may have opened one that nobody
 /// knows of: the same call tells it, or opens it, and it is released.
 struct Unanswered {
@@ -127,18 +124,31 @@ impl Drop for Unanswered {
         if let Some(request) = self.request.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            // Callers who still wait come first: it may stand in line for their places.
-            let within = self.client.retry_timeout().min(GIVEN_UP_TIMEOUT);
-            let client = self.client.clone().with_retry_timeout(within);
+            let client = self.client.clone();
             // Whatever becomes of it: the scheduler is released when it has been idle, too.
             runtime.spawn(async move {
-                let opened: Result<api::GetSchedulerResponse> =
-                    client.scheduler_call("GetScheduler", request).await;
-                let opened = opened?.scheduler.unwrap_or_default();
+                let answer = heard(&client, request).await?;
+                let opened = answer.scheduler.unwrap_or_default();
                 let scheduler = client.scheduler(opened.handle);
                 let released = scheduler.release(api::ReleaseMode::Finish, false).await;
                 released.map(drop)
             });
+        }
+    }
+}
+
+/// The answer that nobody waited for. Where there is no room for a scheduler the call has opened
+/// none, and stands in nobody's line for a place.
+async fn heard(
+    client: &Client,
+    request: api::GetSchedulerRequest,
+) -> Result<api::GetSchedulerResponse> {
+    let once = client.clone().with_retry_timeout(Duration::ZERO);
+    let mut backoff = Backoff::new(client.retry_timeout());
+    loop {
+        match once.scheduler_call("GetScheduler", request.clone()).await {
+            Err(error) if !error.is("TOO_MANY_SCHEDULERS") => backoff.wait(error).await?,
+            answered => return answered,
         }
     }
 }
