@@ -30,7 +30,7 @@ use tokio::time::timeout;
 pub(super) const OWNER: &str = "RALLYPOINT_OWNER";
 
 /// For how long the answer to a claim is waited for that is given up: the server may be away.
-const PATIENCE: Duration = Duration::from_secs(1);
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Arguments of `lock`.
 #[derive(Args, Debug)]
@@ -96,7 +96,7 @@ impl Run {
             exit = job.end(&mut signals) => {
                 // It may be in line by now, or come there.
                 let withdrawn = async { claiming.await?.withdraw().await };
-                given_back(timeout(PATIENCE, withdrawn), (&mut signals, &mut job)).await;
+                given_back(timeout(GIVE_BACK_TIMEOUT, withdrawn), (&mut signals, &mut job)).await;
                 return Ok(exit.into());
             }
         };
@@ -166,8 +166,8 @@ impl Run {
     }
 }
 
-/// Waits until a claim is given back that is given up. Its lease ends it, too: whoever sends another
-/// signal does not wait.
+/// Waits until a claim that is given up is given back. Its lease ends it, too: whoever sends
+/// another signal does not wait.
 async fn given_back(giving: impl Future, (signals, job): (&mut Signals, &mut JobSignals)) {
     tokio::select! {
         _ = giving => {}

@@ -28,7 +28,7 @@ def connection_to(service: Answering, retry_timeout: float = 0.2) -> Connection:
     return Client(service.address, retry_timeout=retry_timeout).connection()
 
 
-async def told(connection: Connection, most: int) -> int:
+async def last_event(connection: Connection, most: int) -> int:
     """How many events a stream tells that goes on behind the last one."""
     last = 0
 
@@ -56,7 +56,7 @@ def test_a_stream_that_breaks_whenever_it_has_told_what_was_known_fails_in_the_e
 
     service.streams(_methods.SYNCHRONIZATION, tell)
     with pytest.raises(CallError, match="it breaks"):
-        _background.run(told(connection_to(service), 1))
+        _background.run(last_event(connection_to(service), 1))
     assert next(opened) > 2
 
 
@@ -68,14 +68,14 @@ def test_a_stream_that_breaks_behind_each_event_goes_on(service: Answering) -> N
 
     service.streams(_methods.SYNCHRONIZATION, tell)
     begun, retry_timeout = time.monotonic(), 0.2
-    assert _background.run(told(connection_to(service, retry_timeout), 20)) == 20
+    assert _background.run(last_event(connection_to(service, retry_timeout), 20)) == 20
     # Each of the pauses is at least half of the first one.
     assert time.monotonic() - begun > retry_timeout
 
 
-@pytest.mark.parametrize("is_told", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
 def test_who_is_refused_after_a_loss_is_not_told_that_nothing_was_claimed(
-    service: Answering, is_told: bool
+    service: Answering, is_known: bool
 ) -> None:
     asked: list[str] = []
 
@@ -83,7 +83,7 @@ def test_who_is_refused_after_a_loss_is_not_told_that_nothing_was_claimed(
         asked.append(request.request_id)
         if len(asked) > 1:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not any more")
-        if is_told:
+        if is_known:
             yield resource_pb2.AcquireResponse()
         context.abort(grpc.StatusCode.UNAVAILABLE, "it breaks")
 

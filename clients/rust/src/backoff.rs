@@ -11,7 +11,7 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// The longest delay while the shard changes owners, which is quick.
 const MAX_OWNER_DELAY: Duration = Duration::from_millis(400);
 
-/// A stream that was open for so long is no failure that goes on, whatever it has told.
+/// A stream that was open for so long is no failure that goes on, whatever it has said.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// The delays between the attempts of one call, or of a stream since it came on last.
@@ -66,7 +66,7 @@ pub(crate) struct StreamBackoff {
     backoff: Backoff,
     opened: Instant,
     /// Since it was opened.
-    has_told: bool,
+    has_received: bool,
 }
 
 impl StreamBackoff {
@@ -74,29 +74,29 @@ impl StreamBackoff {
         StreamBackoff {
             backoff: Backoff::new(timeout),
             opened: Instant::now(),
-            has_told: false,
+            has_received: false,
         }
     }
 
     /// The stream is open, or open again.
     pub(crate) fn opened(&mut self) {
-        (self.opened, self.has_told) = (Instant::now(), false);
+        (self.opened, self.has_received) = (Instant::now(), false);
     }
 
-    /// The stream has told something; `is_news`: this was surely not known before.
-    pub(crate) fn told(&mut self, is_news: bool) {
-        if is_news || self.has_told {
+    /// The stream has said something; `is_news`: this was surely not known before.
+    pub(crate) fn received(&mut self, is_news: bool) {
+        if is_news || self.has_received {
             self.backoff.reset();
         }
-        self.has_told = true;
+        self.has_received = true;
     }
 
     /// The stream has broken.
     pub(crate) fn broke(&mut self) {
-        if self.has_told && self.opened.elapsed() > STEADY {
+        if self.has_received && self.opened.elapsed() > STEADY {
             self.backoff.reset();
         }
-        self.has_told = false;
+        self.has_received = false;
     }
 
     /// As [`Backoff::wait`].
@@ -163,7 +163,7 @@ mod tests {
             let mut backoff = StreamBackoff::new(Duration::from_secs(30));
             for opened in 0..1_000 {
                 backoff.opened();
-                (0..messages).for_each(|_| backoff.told(is_news));
+                (0..messages).for_each(|_| backoff.received(is_news));
                 sleep(lasting).await;
                 backoff.broke();
                 if backoff.wait(Status::unavailable("x").into()).await.is_err() {

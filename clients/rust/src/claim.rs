@@ -119,7 +119,7 @@ impl ClaimStream {
                     if self.claim.claim != 0 && claim.claim != self.claim.claim {
                         return Err(self.forgotten(claim));
                     }
-                    self.backoff.told(has_come_on(&self.claim, &claim));
+                    self.backoff.received(has_come_on(&self.claim, &claim));
                     self.claim = claim;
                     return Ok(Some(&self.claim));
                 }

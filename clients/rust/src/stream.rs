@@ -110,7 +110,7 @@ impl DoneStream {
     }
 
     fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
-        self.backoff.told(!message.done.is_empty());
+        self.backoff.received(!message.done.is_empty());
         self.resume_token = message.resume_token;
         self.pending = message.pending;
         if let Some(last) = message.done.last() {

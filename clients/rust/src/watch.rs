@@ -50,7 +50,7 @@ impl ResourceStream {
             }
             match self.message().await {
                 Ok(message) => {
-                    self.backoff.told(false);
+                    self.backoff.received(false);
                     self.has_ended = message.deleted;
                     return Ok(Some(message));
                 }

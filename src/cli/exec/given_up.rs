@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// For how long the answer is waited for, and then the release: the server may be away.
-const PATIENCE: Duration = Duration::from_secs(1);
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Gives back what the call under way opens, of which nobody would know. What is not answered in
 /// time, or before another signal, is released when it has been idle for long.
@@ -15,10 +15,10 @@ pub(super) async fn give_back(
     signals: &mut Signals,
 ) {
     let opened = tokio::select! {
-        opened = timeout(PATIENCE, opening) => opened,
+        opened = timeout(GIVE_BACK_TIMEOUT, opening) => opened,
         _ = signals.next() => return,
     };
     if let Ok(Ok(run)) = opened {
-        timeout(PATIENCE, run.withdraw(signals)).await.ok();
+        timeout(GIVE_BACK_TIMEOUT, run.withdraw(signals)).await.ok();
     }
 }

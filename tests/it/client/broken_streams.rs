@@ -15,13 +15,13 @@ use tower::service_fn;
 use uuid::Uuid;
 
 /// A client of a server that takes each call, tells this, and breaks it off.
-async fn client<T: Message + Clone + 'static>(told: Option<T>) -> Client {
+async fn client<T: Message + Clone + 'static>(first: Option<T>) -> Client {
     let url = serve(move |request| {
-        let told = told.clone();
+        let first = first.clone();
         async move {
             let broken_off = service_fn(move |_: Request<()>| {
                 let broken = Err(Status::unavailable("it breaks"));
-                let messages = told.clone().map(Ok).into_iter().chain([broken]);
+                let messages = first.clone().map(Ok).into_iter().chain([broken]);
                 ready(Ok::<_, Status>(Response::new(iter(messages))))
             });
             let codec = ProstCodec::<T, ()>::default();
@@ -43,14 +43,14 @@ async fn events_end(client: Client) -> Code {
 /// How a resource is no longer followed.
 async fn resource_ends(client: Client) -> Code {
     let mut stream = client.watch_resource("orders").await.expect("it opens");
-    let told = async {
+    let followed = async {
         loop {
             if let Err(failed) = stream.next().await {
                 return failed.code;
             }
         }
     };
-    timeout(WAIT_TIMEOUT, told).await.expect("in time")
+    timeout(WAIT_TIMEOUT, followed).await.expect("in time")
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ log = logging.getLogger("rallypoint")
 
 # Messages of a stream that were read and not taken.
 _READ_AHEAD = 8
-# A stream that was open for so many seconds is no failure that goes on, whatever it has told.
+# A stream that was open for so many seconds is no failure that goes on, whatever it has said.
 _STEADY = 5.0
 
 
@@ -133,7 +133,7 @@ class Connection:
         clock = asyncio.get_running_loop().time
         backoff, was_unknown = Backoff(self.retry_timeout), False
         while True:
-            sent, opened, told = request(), clock(), 0
+            sent, opened, received = request(), clock(), 0
             request_id = getattr(sent, "request_id", None) or None
             try:
                 pick, messages = await self.open(method, sent)
@@ -141,7 +141,7 @@ class Connection:
                 raise after_unknown(closed, was_unknown) from None
             try:
                 async for message in messages:
-                    told += 1
+                    received += 1
                     yield message
                 failed = unavailable("the stream ended without a reason")
             except CallError as error:
@@ -151,13 +151,13 @@ class Connection:
             failed.server, failed.request_id = self.servers.text, request_id
             is_final, has_other = not failed.is_retryable, self._has_other(pick, failed)
             if request_id is not None:  # it begins something, and has done so by its first message
-                failed = after_unknown(failed, was_unknown or told > 0)
+                failed = after_unknown(failed, was_unknown or received > 0)
                 was_unknown = failed.is_unknown
             if is_final and not has_other:
                 raise failed
             # The first message may say what was known before, each time the stream is opened.
-            was_there = told > 0 and clock() - opened > _STEADY
-            if told > 1 or was_there or request() != sent:
+            was_there = received > 0 and clock() - opened > _STEADY
+            if received > 1 or was_there or request() != sent:
                 backoff = Backoff(self.retry_timeout)
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is opened again after: %s", method.name, _brief(failed))
