@@ -244,6 +244,7 @@ class Scheduler(_SchedulerFace):
         """Runs a failed task once more, or `task` in its place, in the same order.
 
         A text keeps the parameters of the failed task; what `sql` makes has its own, or none.
+        Asked again, it returns the same future: a task has one retry.
         """
         return _background.run(self._core.retry(future, task))
 
