@@ -55,7 +55,7 @@ impl JobSignals {
                 Signal::SIGHUP => Exit::HungUp,
                 Signal::SIGQUIT => Exit::Quit,
                 _ => {
-                    drop(raise(Signal::SIGSTOP));
+                    let _ = raise(Signal::SIGSTOP);
                     continue;
                 }
             };
