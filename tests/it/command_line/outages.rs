@@ -131,14 +131,14 @@ async fn answer<T: Message + Clone + 'static>(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_that_exec_has_opened_when_a_signal_ends_it_is_released() {
     let is_signalled = Arc::new(Notify::new());
-    let (called, mut calls) = mpsc::unbounded_channel();
+    let (called, mut calls) = mpsc::channel(16);
     let url = serve({
         let is_signalled = is_signalled.clone();
         move |request| {
             let (is_signalled, called) = (is_signalled.clone(), called.clone());
             async move {
                 let method = request.uri().path().to_owned();
-                called.send(method.clone()).expect("the test goes on");
+                called.send(method.clone()).await.expect("the test goes on");
                 let opened = Scheduler {
                     handle: Uuid::now_v7().to_string(),
                     ..Scheduler::default()
