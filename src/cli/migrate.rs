@@ -16,6 +16,10 @@ use tokio::time::{Instant, sleep};
 /// Between two tries of `--wait`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long an owner whose lease is over has to renew it: a database that was away is back for it
+/// as for us. It waits up to ten seconds for an answer that does not come, and connects then.
+const RETURN_TIME: Duration = Duration::from_secs(30);
+
 /// What to do when the owner could not live with it.
 const OWNED: &str = "start a server of this version beside it, which migrates and owns the shard at \
                      once; or stop the servers that run, and migrate then; or say --breaking";
@@ -77,7 +81,7 @@ async fn open(
         let config = config.clone();
         let opened = match breaking {
             true => Journal::open(config).await,
-            false => Journal::open_beside_owner(config).await,
+            false => Journal::open_beside_owner(config, RETURN_TIME).await,
         };
         match opened {
             Err(error) if error.is_outage() && begun.elapsed() + RETRY_INTERVAL <= wait => {

@@ -55,15 +55,22 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        Journal::open_or_spare(config, false).await
+        Journal::open_or_spare(config, None).await
     }
 
-    /// The same, but refuses a migration that the present owner could not live with.
-    pub async fn open_beside_owner(config: JournalConfig) -> Result<Self, JournalError> {
-        Journal::open_or_spare(config, true).await
+    /// The same, but refuses a migration that the present owner could not live with. One whose
+    /// lease is over has `return_time` to renew it.
+    pub async fn open_beside_owner(
+        config: JournalConfig,
+        return_time: Duration,
+    ) -> Result<Self, JournalError> {
+        Journal::open_or_spare(config, Some(return_time)).await
     }
 
-    async fn open_or_spare(config: JournalConfig, spares: bool) -> Result<Self, JournalError> {
+    async fn open_or_spare(
+        config: JournalConfig,
+        return_time: Option<Duration>,
+    ) -> Result<Self, JournalError> {
         let first = BoundedConnection::open(&config.options, Duty::Start).await;
         let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
         let mut other = BoundedConnection::open(&config.options, Duty::Start).await?;
@@ -83,8 +90,8 @@ impl Journal {
         }
         .run(&mut link)
         .await?;
-        if spares {
-            migrations::breaking::spare_owner(&mut link, config.shard).await?;
+        if let Some(return_time) = return_time {
+            migrations::breaking::spare_owner(&mut link, config.shard, return_time).await?;
         }
         migrations::run(&mut link).await?;
         link.close().await?;

@@ -5,36 +5,53 @@ use crate::{
     core::ShardId,
     journal::{JournalError, bounded_connection::BoundedConnection},
 };
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// Stands in each migration that older programs cannot live with.
 const BREAKING: &str = "update schema_version set compatible_since";
+/// Between two looks at a lease that is over.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Refuses a migration that older programs cannot live with while one of them owns the shard: it
-/// would lose it, and no server of its version could take it over.
+/// would lose it, and no server of its version could take it over. An owner whose lease is over has
+/// `return_time` to renew it: the database may have been away from it as well.
 pub(in crate::journal) async fn spare_owner(
     link: &mut BoundedConnection,
     shard: ShardId,
+    return_time: Duration,
 ) -> Result<(), JournalError> {
-    let newest = newest(link).await?;
-    let Some(migration) = newest.and_then(breaking_after) else {
-        return Ok(());
-    };
+    let begun = Instant::now();
+    loop {
+        // A server that starts meanwhile migrates.
+        let newest = newest(link).await?;
+        let Some(migration) = newest.and_then(breaking_after) else {
+            return Ok(());
+        };
+        match owner(link, shard).await? {
+            Some((owner, true)) => return Err(JournalError::Owned { owner, migration }),
+            Some((_, false)) if begun.elapsed() < return_time => sleep(LOOK_INTERVAL).await,
+            Some(_) | None => return Ok(()),
+        }
+    }
+}
+
+/// The owner, and whether its lease lasts.
+async fn owner(
+    link: &mut BoundedConnection,
+    shard: ShardId,
+) -> Result<Option<(String, bool)>, JournalError> {
     // The first versions had none.
     if !exists(link, "lease").await? {
-        return Ok(());
+        return Ok(None);
     }
-    let owner: Option<String> = sqlx::query_scalar(
+    let owner = sqlx::query_as(
         "-- owner_before_migration
-         select owner
+         select owner, coalesce(lease_until > now(), false)
          from lease
-         where shard = $1 and owner is not null and lease_until > now()",
-    )
-    .bind(shard.0)
-    .fetch_optional(link)
-    .await?;
-    owner.map_or(Ok(()), |owner| {
-        Err(JournalError::Owned { owner, migration })
-    })
+         where shard = $1 and owner is not null",
+    );
+    Ok(owner.bind(shard.0).fetch_optional(link).await?)
 }
 
 /// The first migration after this one that older programs cannot live with.
@@ -53,8 +70,10 @@ mod tests {
     fn what_no_older_program_may_live_with_is_known_by_its_text() {
         let says = |(_, _, text): &&(i64, &str, &str)| text.contains("set compatible_since");
         let breaking = MIGRATIONS.iter().filter(says).map(|(number, ..)| *number);
-        for number in breaking {
-            assert_eq!(breaking_after(number - 1), Some(number));
+        let breaking: Vec<i64> = breaking.collect();
+        for (newest, ..) in MIGRATIONS {
+            let later = breaking.iter().filter(|number| *number > newest);
+            assert_eq!(breaking_after(*newest), later.min().copied(), "{newest}");
         }
         assert_eq!(breaking_after(33), Some(34));
         assert_eq!(breaking_after(i64::MAX), None);

@@ -12,8 +12,12 @@ use sqlx::{
     migrate::{Migration, MigrationType, Migrator},
     postgres::PgConnectOptions,
 };
-use std::{fs, path::Path};
+use std::{fs, future::pending, path::Path, time::Duration};
+use tokio::time::sleep;
 use uuid::Uuid;
+
+/// Longer than a test takes.
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// A scheduler with two tasks, of which the first has ended; as the first version had them already.
 const ROWS: &str = "
@@ -122,7 +126,7 @@ async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_
         let options = database_of(version, Uuid::now_v7()).await;
         let mut psql = PgConnection::connect_with(&options).await.unwrap();
         psql.execute(owned).await.unwrap();
-        let opened = Journal::open_beside_owner(config(&options)).await;
+        let opened = Journal::open_beside_owner(config(&options), Duration::ZERO).await;
         if !breaks {
             opened.expect("the owner may go on");
             continue;
@@ -135,12 +139,51 @@ async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_
         psql.execute("update lease set lease_until = now()")
             .await
             .unwrap();
-        let opened = Journal::open_beside_owner(config(&options)).await;
+        let opened = Journal::open_beside_owner(config(&options), Duration::ZERO).await;
         opened.expect("nobody owns the shard");
     }
     let first = database_of(2, Uuid::now_v7()).await;
-    let opened = Journal::open_beside_owner(config(&first)).await;
+    let opened = Journal::open_beside_owner(config(&first), NEVER).await;
     opened.expect("it had no leases");
+}
+
+#[tokio::test]
+async fn an_owner_that_the_database_was_away_from_has_time_to_come_back() {
+    let options = database_of(33, Uuid::now_v7()).await;
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let over = "update lease set owner = 'old', lease_until = now() - interval '1 hour'";
+    psql.execute(over).await.unwrap();
+    let comes_back = async {
+        let looked = "select exists (
+                select
+                from pg_stat_activity
+                where datname = current_database() and query like '-- owner_before_migration%'
+            )";
+        while !sqlx::query_scalar::<_, bool>(looked)
+            .fetch_one(&mut psql)
+            .await
+            .unwrap()
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let renewed = "update lease set lease_until = now() + interval '1 hour'";
+        psql.execute(renewed).await.unwrap();
+        pending::<()>().await;
+    };
+    let opened = tokio::select! {
+        opened = Journal::open_beside_owner(config(&options), NEVER) => opened,
+        () = comes_back => unreachable!("it goes on"),
+    };
+    let error = opened.expect_err("the owner is there");
+    assert!(
+        matches!(&error, JournalError::Owned { owner, .. } if owner == "old"),
+        "{error}"
+    );
+    // One that stops in good order leaves nobody to be waited for.
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    psql.execute("update lease set owner = null").await.unwrap();
+    let opened = Journal::open_beside_owner(config(&options), NEVER).await;
+    opened.expect("nobody owns the shard");
 }
 
 #[tokio::test]
