@@ -126,14 +126,12 @@ impl OwnershipTask {
                 }
                 Some(owned) => {
                     match self.own(owned).await {
-                        Lost::Deposed => {
-                            self.log_new_owner();
-                            self.ask_for_lost_batches();
-                        }
+                        Lost::Deposed => self.log_new_owner(),
                         Lost::Stopped => return,
                     }
                     standby.unsure();
                     self.step_down().await;
+                    self.ask_for_lost_batches();
                 }
                 None if self.state.role() != Role::Standby => self.step_down().await,
                 None => {

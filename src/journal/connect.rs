@@ -181,6 +181,19 @@ impl Journal {
         read
     }
 
+    /// Does what nobody waits for, by what `work` does on a connection of its own. However often it
+    /// gets no answer in time, claims and recoveries wait no longer for theirs.
+    pub(super) async fn aside<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut BoundedConnection) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let mut link = BoundedConnection::open(&self.options, Duty::Reader).await?;
+        let done = work(&mut link).await?;
+        // What was done stays done however the connection ends.
+        let _ = link.close().await;
+        Ok(done)
+    }
+
     async fn within<T>(
         &self,
         timeout: &Mutex<AnswerTimeout>,

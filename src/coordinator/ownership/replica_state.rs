@@ -135,15 +135,18 @@ impl ReplicaState {
         state.last_batch.map(|(no, _)| (state.last_epoch, no))
     }
 
-    /// Of the batches up to `durable`, the last that this replica has seen durable, the journal has
-    /// those up to `survived`. Ignored when another one is the last by now: this was counted.
-    pub(crate) fn survived(&self, durable: BatchNo, survived: BatchNo) {
+    /// Of the batches up to `durable`, the last that this replica has seen durable, and its epoch,
+    /// the journal has those up to `survived`. Ignored, and false, when another one is the last by
+    /// now: this was counted, or one more has become durable.
+    pub(crate) fn survived(&self, durable: (Epoch, BatchNo), survived: BatchNo) -> bool {
         let mut state = self.lock();
-        let is_last = state.last_batch.is_some_and(|(no, _)| no == durable);
+        let last = state.last_batch.map(|(no, _)| (state.last_epoch, no));
+        let (is_last, (_, durable)) = (last == Some(durable), durable);
         if is_last && survived < durable {
             state.last_batch = Some((survived, Instant::now()));
             state.lost_batches += durable.0 - survived.0;
         }
+        is_last
     }
 
     /// How many batches are missing of those that this replica has seen durable; counted once.
@@ -340,12 +343,16 @@ mod tests {
         assert_eq!(state.last_durable(), None);
         state.batch_durable(Epoch(5), BatchNo(7));
         assert_eq!(state.last_durable(), Some((Epoch(5), BatchNo(7))));
-        state.survived(BatchNo(7), BatchNo(7));
+        let survived =
+            |epoch, durable, no| state.survived((Epoch(epoch), BatchNo(durable)), BatchNo(no));
+        assert!(survived(5, 7, 7));
         assert_eq!(state.take_lost_batches(), 0);
-        state.survived(BatchNo(7), BatchNo(6));
+        // The same number of another ownership.
+        assert!(!survived(4, 7, 6));
+        assert!(survived(5, 7, 6));
         // A claim that was made meanwhile says the same.
-        state.survived(BatchNo(7), BatchNo(6));
-        state.survived(BatchNo(6), BatchNo(5));
+        assert!(!survived(5, 7, 6));
+        assert!(survived(5, 6, 5));
         assert_eq!(state.take_lost_batches(), 2);
         assert_eq!(state.take_lost_batches(), 0);
     }

@@ -1,8 +1,12 @@
 //! Claims to the shard, and what this process knows from then on if one is granted.
 
-use super::{OwnershipTask, RETRY_BACKOFF, standby::Standby};
+use super::{
+    OwnershipTask, RETRY_BACKOFF, heartbeat::HeartbeatTrigger, replica_state::ReplicaState,
+    standby::Standby,
+};
 use crate::{
     clock::uptime,
+    core::{BatchNo, Epoch},
     journal::{Claim, JournalError, Ownership, TakeOver},
 };
 
@@ -43,22 +47,13 @@ impl OwnershipTask {
     /// Another replica goes on with the journal: asks whether it has all that this one has seen
     /// durable, as nobody else knows of what is missing.
     pub(super) fn ask_for_lost_batches(&self) {
-        // Nobody reads any more what one counts that is going down.
-        let durable = self.state.last_durable();
-        let Some(durable) = durable.filter(|_| !self.heartbeat.is_stopping()) else {
-            return;
+        let (state, heartbeat) = (self.state.clone(), self.heartbeat.clone());
+        let journal = self.journal.clone();
+        let ask = move |durable| {
+            let journal = journal.clone();
+            async move { journal.survived(durable).await }
         };
-        let (journal, state) = (self.journal.clone(), self.state.clone());
-        tokio::spawn(async move {
-            match journal.survived(durable).await {
-                Ok(Some(survived)) => state.survived(durable.1, survived),
-                Ok(None) => {}
-                Err(error) => tracing::warn!(
-                    %error,
-                    "cannot ask whether the journal has all batches that this replica has seen durable"
-                ),
-            }
-        });
+        tokio::spawn(ask_until_answered(state, heartbeat, ask));
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
@@ -70,7 +65,7 @@ impl OwnershipTask {
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, uptime().saturating_sub(sent));
-            if let (Some((_, durable)), Some(survived)) = (durable, owned.survived) {
+            if let (Some(durable), Some(survived)) = (durable, owned.survived) {
                 self.state.survived(durable, survived);
             }
             self.state.taken_over(owned.epoch, sent + self.timing.lease);
@@ -79,5 +74,91 @@ impl OwnershipTask {
             });
         }
         Ok(taken)
+    }
+}
+
+/// Asks which of the batches survived that this replica has seen durable, until there is an answer
+/// or nobody needs one: this replica owns the shard again, and its claim has found out, or it is
+/// going down, and nobody reads any more what it counts.
+async fn ask_until_answered<A>(
+    state: ReplicaState,
+    heartbeat: HeartbeatTrigger,
+    mut ask: impl FnMut((Epoch, BatchNo)) -> A,
+) where
+    A: Future<Output = Result<Option<BatchNo>, JournalError>>,
+{
+    let mut failures = 0;
+    while let Some(durable) = state.last_durable() {
+        if state.role().is_owner() || heartbeat.is_stopping() {
+            return;
+        }
+        match ask(durable).await {
+            Ok(None) => return,
+            Ok(Some(survived)) if state.survived(durable, survived) => return,
+            // One more has become durable here meanwhile.
+            Ok(Some(_)) => continue,
+            Err(error) if failures == 0 => tracing::warn!(
+                %error,
+                "cannot ask yet whether the journal has all batches that this replica has seen \
+                 durable"
+            ),
+            Err(_) => {}
+        }
+        tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+        failures += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::ready, time::Duration};
+
+    const SEEN: (Epoch, BatchNo) = (Epoch(5), BatchNo(7));
+
+    fn deposed() -> ReplicaState {
+        let state = ReplicaState::default();
+        state.batch_durable(SEEN.0, SEEN.1);
+        state
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_lost_is_asked_for_until_the_database_answers() {
+        let (state, heartbeat) = (deposed(), HeartbeatTrigger::default());
+        let mut asked = Vec::new();
+        let ask = |durable| {
+            asked.push(durable);
+            let answer = match asked.len() {
+                1 | 2 => Err(JournalError::ReadOnly),
+                3 => {
+                    state.batch_durable(SEEN.0, BatchNo(8));
+                    Ok(Some(BatchNo(6)))
+                }
+                _ => Ok(Some(BatchNo(6))),
+            };
+            ready(answer)
+        };
+        ask_until_answered(state.clone(), heartbeat, ask).await;
+        assert_eq!(asked, [SEEN, SEEN, SEEN, (SEEN.0, BatchNo(8))]);
+        assert_eq!(state.take_lost_batches(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_owns_the_shard_again_or_goes_down_does_not_ask_on() {
+        let ends: [fn(&ReplicaState, &HeartbeatTrigger); 2] = [
+            |state, _| state.taken_over(Epoch(6), uptime() + Duration::from_secs(60)),
+            |_, heartbeat| heartbeat.announce_stopping(),
+        ];
+        for end in ends {
+            let (state, heartbeat) = (deposed(), HeartbeatTrigger::default());
+            let mut asked = 0;
+            let ask = |_| {
+                asked += 1;
+                end(&state, &heartbeat);
+                ready(Err(JournalError::Timeout))
+            };
+            ask_until_answered(state.clone(), heartbeat.clone(), ask).await;
+            assert_eq!(asked, 1);
+        }
     }
 }

@@ -97,9 +97,9 @@ cross join survived";
 
 /// As in [`TAKE_OVER`]. A standby that has not taken over may not show all of them yet.
 const SURVIVED: &str = "-- survived
-select max(batch_no)
+select max(batch_no), pg_is_in_recovery()
 from batch
-where shard = $1 and batch_no <= $3 and epoch <= $2 and not pg_is_in_recovery()";
+where shard = $1 and batch_no <= $3 and epoch <= $2";
 
 /// Number of times that a claim is made which meets an append of the owner.
 const MAX_TRIES: u32 = 5;
@@ -223,19 +223,23 @@ impl Journal {
     }
 
     /// The last batch that is there of those up to `durable`, a batch of this process or of those
-    /// before: an earlier one if the database has lost some. `None`: none, or nobody can say.
+    /// before: an earlier one if the database has lost some; `None`: none. An error while the
+    /// database cannot say.
     pub async fn survived(
         &self,
         (epoch, durable): (Epoch, BatchNo),
     ) -> Result<Option<BatchNo>, JournalError> {
         let shard = self.shard();
-        let survived = self.claim(async |connection| {
-            let query = sqlx::query_scalar(SURVIVED)
+        let survived = self.aside(async |connection| {
+            let query = sqlx::query_as(SURVIVED)
                 .bind(shard.0)
                 .bind(epoch.0)
                 .bind(durable.0);
-            let survived: Option<i64> = query.fetch_one(connection).await?;
-            Ok(survived.map(BatchNo))
+            let (survived, is_standby): (Option<i64>, bool) = query.fetch_one(connection).await?;
+            match is_standby {
+                true => Err(JournalError::ReadOnly),
+                false => Ok(survived.map(BatchNo)),
+            }
         });
         survived.await
     }
