@@ -137,17 +137,29 @@ impl OwnershipTask {
         );
         let (journal, state) = (self.journal.clone(), self.state.clone());
         tokio::spawn(async move {
+            let mut has_failed = false;
             while !unnoted.is_empty() {
                 tokio::time::sleep(NOTE_INTERVAL).await;
-                // Another owner has read the rows since, or a core of ours has.
-                if state.owned_epoch() != Some(epoch) {
-                    return;
+                match state.owned_epoch() {
+                    Some(owned) if owned == epoch => {}
+                    // A core of ours has read the rows since, and notes them.
+                    Some(_) => return,
+                    None => {
+                        tracing::warn!(
+                            schedulers = unnoted.len(),
+                            "this ownership has ended, and it is not noted that schedulers were \
+                             set aside: until now somebody had their rows locked"
+                        );
+                        return;
+                    }
                 }
                 match journal.note_set_aside(&unnoted).await {
                     Ok(left) => unnoted = left,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot note which schedulers were set aside")
+                    Err(error) if !has_failed => {
+                        has_failed = true;
+                        tracing::warn!(%error, "cannot note yet which schedulers were set aside");
                     }
+                    Err(_) => {}
                 }
             }
         });

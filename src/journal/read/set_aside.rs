@@ -11,7 +11,7 @@ impl Journal {
     pub async fn note_set_aside(&self, handles: &[Handle]) -> Result<Vec<Handle>, JournalError> {
         let shard = self.shard();
         let handles: Vec<Uuid> = handles.iter().map(|handle| handle.uuid()).collect();
-        let noted = self.recovery(async |link| note(link, shard, handles).await);
+        let noted = self.aside(async |link| note(link, shard, handles).await);
         noted.await
     }
 }
