@@ -93,8 +93,7 @@ impl Clock {
     /// process that was stopped reads afterwards what the owner has said meanwhile: a time that is
     /// behind ours counts only if it is further behind than the message may be late.
     pub(crate) fn follow(&self, owner: Time, delay: &mut Delay) {
-        let late = delay.read(uptime(), owner);
-        let step = self.lock().follow(self.elapsed_us(), owner, late);
+        let step = self.lock().hear(self.elapsed_us(), owner, delay);
         if step != 0 {
             tracing::warn!(
                 seconds = step / 1_000_000,
@@ -128,11 +127,12 @@ pub(crate) fn uptime() -> Duration {
     clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from)
 }
 
-/// How late the messages of one connection are, at most, when they are read.
+/// How late the messages of one connection are, at most, when they are read. All by the time of
+/// the service: what owners say runs at another speed than the uptime while a step is made up for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delay {
-    /// The uptime when the last message was read, or before the first one the connection begun.
-    read: Duration,
+    /// When the last message was read, or before the first one the connection begun.
+    read: Time,
     /// The time that the last message said.
     said: Option<Time>,
     /// How late the last message was, at most.
@@ -141,18 +141,18 @@ pub(crate) struct Delay {
 
 impl Delay {
     /// Of a connection that begins now.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: &Clock) -> Self {
         Delay {
-            read: uptime(),
+            read: clock.now(),
             said: None,
             late: Duration::ZERO,
         }
     }
 
-    /// How late a message is that says this time and is read at this uptime. The delay grows by the
+    /// How late a message is that says this time and is read `at` that one. The delay grows by the
     /// time since the last message was read, and shrinks by the time between the two messages.
-    fn read(&mut self, at: Duration, said: Time) -> Duration {
-        let passed = at.saturating_sub(self.read);
+    fn read(&mut self, at: Time, said: Time) -> Duration {
+        let passed = at.since(self.read);
         let between = self.said.map_or(Duration::ZERO, |last| said.since(last));
         *self = Delay {
             read: at,
@@ -198,6 +198,18 @@ impl Slewed {
         0
     }
 
+    /// Follows the owner, which has said this time on a connection; returns the difference that was
+    /// taken over.
+    fn hear(&mut self, elapsed: i64, owner: Time, delay: &mut Delay) -> i64 {
+        let late = delay.read(Time(self.at(elapsed)), owner);
+        let step = self.follow(elapsed, owner, late);
+        if step != 0 {
+            // The step itself has taken no time.
+            delay.read = owner;
+        }
+        step
+    }
+
     /// Takes over the time of the owner, said at most `late` ago, if the two differ by more than
     /// clocks do; returns the difference.
     fn follow(&mut self, elapsed: i64, owner: Time, late: Duration) -> i64 {
@@ -227,7 +239,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HOUR: i64 = 3_600_000_000;
+    const SECOND: i64 = 1_000_000;
+    const HOUR: i64 = 3_600 * SECOND;
     const DAY: Duration = Duration::from_secs(24 * 3600);
     const DATABASE: Time = Time(1_800_000_000_000_000);
 
@@ -241,6 +254,15 @@ mod tests {
         };
         clock.correct(0, DATABASE, Duration::ZERO);
         clock
+    }
+
+    /// Of a connection that began with it.
+    fn delay() -> Delay {
+        Delay {
+            read: DATABASE,
+            said: None,
+            late: Duration::ZERO,
+        }
     }
 
     #[test]
@@ -281,19 +303,12 @@ mod tests {
 
     #[test]
     fn what_a_replica_was_told_while_it_was_stopped_takes_it_back_to_no_earlier_time() {
-        const SECOND: i64 = 1_000_000;
-        let mut replica = measured();
-        let mut delay = Delay {
-            read: Duration::ZERO,
-            said: None,
-            late: Duration::ZERO,
-        };
+        let (mut replica, mut delay) = (measured(), delay());
         // Said each second, and read at once, but while it was stopped from second 2 to 62.
         let mut reads = |said: i64, read: i64| {
             let owner = Time(DATABASE.0 + said * SECOND);
-            let late = delay.read(Duration::from_secs(read as u64), owner);
-            let step = replica.follow(read * SECOND, owner, late);
-            (late.as_secs() as i64, step)
+            let step = replica.hear(read * SECOND, owner, &mut delay);
+            (delay.late.as_secs() as i64, step)
         };
         for second in 1..=2 {
             assert_eq!(reads(second, second), (1, 0));
@@ -303,6 +318,34 @@ mod tests {
         }
         for second in 63..=65 {
             assert_eq!(reads(second, second), (1, 0));
+        }
+    }
+
+    #[test]
+    fn the_same_holds_while_both_make_up_for_a_step() {
+        for ahead in [HOUR, -HOUR] {
+            let (mut owner, mut replica, mut delay) = (measured(), measured(), delay());
+            (owner.ahead, replica.ahead) = (ahead, ahead);
+            for said in 1..=600 {
+                let read = if (3..22).contains(&said) { 22 } else { said };
+                let said = Time(owner.at(said * SECOND));
+                assert_eq!(replica.hear(read * SECOND, said, &mut delay), 0, "{read}");
+            }
+            assert!(delay.late.as_secs() <= 2, "{delay:?}");
+        }
+    }
+
+    #[test]
+    fn no_message_is_late_for_a_step_that_was_taken_over() {
+        for apart in [100 * SECOND, -100 * SECOND] {
+            let (mut owner, mut replica, mut delay) = (measured(), measured(), delay());
+            (owner.time, owner.ahead) = (owner.time + apart, -apart);
+            for second in 1..=10 {
+                let said = Time(owner.at(second * SECOND));
+                let step = replica.hear(second * SECOND, said, &mut delay);
+                assert_eq!(step != 0, second == 1);
+                assert_eq!(delay.late.as_secs(), 1);
+            }
         }
     }
 

@@ -274,7 +274,7 @@ impl Client {
             answers: None,
             known: arrivals.last(),
             arrivals,
-            delay: Delay::new(),
+            delay: Delay::new(&self.remote.clock),
         });
     }
 
