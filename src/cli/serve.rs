@@ -39,7 +39,7 @@ use tracing_subscriber::EnvFilter;
 pub(super) struct Serve {
     #[command(flatten)]
     callers: Listen,
-    /// URL of the coordination database, reached directly or through a pooler in session mode
+    /// URL of the coordination database, reached directly: PgBouncer cannot be used for it
     /// [default: a private Postgres]
     #[arg(
         long,

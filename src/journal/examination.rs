@@ -6,7 +6,10 @@ use super::{
     bounded_connection::BoundedConnection,
     connection_limits::Duty,
     migrations,
-    preflight::{Preflight, of_first_connection, refuse_dropped_options, refuse_shared_sessions},
+    preflight::{
+        CONNECT_DIRECTLY, Preflight, of_first_connection, refuse_dropped_options,
+        refuse_shared_sessions,
+    },
     rows::from_row,
 };
 use crate::core::Time;
@@ -162,11 +165,7 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.push(match pooler(&mut link, &mut other).await {
         Ok(()) => Finding::good("pooler", "sessions are not shared between transactions"),
-        Err(error) => {
-            let remedy = "connect directly, or through a pooler in session mode that passes \
-                          `options` on";
-            Finding::wrong("pooler", Verdict::Bad, error.to_string(), remedy)
-        }
+        Err(error) => Finding::wrong("pooler", Verdict::Bad, error.to_string(), CONNECT_DIRECTLY),
     });
     findings.push(match server(&mut link).await {
         Ok(()) => Finding::good(
@@ -269,7 +268,7 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
     } = session;
     let commits = match synchronous_commit.as_str() {
         "off" => {
-            let remedy = "let the session set it: a pooler between has to pass `options` on";
+            let remedy = "let the session set it, without a pooler between";
             Finding::wrong("synchronous_commit", Verdict::Bad, "off", remedy)
         }
         "local" if !standbys.is_empty() => {

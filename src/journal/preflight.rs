@@ -18,6 +18,12 @@ use std::io;
 /// The oldest version that will do: 14 has lz4, multiranges, and bodies of functions that are bound
 /// to their tables.
 const OLDEST: i32 = 140_000;
+/// What to do about a pooler. PgBouncer passes `options` on in no mode: it knows no
+/// `statement_timeout`, and drops or refuses what it does not know.
+pub(super) const CONNECT_DIRECTLY: &str =
+    "connect directly; PgBouncer cannot be used for the coordination database";
+/// What it says of them if it does not drop them.
+const PGBOUNCER_REFUSES: &str = "unsupported startup parameter";
 /// Days besides those of the retention: those made ahead, and those about to be dropped.
 const EXTRA_DAYS: u64 = 10;
 /// Locks that planning a read takes per day: a table and its indexes.
@@ -32,6 +38,9 @@ pub(super) fn of_first_connection(error: sqlx::Error, options: &PgConnectOptions
             "it says {:?}: use PostgreSQL 14 or later",
             said.message()
         )),
+        Some(said) if said.message().starts_with(PGBOUNCER_REFUSES) => {
+            JournalError::Unsafe(format!("it says {:?}: {CONNECT_DIRECTLY}", said.message()))
+        }
         _ if is_without_tls(&error) => JournalError::Unsafe(format!("{NO_TLS}{default}")),
         _ if is_of_tls(&error) => JournalError::Unsafe(format!("{error}: {UNTRUSTED}{default}")),
         _ => at_its_place(error, options).into(),
@@ -63,11 +72,9 @@ pub(super) async fn refuse_shared_sessions(
     same |= session_of(one).await? != first;
     same |= session_of(other).await? != second;
     if same {
-        return Err(JournalError::Unsafe(
-            "a pooler between lends its sessions by the transaction: connect directly, or through \
-             one in session mode that passes `options` on"
-                .to_owned(),
-        ));
+        return Err(JournalError::Unsafe(format!(
+            "a pooler between lends its sessions by the transaction: {CONNECT_DIRECTLY}"
+        )));
     }
     Ok(())
 }
@@ -90,8 +97,7 @@ pub(super) async fn refuse_dropped_options(
     if shown_ms != asked_ms {
         return Err(JournalError::Unsafe(format!(
             "a pooler between drops the connection option `options` (statement_timeout is \
-             {shown_ms} ms, and {asked_ms} ms was asked for): connect directly, or through one in \
-             session mode that passes `options` on"
+             {shown_ms} ms, and {asked_ms} ms was asked for): {CONNECT_DIRECTLY}"
         )));
     }
     Ok(())

@@ -149,9 +149,32 @@ async fn a_pooler_that_drops_what_sessions_are_asked_for_is_refused_at_the_start
     let pooled = through(&pooler, &database()).await;
     let error = Journal::open(config(&pooled)).await.expect_err("refused");
     assert!(
-        matches!(&error, JournalError::Unsafe(text) if text.contains("passes `options` on")),
+        matches!(&error, JournalError::Unsafe(text) if text.contains("drops the connection option")),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_pooler_that_refuses_what_sessions_are_asked_for_is_no_outage() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            startup(&mut client).await.unwrap();
+            let said = "SFATAL\0C08P01\0Munsupported startup parameter: options\0\0";
+            client.write_u8(b'E').await.unwrap();
+            client.write_i32(4 + said.len() as i32).await.unwrap();
+            client.write_all(said.as_bytes()).await.unwrap();
+        }
+    });
+    let options = format!("postgres://anybody@{address}/any?sslmode=disable");
+    let opened = Journal::open(config(&options.parse().unwrap())).await;
+    let error = opened.expect_err("refused");
+    assert!(
+        matches!(&error, JournalError::Unsafe(text) if text.contains("connect directly")),
+        "{error}"
+    );
+    assert!(!error.is_outage());
 }
 
 #[tokio::test]
