@@ -148,8 +148,6 @@ impl OwnershipTask {
 
     /// Watches the owner until the shard may be taken over; `None`: the loop has ended.
     async fn stand_by(&mut self, standby: &mut Standby) -> Option<Claim> {
-        // A request to hand over, until a poll says whether there is anything to hand over.
-        let mut asked = None;
         loop {
             tokio::select! {
                 polled = self.polls.changed() => polled.ok()?,
@@ -159,11 +157,12 @@ impl OwnershipTask {
                 },
                 request = self.requests.recv() => {
                     match request? {
-                        OwnershipRequest::HandOver(to) if standby.is_unsure() => {
-                            asked = Some(to);
-                            self.heartbeat.fire();
+                        OwnershipRequest::HandOver(to) => {
+                            if standby.keeps(to) {
+                                self.heartbeat.fire();
+                            }
                         }
-                        request => self.decline(request),
+                        OwnershipRequest::Rebuild(_) => {}
                     }
                     continue;
                 }
@@ -186,12 +185,9 @@ impl OwnershipTask {
             match standby.next(self.replica.id, &poll, declines) {
                 Next::Claim(claim) => return Some(claim),
                 Next::HandOver(epoch) => {
-                    let to = asked.take().unwrap_or_else(|| oneshot::channel().0);
-                    let _ = self.hand_over(epoch, to).await;
+                    let _ = self.hand_over(epoch, standby.who_asked()).await;
                 }
-                Next::Watch if standby.is_unsure() => {}
-                // Whoever asked learns that there was nothing.
-                Next::Watch => asked = None,
+                Next::Watch => {}
             }
         }
     }

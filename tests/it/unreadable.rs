@@ -1,5 +1,7 @@
 //! A journal that cannot be read, in part or by one replica, costs nobody else anything.
 
+mod locked;
+
 use crate::harness::{
     cluster::Cluster,
     conversation::{Conversation, WAIT_TIMEOUT},

@@ -4,8 +4,13 @@
 //! It makes no claim itself, and hands nothing over.
 
 use super::lease_watch::{LeaseTiming, LeaseWatch, Poll};
-use crate::{backoff::Backoff, core::Epoch, journal::Claim};
+use crate::{
+    backoff::Backoff,
+    core::Epoch,
+    journal::{Claim, Member},
+};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 /// The pause before the third claim in a row.
@@ -26,6 +31,8 @@ pub(super) struct Standby {
     failed_claims: u32,
     /// Since when it may own the shard without knowing; `None`: it does not.
     unsure_since: Option<Instant>,
+    /// A request to hand over, until a poll says whether there is anything to hand over.
+    asked: Option<oneshot::Sender<Option<Member>>>,
     /// Up to a heartbeat, so that the polls between two claims count for the lease.
     backoff: Backoff,
 }
@@ -58,6 +65,7 @@ impl Standby {
             name_claims: 0,
             failed_claims: 0,
             unsure_since: None,
+            asked: None,
             backoff: Backoff::new(FIRST_PAUSE, timing.heartbeat),
         }
     }
@@ -69,11 +77,34 @@ impl Standby {
             self.unsure_since = None;
         }
         match self.lease.claim(me, poll) {
-            Some(claim) if !declines => return Next::Claim(claim),
+            Some(claim) if !declines => {
+                self.asked = None;
+                return Next::Claim(claim);
+            }
             Some(Claim::Owner(epoch)) => return Next::HandOver(epoch),
             Some(_) | None => self.failed_claims = 0,
         }
+        // Whoever asked learns that there was nothing.
+        if self.unsure_since.is_none() {
+            self.asked = None;
+        }
         Next::Watch
+    }
+
+    /// Whether this request to hand over is kept until the next poll. Else it is answered: there is
+    /// nothing.
+    pub(super) fn keeps(&mut self, to: oneshot::Sender<Option<Member>>) -> bool {
+        if self.unsure_since.is_none() {
+            let _ = to.send(None);
+            return false;
+        }
+        self.asked = Some(to);
+        true
+    }
+
+    /// Whom to tell who got what is handed over; nobody may listen.
+    pub(super) fn who_asked(&mut self) -> oneshot::Sender<Option<Member>> {
+        self.asked.take().unwrap_or_else(|| oneshot::channel().0)
     }
 
     /// Another process of the same name owns the shard: a few claims are made to it.
@@ -89,17 +120,13 @@ impl Standby {
 
     /// A claim was granted.
     pub(super) fn granted(&mut self) {
-        self.failed_claims = 0;
+        (self.failed_claims, self.asked) = (0, None);
     }
 
     /// A claim was not answered, or an ownership has ended, perhaps without the last answer: until
     /// the next poll this process may own the shard.
     pub(super) fn unsure(&mut self) {
         self.unsure_since = Some(Instant::now());
-    }
-
-    pub(super) fn is_unsure(&self) -> bool {
-        self.unsure_since.is_some()
     }
 
     /// Waits after a claim that has failed. The next one comes at once: often an append of the
@@ -120,6 +147,7 @@ impl Standby {
 mod tests {
     use super::*;
     use crate::{core::Time, journal::HeartbeatReading};
+    use tokio::sync::oneshot::error::TryRecvError;
 
     const ME: Uuid = Uuid::from_u128(1);
     const OTHER: Uuid = Uuid::from_u128(2);
@@ -201,14 +229,30 @@ mod tests {
     #[test]
     fn what_became_of_a_claim_without_an_answer_is_known_after_a_poll_that_was_sent_later() {
         let mut standby = standby();
-        assert!(!standby.is_unsure());
+        let (to, mut answer) = oneshot::channel();
+        assert!(!standby.keeps(to), "it owns nothing");
+        assert_eq!(answer.try_recv(), Ok(None));
         let mut before = poll(None);
         standby.unsure();
         before.at -= Duration::from_millis(1);
+        let (to, mut answer) = oneshot::channel();
+        assert!(standby.keeps(to));
         standby.next(ME, &before, true);
-        assert!(standby.is_unsure());
+        assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
         standby.next(ME, &poll(None), true);
-        assert!(!standby.is_unsure());
+        assert_eq!(answer.try_recv(), Err(TryRecvError::Closed));
+    }
+
+    #[test]
+    fn who_asked_for_a_handover_learns_who_got_what_was_granted_without_being_told() {
+        let mut standby = standby();
+        standby.unsure();
+        let (to, mut answer) = oneshot::channel();
+        assert!(standby.keeps(to));
+        let next = standby.next(ME, &poll(Some(ME)), true);
+        assert_eq!(next, Next::HandOver(Epoch(7)));
+        standby.who_asked().send(None).expect("it waits");
+        assert_eq!(answer.try_recv(), Ok(None));
     }
 
     #[test]

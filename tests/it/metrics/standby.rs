@@ -5,7 +5,7 @@ use super::scrape::{Scrape, get};
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     in_process::{InProcess, config},
-    postgres::POSTGRES,
+    postgres::{POSTGRES, connect},
     server::Server,
 };
 use rallypoint::{
@@ -13,6 +13,7 @@ use rallypoint::{
     server::{AdminPort, Config},
 };
 use rallypoint_client::api::SchedulerSettings;
+use sqlx::Executor;
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -84,6 +85,37 @@ async fn what_only_the_owner_knows_is_absent_elsewhere() {
     let standby = shows(admin, answered, 1.0).await;
     standby.shows(&[("rallypoint_owner", 0.0)]);
     assert!(!standby.has(AGENT) && !standby.has(MAINTENANCE));
+}
+
+#[tokio::test]
+async fn what_the_database_has_lost_is_counted_also_where_another_replica_owns_the_shard() {
+    const LOST: &str = "rallypoint_lost_batches_total";
+    let server = Server::start().await;
+    server.open(SchedulerSettings::default()).await;
+    shows(server.admin, LOST, 0.0).await;
+    let mut journal = connect(&server.journal).await;
+    // A standby that lacked the last batch has given its number, and the next one, to another
+    // owner.
+    let failed_over = "begin;
+        delete from batch where batch_no = (select max(batch_no) from batch);
+        update shard set epoch = epoch + 1;
+        insert into batch (shard, batch_no, epoch, at)
+        select s.shard, last.no + n, s.epoch, now()
+        from shard s
+        cross join (
+            select max(batch_no) as no
+            from batch
+        ) as last
+        cross join generate_series(1, 2) as n;
+        update lease
+        set owner = 'other', owner_id = gen_random_uuid(), lease_until = now() + interval '1 hour';
+        commit";
+    journal.execute(failed_over).await.expect("failed over");
+    // No claim is granted any more: the next one would find out as well.
+    let lock = "begin; select from lease for update";
+    journal.execute(lock).await.expect("locked");
+    let deposed = shows(server.admin, LOST, 1.0).await;
+    deposed.shows(&[("rallypoint_owner", 0.0)]);
 }
 
 #[tokio::test]
