@@ -124,8 +124,12 @@ impl Client {
 
     /// Waits for something to happen; `None`: the replica stops.
     async fn next_event(&mut self) -> Option<Event> {
-        let due = self.machine.next_due();
-        let sleeping = due.map_or(MAX_SLEEP, |due| due.saturating_sub(self.started.elapsed()));
+        let (due, now) = (self.machine.next_due(), self.started.elapsed());
+        if due.is_some_and(|due| due <= now) {
+            // Something else may be there at every turn.
+            return Some(self.time_passed());
+        }
+        let sleeping = due.map_or(MAX_SLEEP, |due| due.saturating_sub(now));
         let (has_message, takes_reports) =
             (self.machine.has_message(), self.machine.takes_reports());
         let requests = self.connection.as_ref().map(|one| one.requests.clone());
@@ -170,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Before a timer is due, what has arrived counts.
+    /// A timer is due; before it, what has arrived counts.
     fn time_passed(&mut self) -> Event {
         let arrived = self
             .connection

@@ -36,7 +36,7 @@ pub enum Event {
     Attached(Option<(Host, Snapshot)>),
     /// The owner has answered the hello.
     Connected,
-    /// Part of what the owner says has arrived.
+    /// Time has passed in which part of what the owner says has arrived.
     Arriving,
     /// The owner says something.
     Heard(ToExecutor),
@@ -121,6 +121,7 @@ impl SessionMachine {
                 if let State::Session(session) = &mut self.state {
                     session.silent_until = now + SILENCE_TIMEOUT;
                 }
+                self.on_time(now, &mut effects);
             }
             Event::Heard(message) => self.on_message(now, message, &mut effects),
             Event::Reported(reports) => {
@@ -155,7 +156,7 @@ impl SessionMachine {
         session.is_some_and(|session| session.queue.len() < QUEUED_MESSAGES)
     }
 
-    /// When [`Event::TimePassed`] has something to do.
+    /// When the passing of time has something to do.
     pub fn next_due(&self) -> Option<Duration> {
         match &self.state {
             State::Session(session) if session.connected => {
@@ -284,8 +285,8 @@ impl SessionMachine {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_owner_is_silent_when_not_even_part_of_a_message_arrives() {
+    /// One whose session has begun.
+    fn connected() -> SessionMachine {
         let mut machine = SessionMachine::new("a".into());
         let owner = Owner {
             replica: Uuid::nil(),
@@ -302,6 +303,12 @@ mod tests {
         ] {
             machine.step(Duration::ZERO, event);
         }
+        machine
+    }
+
+    #[test]
+    fn an_owner_is_silent_when_not_even_part_of_a_message_arrives() {
+        let mut machine = connected();
         let arrived = Duration::from_secs(2);
         machine.step(arrived, Event::Arriving);
         let mut hangs_up = |after: Duration| {
@@ -310,5 +317,20 @@ mod tests {
         };
         assert!(!hangs_up(SILENCE_TIMEOUT - HEARTBEAT_INTERVAL));
         assert!(hangs_up(SILENCE_TIMEOUT));
+    }
+
+    #[test]
+    fn it_sends_heartbeats_while_parts_of_messages_arrive_all_the_time() {
+        let (mut machine, mut sent) = (connected(), 0);
+        let during = SILENCE_TIMEOUT * 3;
+        while let Some(now) = machine.next_due().filter(|due| *due <= during) {
+            machine.step(now, Event::Arriving);
+            assert!(machine.next_due() > Some(now), "it does nothing else");
+            while machine.has_message() {
+                machine.step(now, Event::Room);
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, during.as_secs() / HEARTBEAT_INTERVAL.as_secs());
     }
 }
