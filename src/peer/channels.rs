@@ -1,6 +1,6 @@
 //! Two channels to each other replica, created on first use: for calls, and for streams, of which
 //! so many may be open that no call would get through beside them. A channel connects and
-//! reconnects by itself, with the latest certificates.
+//! reconnects by itself, with the latest certificates. Each session of an executor has one more.
 
 use super::{Tls, connection::Stream};
 use crate::socket;
@@ -25,6 +25,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
+/// How long it may take beside a session: over a slow link a ping waits behind what is on its way
+/// of a large report. A session notices by itself when the other side is silent.
+const SESSION_PING_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a forwarded stream that may wait here until its caller reads them.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The largest window there is: with a smaller one, streams that callers do not read would use it
@@ -67,13 +70,19 @@ impl Peers {
         self.for_use(address, Use::Streams)
     }
 
+    /// A channel for one session of an executor: it keeps no call waiting, and the next session is
+    /// not on a connection on which this one heard nothing more.
+    pub fn session(&self, address: &str) -> Result<Channel, Error> {
+        self.connect(address, SESSION_PING_TIMEOUT)
+    }
+
     fn for_use(&self, address: &str, used: Use) -> Result<Channel, Error> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (address.to_owned(), used);
         if let Some(channel) = channels.get(&key) {
             return Ok(channel.clone());
         }
-        let channel = self.connect(address)?;
+        let channel = self.connect(address, KEEPALIVE)?;
         if channels.len() >= MAX_CHANNELS {
             channels.clear();
         }
@@ -81,11 +90,11 @@ impl Peers {
         Ok(channel)
     }
 
-    fn connect(&self, address: &str) -> Result<Channel, Error> {
+    fn connect(&self, address: &str, ping_timeout: Duration) -> Result<Channel, Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_timeout(ping_timeout)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)

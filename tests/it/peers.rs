@@ -82,6 +82,25 @@ async fn connections_that_say_nothing_block_no_replica() {
 }
 
 #[tokio::test]
+async fn a_session_shares_its_connection_with_nobody() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let peers = Peers::new(None);
+    let channels = [
+        peers.channel(&address),
+        peers.session(&address),
+        peers.session(&address),
+    ];
+    let mut connections = Vec::new();
+    for channel in channels {
+        let mut health = HealthClient::new(channel.expect("an address"));
+        tokio::spawn(async move { health.check(HealthCheckRequest::default()).await });
+        let connected = timeout(Duration::from_secs(60), listener.accept()).await;
+        connections.push(connected.expect("one of its own").expect("accepted"));
+    }
+}
+
+#[tokio::test]
 async fn replicas_know_each_other_by_the_names_of_the_manifests() {
     let manifest = include_str!("../../deploy/base/replicas.yaml");
     let advertised = manifest

@@ -259,7 +259,7 @@ impl Client {
         let membership = self.remote.membership.borrow();
         let address = membership.owning().filter(|one| one.id == owner);
         let address = address.and_then(|one| one.address.as_deref());
-        let channel = address.and_then(|address| self.remote.peers.channel(address).ok());
+        let channel = address.and_then(|address| self.remote.peers.session(address).ok());
         let arrivals = Arrivals::new();
         let noting = arrivals.clone();
         let noted = move |answer: http::Response<Body>| answer.map(|body| noting.noted(body));
