@@ -208,27 +208,36 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
     let failed = |error| CliError::call(what, &error).naming("NAME", &name);
     let known = known.map_err(failed)?;
     output::answer(&known, |known| match queue {
-        true => show::queue(known, limit as usize),
+        true => show::queue(known),
         false => show::resource(known.resource.as_ref(), ""),
     });
-    if queue && has_more(&known, limit as usize) {
-        output::note("more hold it or wait for it than are shown: see --limit (1000 at most)");
+    if queue && let Some(limit) = cut_at(&known, limit as usize) {
+        output::note(format!(
+            "more hold it or wait for it than are shown: {limit}"
+        ));
     }
     Ok(())
 }
 
-/// Whether a list of claims or tasks is as long as it may be, and the resource counts more.
-fn has_more(known: &GetResourceResponse, limit: usize) -> bool {
-    let resource = known.resource.as_ref();
-    let lists = resource.map(|resource| {
-        [
-            (known.holds.len(), resource.holds),
-            (known.queue.len(), resource.waiting),
-            (known.waiting_tasks.len(), resource.waiting_tasks),
-        ]
-    });
-    let is_cut = |(shown, count): (usize, i64)| shown >= limit && count > shown as i64;
-    lists.into_iter().flatten().any(is_cut)
+/// What keeps a list from showing all that the resource counts.
+fn cut_at(known: &GetResourceResponse, limit: usize) -> Option<&'static str> {
+    let resource = known.resource.as_ref()?;
+    if resource.name.ends_with('*') {
+        // It counts what is listed under names.
+        return None;
+    }
+    let has_more = |(shown, count): &(usize, i64)| *count > *shown as i64;
+    let claims = [
+        (known.holds.len(), resource.holds),
+        (known.queue.len(), resource.waiting),
+    ];
+    let tasks = [(known.waiting_tasks.len(), resource.waiting_tasks)];
+    let mut full = claims.iter().chain(&tasks);
+    if full.any(|list| list.0 >= limit && has_more(list)) {
+        return Some("see --limit (1000 at most)");
+    }
+    let is_cut = claims.iter().any(has_more);
+    is_cut.then_some("a list of large claims has 1 MiB at most")
 }
 
 /// Its state whenever it has changed.
@@ -343,17 +352,24 @@ mod tests {
 
     #[test]
     fn a_list_that_was_cut_is_told_from_a_whole_one() {
-        let known = |shown: usize, waiting: i64| GetResourceResponse {
+        let known = |shown: usize, waiting: i64, waiting_tasks: i64| GetResourceResponse {
             resource: Some(Resource {
                 waiting,
+                waiting_tasks,
                 ..Resource::default()
             }),
             queue: vec![Claim::default(); shown],
             ..GetResourceResponse::default()
         };
-        assert!(has_more(&known(10, 11), 10));
-        assert!(!has_more(&known(10, 10), 10));
-        // It has changed since it was counted, or is counted together with others.
-        assert!(!has_more(&known(9, 11), 10));
+        let cut = |known: &GetResourceResponse| cut_at(known, 10);
+        assert!(cut(&known(10, 11, 0)).is_some_and(|limit| limit.contains("--limit")));
+        assert_eq!(cut(&known(10, 10, 0)), None);
+        // By its bytes.
+        assert!(cut(&known(9, 11, 0)).is_some_and(|limit| limit.contains("MiB")));
+        // Not every line of tasks that is counted is shown.
+        assert_eq!(cut(&known(9, 9, 1)), None);
+        let mut pattern = known(0, 11, 0);
+        pattern.resource.get_or_insert_default().name = "a/*".into();
+        assert_eq!(cut(&pattern), None);
     }
 }

@@ -88,11 +88,12 @@ pub(super) fn resources(resources: &[Resource]) {
 /// How many claims of a queue are shown, unless somebody says it.
 pub(super) const LISTED: usize = 100;
 
-/// Who holds a resource and who waits for it, of each at most so many.
-pub(super) fn queue(known: &GetResourceResponse, most: usize) {
+/// Who holds a resource and who waits for it.
+pub(super) fn queue(known: &GetResourceResponse) {
     resource(known.resource.as_ref(), "");
     claims(&known.holds, &known.queue);
-    tasks(&known.queue, most, &known.waiting_tasks);
+    let is_cut = is_cut(known.resource.as_ref(), &known.queue);
+    tasks(&known.queue, is_cut, &known.waiting_tasks);
 }
 
 /// A resource that is followed.
@@ -103,7 +104,13 @@ pub(super) fn state(state: &WatchResourceResponse) {
     };
     resource(state.resource.as_ref(), remark);
     claims(&state.holds, &state.queue);
-    tasks(&state.queue, LISTED, &state.waiting_tasks);
+    let is_cut = is_cut(state.resource.as_ref(), &state.queue);
+    tasks(&state.queue, is_cut, &state.waiting_tasks);
+}
+
+/// Whether more claims wait for a resource than its queue shows.
+fn is_cut(resource: Option<&Resource>, queue: &[Claim]) -> bool {
+    resource.is_some_and(|resource| resource.waiting > queue.len() as i64)
 }
 
 fn claims(holds: &[Claim], queue: &[Claim]) {
@@ -140,8 +147,8 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
 }
 
 /// Tasks that wait, of which the first stands for those behind it, each with how many claims come
-/// before it. `most`: of the queue no more are known.
-fn tasks(queue: &[Claim], most: usize, waiting: &[WaitingTasks]) {
+/// before it. `is_cut`: of the queue no more are known.
+fn tasks(queue: &[Claim], is_cut: bool, waiting: &[WaitingTasks]) {
     if waiting.is_empty() {
         return;
     }
@@ -150,22 +157,25 @@ fn tasks(queue: &[Claim], most: usize, waiting: &[WaitingTasks]) {
     let mut table = Table::new(&["first task", "uses", ">claims before", "kept for it"]);
     for line in waiting {
         let kept = if line.is_kept { "yes" } else { "-" };
-        let before = queue.iter().filter(|one| one.claim < line.place).count();
-        let more = if before == queue.len() && before >= most {
-            "+"
-        } else {
-            ""
-        };
         table.row([
             format!("{}/{}", line.handle, line.seq),
             line.resource
                 .as_ref()
                 .map_or_else(String::new, |one| uses(std::slice::from_ref(one))),
-            format!("{before}{more}"),
+            before(queue, is_cut, line.place),
             kept.to_owned(),
         ]);
     }
     table.print();
+}
+
+/// How many claims of a queue come before a place: `+` when there may be more than are known.
+fn before(queue: &[Claim], is_cut: bool, place: i64) -> String {
+    let before = queue.iter().filter(|one| one.claim < place).count();
+    match is_cut && before == queue.len() {
+        true => format!("{before}+"),
+        false => before.to_string(),
+    }
 }
 
 /// One claim in full. `closed`: it waits for a resource of capacity 0.
@@ -220,4 +230,29 @@ pub(crate) fn uses(uses: &[ResourceUse]) -> String {
         ResourceMode::Exclusive | ResourceMode::Unspecified => one.name.clone(),
     };
     uses.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_behind_a_cut_queue_may_come_before_a_task() {
+        let claim = |claim| Claim {
+            claim,
+            ..Claim::default()
+        };
+        let resource = |waiting| Resource {
+            waiting,
+            ..Resource::default()
+        };
+        let queue = [claim(3), claim(5)];
+        let said = |waiting, place| {
+            let is_cut = is_cut(Some(&resource(waiting)), &queue);
+            before(&queue, is_cut, place)
+        };
+        assert_eq!(said(2, 9), "2");
+        assert_eq!(said(3, 9), "2+");
+        assert_eq!(said(3, 4), "1");
+    }
 }

@@ -511,11 +511,11 @@ class WatchResourceResponse(_message.Message):
 
     @_builtins.property
     def holds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
-        """Oldest first, 100 at most."""
+        """Oldest first: 100 at most, and at most 1 MiB of them."""
 
     @_builtins.property
     def queue(self) -> _containers.RepeatedCompositeFieldContainer[Global___Claim]:
-        """First in line first, 100 at most."""
+        """First in line first: 100 at most, and at most 1 MiB of them."""
 
     @_builtins.property
     def waiting_tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingTasks]:
