@@ -241,6 +241,42 @@ async fn a_login_at_its_limit_takes_no_sessions_from_others() {
 }
 
 #[tokio::test]
+async fn a_login_takes_an_idle_place_though_that_of_the_target_is_at_its_limit() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let roles = format!(
+        "create role of_a login; create role of_b login;
+        grant connect on database {TARGET} to of_a, of_b"
+    );
+    let created = sqlx::raw_sql(AssertSqlSafe(roles)).execute(&mut full.superuser);
+    created.await.expect("created");
+    let base = login(&full.fixture.options);
+    let as_whom = |name: &str| base.clone().as_user(name.to_owned(), None);
+    let mut config = TargetConfig::new("app", base.clone(), 3);
+    config.logins = [("a".into(), as_whom("of_a")), ("b".into(), as_whom("of_b"))].into();
+    full.fixture.executor.reconfigure(&[config]);
+    let of = |namespace| Task {
+        namespace,
+        ..sql("select 1")
+    };
+    let ran = full.fixture.run(of("a")).await;
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    // The one that sleeps, that of this test, and one more.
+    let limit = format!("alter database {TARGET} connection limit 3");
+    let set = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut full.superuser);
+    set.await.expect("limited");
+    let ran = async {
+        loop {
+            match full.fixture.run(of("b")).await {
+                Report::NotStarted => {}
+                ran => break ran,
+            }
+        }
+    };
+    let ran = timeout(WAIT_TIMEOUT, ran).await.expect("it has a place");
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_reload_while_the_server_is_full_takes_no_slots_away() {
     let mut full = Full::new(sql("select pg_sleep(60)")).await;
     let config = TargetConfig::new("app", login(&full.fixture.options), 3);

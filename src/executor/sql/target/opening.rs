@@ -143,7 +143,9 @@ impl Target {
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_logins().await {
                 if self.goes_on_while_full(&error) {
-                    return self.found_full(error, login).await;
+                    // Whether others are in the way of this login, its own refusal says.
+                    let about_room = if cause.is_about_room() { cause } else { error };
+                    return self.found_full(about_room, login).await;
                 }
                 let error = error.into();
                 self.set_unavailable(&error);
