@@ -241,7 +241,7 @@ impl Admin {
             return shown;
         }
         for login in self.logins.former() {
-            let row = ask_as(&login, &control(act, session)).await;
+            let row = self.ask_as(&login, &control(act, session)).await;
             let seen = row.and_then(|row| Sighting::of(&row));
             if let Ok(Ok(present)) = seen.map(|seen| seen.shows(session)) {
                 return Ok(present);
@@ -256,7 +256,7 @@ impl Admin {
         let asked = self.row(&query).await;
         if asked.as_ref().is_err_and(Error::is_about_the_login) {
             for login in self.logins.former() {
-                if let Ok(row) = ask_as(&login, &query).await {
+                if let Ok(row) = self.ask_as(&login, &query).await {
                     return Ok(Found::of(&row));
                 }
             }
@@ -368,12 +368,13 @@ impl Admin {
         self.logins.note_got_in(&login);
         Ok((login, connection))
     }
-}
 
-/// The answer to one of our queries, asked as somebody else.
-async fn ask_as(login: &Login, query: &str) -> Result<Row, Error> {
-    let mut connection = Box::pin(Connection::open(login)).await?;
-    ask(&mut connection, query).await
+    /// The answer to one of our queries, asked as somebody else.
+    async fn ask_as(&self, login: &Login, query: &str) -> Result<Row, Error> {
+        let mut connection = Box::pin(Connection::open(login)).await?;
+        self.logins.note_got_in(login);
+        ask(&mut connection, query).await
+    }
 }
 
 async fn ask(connection: &mut Connection, query: &str) -> Result<Row, Error> {

@@ -1,8 +1,9 @@
 //! As whom the control connection of a target logs in: the present login, and those of before a
 //! change.
 //!
-//! Invariant: of each former user a login is kept that has got in, if there was one. What it opened
-//! may still run, and two wrong passwords in a row must not lose the login that can stop it.
+//! Invariant: of each former user the last login is kept, and the last one that has got in. What it
+//! opened may still run: two wrong passwords in a row must not lose the login that can stop it, and
+//! a newer one may be right though nobody has used it yet.
 
 use crate::executor::pg_client::Login;
 use std::{
@@ -14,7 +15,7 @@ pub(super) struct ControlLogins(Mutex<State>);
 
 struct State {
     present: Known,
-    /// One of each user: the last one that has got in, or else the last one.
+    /// Of each user the last one, and the last one that has got in.
     former: Vec<Known>,
 }
 
@@ -61,10 +62,17 @@ impl ControlLogins {
         former.retain(|one| one.login != login);
         let before = mem::replace(present, Known { login, got_in });
         let same_user = |one: &Known| one.login.user() == before.login.user();
-        if before.got_in || !former.iter().any(|one| same_user(one) && one.got_in) {
-            former.retain(|one| !same_user(one));
-            former.push(before);
-        }
+        let has_got_in = |one: &Known| same_user(one) && one.got_in;
+        let kept = match before.got_in {
+            true => None,
+            false => former.iter().rposition(has_got_in),
+        };
+        let mut places = 0..;
+        former.retain(|one| {
+            let place = places.next();
+            !same_user(one) || place == kept
+        });
+        former.push(before);
     }
 
     /// The server has taken this one, if it is among them.
@@ -91,14 +99,22 @@ mod tests {
     }
 
     #[test]
-    fn the_last_login_of_a_user_that_got_in_is_kept() {
+    fn the_last_login_of_a_user_and_the_last_that_got_in_are_kept() {
         let logins = ControlLogins::new(login("a", "first"));
         logins.note_got_in(&login("a", "first"));
-        for wrong in ["wrong", "wrong_again"] {
-            logins.change(login("a", wrong));
-            assert_eq!(logins.former(), [login("a", "first")]);
-        }
+        logins.change(login("a", "wrong"));
+        assert_eq!(logins.former(), [login("a", "first")]);
+        logins.change(login("a", "wrong_again"));
+        assert_eq!(
+            logins.former(),
+            [login("a", "first"), login("a", "wrong")],
+            "it may be right by now"
+        );
         logins.change(login("a", "second"));
+        assert_eq!(
+            logins.former(),
+            [login("a", "first"), login("a", "wrong_again")]
+        );
         logins.note_got_in(&login("a", "second"));
         logins.change(login("b", "wrong"));
         assert_eq!(logins.former(), [login("a", "second")]);

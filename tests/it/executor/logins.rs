@@ -165,6 +165,27 @@ async fn what_runs_can_be_stopped_though_the_new_password_is_a_wrong_one() {
 }
 
 #[tokio::test]
+async fn what_runs_can_be_stopped_by_a_login_that_nobody_has_used_yet() {
+    let server = Guarded::start().await;
+    let port = server.port;
+    let url = |secret| format!("postgres://scram:{secret}@127.0.0.1:{port}/app?sslmode=disable");
+    let mut fixture = server.executor(&url(SECRET)).await;
+    fixture.options = fixture.options.username(SUPERUSER);
+    let running = fixture.start(sql("select pg_sleep(3600)"));
+    fixture.asleep().await;
+    let next = "alter role scram password 'next'".to_owned();
+    server.superuser(next).await;
+    for secret in ["next", "wrong"] {
+        let login = url(secret).parse().expect("a login");
+        let changed = TargetConfig::new("app", login, 1);
+        fixture.executor.reconfigure(&[changed]);
+    }
+    fixture.executor.stop(token(running));
+    let report = fixture.ended(running).await.report;
+    assert!(matches!(report, Report::Stopped), "{report:?}");
+}
+
+#[tokio::test]
 async fn certificates_are_looked_at_as_closely_as_the_url_says() {
     let server = Guarded::start().await;
     let (by_name, by_address) = ("localhost", "127.0.0.1");

@@ -25,7 +25,7 @@ impl Target {
     /// by those of namespaces or later.
     pub(super) async fn try_early(&self) {
         let settings = self.settings();
-        match try_as(&settings.login).await {
+        match self.try_as(&settings.login).await {
             Ok(()) => {}
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
@@ -96,7 +96,7 @@ impl Target {
     /// A login with which tasks could have a session, if only those of a namespace whose own it is.
     pub(super) async fn try_logins(&self) -> Result<Arc<Login>, pg_client::Error> {
         let login = Arc::clone(&self.settings().login);
-        match try_as(&login).await {
+        match self.try_as(&login).await {
             Ok(()) => Ok(login),
             Err(refused) if refused.is_about_the_login() => {
                 match self.another_login(&refused).await {
@@ -112,7 +112,7 @@ impl Target {
     pub(super) async fn another_login(&self, refused: &pg_client::Error) -> Option<Arc<Login>> {
         let settings = self.settings();
         for login in settings.own_logins() {
-            match try_as(login).await {
+            match self.try_as(login).await {
                 Err(error) if !self.goes_on_while_full(&error) => {}
                 _ => {
                     self.refused.note(&self.name, refused);
@@ -122,10 +122,12 @@ impl Target {
         }
         None
     }
-}
 
-async fn try_as(login: &Login) -> Result<(), pg_client::Error> {
-    let connection = Connection::open(login).await?;
-    connection.close().await;
-    Ok(())
+    /// Whether the server takes this login.
+    async fn try_as(&self, login: &Login) -> Result<(), pg_client::Error> {
+        let connection = Connection::open(login).await?;
+        self.admin.note_got_in(login);
+        connection.close().await;
+        Ok(())
+    }
 }
