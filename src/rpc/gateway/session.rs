@@ -3,8 +3,9 @@
 //!
 //! The cookie stands for `authorization` only in a request with the header of the page, which a
 //! foreign page cannot send without asking first, and is never told it may (see `same_site`). It is
-//! checked with every call, at the door of all calls. Its name has the port in it: browsers send a
-//! cookie to all ports of a host, and another server there keeps its own.
+//! checked with every call, at the door of all calls. Its name has the port in it, unless that is
+//! a usual one: browsers send a cookie to all ports of a host, and another server there keeps its
+//! own.
 
 use super::{
     answer,
@@ -66,8 +67,10 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 }
 
 /// The name of the cookie, by the port that the browser has used, which may be that of a proxy.
+/// Browsers leave a usual one out, and a proxy may write it.
 fn name(uri: &Uri, headers: &HeaderMap) -> String {
-    match same_site::host(uri, headers).and_then(|host| host.port_u16()) {
+    let port = same_site::host(uri, headers).and_then(|host| host.port_u16());
+    match port.filter(|port| !matches!(port, 80 | 443)) {
         Some(port) => format!("{NAME}-{port}"),
         None => NAME.to_owned(),
     }
@@ -313,6 +316,13 @@ mod tests {
             authorized(&[("cookie", cookies), page, host]).as_deref(),
             Some("Bearer c")
         );
+        for usual in ["localhost", "localhost:80", "localhost:443"] {
+            assert_eq!(
+                authorized(&[cookie, page, ("host", usual)]).as_deref(),
+                Some("Bearer s;cret"),
+                "{usual}"
+            );
+        }
         let own = ("authorization", "Bearer own");
         assert_eq!(
             authorized(&[cookie, page, own]).as_deref(),
