@@ -10,6 +10,7 @@ use crate::journal::{
     JournalError,
     bounded_connection::{BoundedConnection, is_lapse},
     connection_limits::{AnswerTimeout, Duty},
+    preflight::CONNECT_DIRECTLY,
 };
 use sqlx::{
     Executor, Postgres,
@@ -136,6 +137,6 @@ async fn verify(link: &mut BoundedConnection) -> Result<(), JournalError> {
     };
     Err(JournalError::Unsafe(format!(
         "{problem} on the connection of the writer, which asked for it. A pooler between may have \
-         dropped it: connect directly, or through one in session mode that passes `options` on"
+         dropped it: {CONNECT_DIRECTLY}"
     )))
 }
