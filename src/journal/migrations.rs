@@ -137,6 +137,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "set_aside",
         include_str!("../../migrations/0036_set_aside.sql"),
     ),
+    (
+        37,
+        "last_due",
+        include_str!("../../migrations/0037_last_due.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -339,7 +344,8 @@ mod tests {
                 "d2221f76aaadde43",
                 "317b0467e5cf32b5",
                 "6a759e2e47bc532e",
-                "a26e1109b6322bff"
+                "a26e1109b6322bff",
+                "599778d546608d74"
             ]
         );
     }

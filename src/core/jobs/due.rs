@@ -61,16 +61,17 @@ impl Jobs {
         {
             passed.put_first(due);
         }
-        let is_named = !passed.newest.is_empty();
+        let last = passed.newest.last().map(|due| time_of(due.at));
         let next = job.due_after(until);
         let release = self.zones.release();
         self.change_state(turn, no, |state| {
             state.next_due = next;
+            state.last_due = last.or(state.last_due);
             state.time_zones = release.into();
         });
         self.set_timer(no);
         match became {
-            _ if !is_named => {}
+            _ if last.is_none() => {}
             Some(became) => self.pass_over(turn, allowance.limits, no, passed, became),
             None => self.fire(turn, allowance, no, passed, misfire),
         }

@@ -53,60 +53,46 @@ impl Job {
         )
     }
 
-    /// Until when its due times have had their fates: now, or, when the clock was set back, the
-    /// last one before that which comes next, or the last one of all.
-    pub(super) fn decided_until(&self, now: Time) -> Time {
-        let Some(schedule) = &self.schedule else {
-            return now;
-        };
-        let before = match self.state.next_due {
-            Some(next) => Time(next.0 - 1),
-            None if self.image.settings.schedule.end.is_empty() => now,
-            None => Time::NEVER,
-        };
-        if before <= now {
-            return now;
-        }
-        let passed = schedule.passed(timestamp(now), timestamp(before), 1);
-        passed.newest.last().map_or(now, |due| time_of(due.at))
+    /// The last due time that has had its fate by this definition, as far as the next one tells.
+    pub(super) fn last_by_definition(&self) -> Option<Time> {
+        let (schedule, next) = (self.schedule.as_ref()?, self.state.next_due?);
+        let (from, until) = (Time(self.image.changed_at.0 + 1), Time(next.0 - 1));
+        let passed = schedule.passed(timestamp(from), timestamp(until), 1);
+        passed.newest.last().map(|due| time_of(due.at))
     }
 
     /// When it is due next, now that this definition takes the place of the one before. What is due
     /// once in a period stays due once in it: where the window moves, the present period has had
-    /// its due time, or has it in the new window, which may be open already.
+    /// its due time, or has it in the new window, which may be open already. No due time comes
+    /// again, also when the clock was set back.
     pub(super) fn due_after_change(&self, before: &Job, now: Time) -> Option<Time> {
-        let decided = before.decided_until(now);
+        let (last, promised) = (before.state.last_due, before.state.next_due);
+        let after = last.map_or(now, |last| last.max(now));
         let (Some(old), Some(new)) = (&before.schedule, &self.schedule) else {
-            return self.due_after(decided);
+            return self.due_after(after);
         };
         if new.period().is_none() || new.period() != old.period() {
-            return self.due_after(match before.was_passed_over(old, decided) {
-                true => now,
-                false => decided,
-            });
+            return self.due_after(after);
         }
+        let first_day = |schedule: &Schedule, at: Time| schedule.first_day_of_period(timestamp(at));
+        // If the same period has one to come, it had the last one by a rule of another kind.
+        let counts =
+            |last: &Time| promised.is_none_or(|next| first_day(old, *last) != first_day(old, next));
+        let had = last.filter(counts);
+        let had = had.and_then(|last| first_day(new, last));
+        let promised = promised.and_then(|next| first_day(new, next));
         let is_next = |due: &DueTime| {
-            let is_ahead = time_of(due.at) > decided;
-            match old.due_in_period_of(due.local.date()) {
-                // Before there was the job, it was not due.
-                Some(had) if time_of(had.at) <= decided => {
-                    is_ahead && time_of(had.at) < self.image.created_at
-                }
-                Some(_) => due.closes.is_none_or(|closes| time_of(closes) > decided),
-                None => is_ahead,
-            }
+            let at = time_of(due.at);
+            let period = first_day(new, at);
+            // A window that opened before there was the job is none of it, unless its period was
+            // to have another one.
+            let may_be_past = at >= self.image.created_at || period == promised;
+            let is_open = due.closes.is_some_and(|closes| time_of(closes) > now);
+            Some(at) > last && period > had && (at > now || (is_open && may_be_past))
         };
-        let from = timestamp(decided).checked_sub(LONGEST_PERIOD);
+        let from = timestamp(now).checked_sub(LONGEST_PERIOD);
         let mut times = new.due_times(from.unwrap_or(Timestamp::MIN));
         times.find(is_next).map(|due| time_of(due.at))
-    }
-
-    /// Whether a due time counts as had because this definition came when its period had had one:
-    /// no other rule is to wait for it.
-    fn was_passed_over(&self, schedule: &Schedule, due: Time) -> bool {
-        let changed_at = timestamp(self.image.changed_at);
-        let of_then = schedule.due_in_period_of(schedule.zone().local(changed_at).date());
-        of_then.is_some_and(|of_then| time_of(of_then.at) == due) && self.image.changed_at < due
     }
 
     /// The first due time after this time.

@@ -114,6 +114,8 @@ pub struct JobImage {
 pub struct JobState {
     /// The first due time whose fate is open; `None`: there is none to come.
     pub next_due: Option<Time>,
+    /// The last due time of a schedule that has had its fate; `None`: none has.
+    pub last_due: Option<Time>,
     /// The release of the time zone database it was computed with.
     pub time_zones: Arc<str>,
     /// The last run that no schedule names, or backfill: rises with each.

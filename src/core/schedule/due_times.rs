@@ -180,16 +180,10 @@ impl Schedule {
         }
     }
 
-    /// The due time of the period that holds this local date, if it has windows and is due in that
-    /// period.
-    pub fn due_in_period_of(&self, date: Date) -> Option<DueTime> {
-        let Recurrence::OncePer(window) = &self.recurrence else {
-            return None;
-        };
-        let due = window.of_period(&self.zone, self.dst_fold, date)?;
-        let is_within = self.start.is_none_or(|start| start <= due.at)
-            && self.end.is_none_or(|end| due.at < end);
-        (is_within && !self.excludes(due.local.date())).then_some(due)
+    /// The first day of the period that holds this moment; `None`: it has no windows.
+    pub fn first_day_of_period(&self, at: Timestamp) -> Option<Date> {
+        let date = self.zone.local(at).date();
+        self.period().map(|period| period.first_day(date))
     }
 }
 

@@ -97,12 +97,6 @@ impl Window {
         Some((opens, closes))
     }
 
-    /// The window of the period that holds this date.
-    pub(super) fn of_period(&self, zone: &Zone, fold: DstFold, date: Date) -> Option<DueTime> {
-        let window = self.local(self.period.first_day(date))?;
-        Some(due_time(window, zone, fold))
-    }
-
     /// The first window that opens at `from` or later, on a date that is not excluded.
     pub(super) fn first(
         &self,
@@ -140,7 +134,7 @@ fn due_time((opens, closes): (DateTime, DateTime), zone: &Zone, fold: DstFold) -
 
 impl Period {
     /// The first day of the period that holds this date.
-    fn first_day(self, date: Date) -> Date {
+    pub(super) fn first_day(self, date: Date) -> Date {
         match self {
             Period::Day => date,
             Period::Week => {

@@ -29,6 +29,7 @@ set version = excluded.version,
 pub(super) const ON_STATE_CONFLICT: &str = "
 on conflict on constraint job_state_pkey do update
 set next_due = excluded.next_due,
+    last_due = excluded.last_due,
     time_zones = excluded.time_zones,
     last_unscheduled = excluded.last_unscheduled,
     last_token = excluded.last_token,
@@ -97,6 +98,7 @@ columns! {
     pub(super) struct States of "job_state" {
         job_no: Vec<i64>,
         next_due: Vec<Option<Stamp>>,
+        last_due: Vec<Option<Stamp>>,
         time_zones: Blobs,
         last_unscheduled: Vec<Stamp>,
         last_token: Vec<i64>,
@@ -195,6 +197,7 @@ impl States {
         for (no, state) in images {
             self.job_no.push(no.0);
             self.next_due.push(state.next_due.map(Stamp));
+            self.last_due.push(state.last_due.map(Stamp));
             self.time_zones.row(text(&state.time_zones));
             self.last_unscheduled.push(Stamp(state.last_unscheduled));
             self.last_token.push(state.last_token.0);

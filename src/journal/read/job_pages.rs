@@ -48,8 +48,8 @@ impl Reader {
                      select j.job_no, j.namespace, j.name, j.version, j.settings,
                          ''::bytea as steps, ''::bytea as bodies, ''::bytea as params,
                          j.created_at, j.changed_at, j.changed_by, j.deleted,
-                         s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-                         s.paused
+                         s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
+                         s.failures, s.paused
                      from job j
                      left join job_state s on s.shard = j.shard and s.job_no = j.job_no
                      where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted

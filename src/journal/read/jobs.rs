@@ -79,8 +79,8 @@ async fn job_rows(
         "-- recover_jobs
          select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
              j.created_at, j.changed_at, j.changed_by, j.deleted,
-             s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-             s.paused
+             s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
+             s.failures, s.paused
          from job j
          left join job_state s on s.shard = j.shard and s.job_no = j.job_no
          where j.shard = $1
@@ -183,8 +183,8 @@ impl Reader {
                     "-- job
                      select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
                          j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                         s.next_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-                         s.paused
+                         s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
+                         s.failures, s.paused
                      from job j
                      left join job_state s on s.shard = j.shard and s.job_no = j.job_no
                      where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",

@@ -29,6 +29,7 @@ pub(crate) struct JobRow {
     changed_by: Vec<u8>,
     pub deleted: bool,
     next_due: Option<Stamp>,
+    last_due: Option<Stamp>,
     time_zones: Option<Vec<u8>>,
     last_unscheduled: Option<Stamp>,
     last_token: Option<i64>,
@@ -50,6 +51,7 @@ from_row!(JobRow {
     changed_by,
     deleted,
     next_due,
+    last_due,
     time_zones,
     last_unscheduled,
     last_token,
@@ -199,6 +201,7 @@ impl JobRow {
         let paused = self.paused.as_deref().map(serde_json::from_slice);
         let state = JobState {
             next_due: self.next_due.as_ref().map(|due| due.0),
+            last_due: self.last_due.as_ref().map(|due| due.0),
             time_zones: self.time_zones.as_deref().map(text).unwrap_or_default(),
             last_unscheduled: self.last_unscheduled.as_ref().map_or(Time(0), |at| at.0),
             last_token: RunToken(self.last_token.unwrap_or(0)),

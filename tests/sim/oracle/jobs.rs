@@ -11,7 +11,7 @@ mod overlaps;
 mod room;
 
 use super::{Oracle, rows::Rows};
-use calendar::{after, after_change, closes, has_windows};
+use calendar::{after, after_change, closes, first_day, has_windows, have_same_periods};
 use rallypoint::core::{
     Backfill, Handle, JobImage, JobNo, JobRecords, JobState, Overlap, RunCause, RunClaim, RunImage,
     RunKey, RunReason, RunState, RunToken, Time,
@@ -34,6 +34,11 @@ pub(crate) struct Jobs {
     states: BTreeMap<JobNo, JobState>,
     /// The first due time of each job that has no fate.
     next: BTreeMap<JobNo, Time>,
+    /// The last due time of each job that has had its fate.
+    last: BTreeMap<JobNo, Time>,
+    /// The first day of the last period of each job that has had its due time, by the windows that
+    /// it has had since it had a rule of another kind.
+    had: BTreeMap<JobNo, i64>,
     runs: BTreeMap<RunKey, RunImage>,
     claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// Runs that were asked for before their job changed, perhaps, though they are due behind that.
@@ -63,6 +68,9 @@ impl Jobs {
             let is_due = run.cause == RunCause::Scheduled && !self.runs.contains_key(key);
             if let Some(job) = records.jobs.get(&key.job).filter(|_| is_due) {
                 self.follow(job, key.due, unclear.contains(&key.job));
+            }
+            if is_due && !unclear.contains(&key.job) {
+                self.has_its_period(*key, run);
             }
             self.judge(*key, run);
             self.keeps_its_window(run, records);
@@ -95,7 +103,10 @@ impl Jobs {
             }
             let next = Some(self.next[no]).filter(|next| *next != Time::NEVER);
             assert_eq!(state.next_due, next, "job {}: its next due time", no.0);
+            let last = self.last.get(no).copied();
+            assert_eq!(state.last_due, last, "job {}: its last due time", no.0);
         }
+        self.had.retain(|no, _| !unclear.contains(no));
         self.one_at_a_time(records);
         begun
     }
@@ -130,7 +141,13 @@ impl Jobs {
         };
         let next = match known {
             Some(known) if known.version == job.version || same(&known) => return,
-            Some(known) => after_change(&known, job, self.next[&job.no]),
+            Some(known) => {
+                if !have_same_periods(&known, job) {
+                    self.had.remove(&job.no);
+                }
+                let last = self.last.get(&job.no).copied();
+                after_change(&known, job, last, self.next[&job.no])
+            }
             None => after(job, job.changed_at),
         };
         self.next.insert(job.no, next);
@@ -160,6 +177,17 @@ impl Jobs {
         }
     }
 
+    /// A period has one due time at most, whatever windows it was given meanwhile.
+    fn has_its_period(&mut self, key: RunKey, run: &RunImage) {
+        let job = &self.jobs[&key.job];
+        let Some(period) = first_day(job, key.due) else {
+            return;
+        };
+        let last = first_day(job, run.last.unwrap_or(key.due)).unwrap_or(period);
+        let had = self.had.insert(key.job, last);
+        assert!(Some(period) > had, "{key:?} is the second of its period");
+    }
+
     /// A due time has one fate, which is final once it is one; and none is left out.
     fn judge(&mut self, key: RunKey, run: &RunImage) {
         if let Some(before) = self.runs.get(&key) {
@@ -185,7 +213,9 @@ impl Jobs {
         assert!(!is_early, "{key:?} starts before it is due");
         let next = self.next.get_mut(&key.job).expect("it is defined");
         assert_eq!(key.due, *next, "job {}: a due time is left out", key.job.0);
-        *next = after(job, run.last.unwrap_or(key.due));
+        let last = run.last.unwrap_or(key.due);
+        *next = after(job, last);
+        self.last.insert(key.job, last);
     }
 
     /// No attempt of a due time that has a window begins when that has closed.

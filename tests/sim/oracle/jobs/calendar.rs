@@ -6,7 +6,6 @@ use rallypoint::core::{
     JobImage, Time,
     schedule::{Period, RuleText, ScheduleText},
 };
-use std::ops::Range;
 
 const DAY: i64 = 86_400;
 const MINUTE: i64 = 60;
@@ -32,24 +31,35 @@ pub(super) fn has_windows(job: &JobImage) -> bool {
     period(job).is_some()
 }
 
-/// The first due time after a job has changed. `next`: the first one without a fate by the
-/// definition before. Where both have the same periods, one that has had its due time has no other.
-pub(super) fn after_change(before: &JobImage, job: &JobImage, next: Time) -> Time {
+/// Whether both are due once in periods of the same kind.
+pub(super) fn have_same_periods(one: &JobImage, other: &JobImage) -> bool {
+    has_windows(one) && period(one) == period(other)
+}
+
+/// The first due time after a job has changed. `last` has had its fate, whatever the definition
+/// was, and `next` was to come by the one before. Where both have the same periods, one that has
+/// had its due time has no other.
+pub(super) fn after_change(
+    before: &JobImage,
+    job: &JobImage,
+    last: Option<Time>,
+    next: Time,
+) -> Time {
     let changed_at = job.changed_at;
-    let known = period(job).filter(|known| period(before) == Some(*known));
-    let Some(period) = known else {
-        return after(job, changed_at);
-    };
+    if !have_same_periods(before, job) {
+        return after(job, last.map_or(changed_at, |last| last.max(changed_at)));
+    }
+    let next = first_day(job, next);
+    // If the same period has one to come, it had the last one by a rule of another kind.
+    let had = last.and_then(|last| first_day(job, last));
+    let had = had.filter(|had| next != Some(*had));
     let mut due = after(job, Time(changed_at.0 - DAYS * DAY * SECOND));
     while due != Time::NEVER {
-        let days = period_of(period, due.0.div_euclid(DAY * SECOND));
-        let had = after(before, Time((days.start * DAY - 1) * SECOND));
-        let is_next = match had.0 < days.end * DAY * SECOND {
-            true if had < next => had < job.created_at && due > changed_at,
-            true => closes(job, due).is_none_or(|closes| closes > changed_at),
-            false => due > changed_at,
-        };
-        if is_next {
+        let period = first_day(job, due);
+        let may_be_past = due >= job.created_at || period == next;
+        let is_open = closes(job, due).is_some_and(|closes| closes > changed_at);
+        let is_in_time = due > changed_at || (is_open && may_be_past);
+        if Some(due) > last && period > had && is_in_time {
             break;
         }
         due = after(job, due);
@@ -57,27 +67,23 @@ pub(super) fn after_change(before: &JobImage, job: &JobImage, next: Time) -> Tim
     due
 }
 
+/// The first day of the period that holds a due time; `None`: the job has no windows, or there is
+/// no such time.
+pub(super) fn first_day(job: &JobImage, due: Time) -> Option<i64> {
+    let period = period(job).filter(|_| due != Time::NEVER)?;
+    let day = due.0.div_euclid(DAY * SECOND);
+    Some(match period {
+        Period::Day => day,
+        // From Monday on.
+        Period::Week => day - (weekday(day) + 6).rem_euclid(7),
+        Period::Month => day - of_month(day) + 1,
+    })
+}
+
 fn period(job: &JobImage) -> Option<Period> {
     match job.settings.schedule.rule {
         RuleText::OncePer { period, .. } => Some(period),
         _ => None,
-    }
-}
-
-/// The days of the period that holds this one.
-fn period_of(period: Period, day: i64) -> Range<i64> {
-    match period {
-        Period::Day => day..day + 1,
-        Period::Week => {
-            let monday = day - (weekday(day) + 6).rem_euclid(7);
-            monday..monday + 7
-        }
-        Period::Month => {
-            let first = day - of_month(day) + 1;
-            // As many days later it is another month, whichever this one is.
-            let later = first + 31;
-            first..later - of_month(later) + 1
-        }
     }
 }
 
