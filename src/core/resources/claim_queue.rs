@@ -18,7 +18,7 @@ pub(crate) struct ClaimQueue {
     /// What all of them ask for.
     all: Asked,
     /// The same of those of each bucket.
-    buckets: BTreeMap<u64, Asked>,
+    buckets: BTreeMap<u64, Bucket>,
     arrivals: u64,
     /// How many of them are tasks.
     kept: usize,
@@ -35,6 +35,14 @@ struct Waiter {
     arrival: u64,
     /// It is a line of tasks.
     is_kept: bool,
+}
+
+/// Those who arrived one after the other.
+#[derive(Debug)]
+struct Bucket {
+    /// The first of them, who may have left the line.
+    first: ClaimNo,
+    asked: Asked,
 }
 
 /// What some of those in line ask for.
@@ -94,7 +102,12 @@ impl ClaimQueue {
         self.waiters.insert(no, waiter);
         self.kept += usize::from(is_kept);
         self.all.add(mode);
-        self.buckets.entry(arrival / BUCKET).or_default().add(mode);
+        let bucket = self.buckets.entry(arrival / BUCKET);
+        let bucket = bucket.or_insert_with(|| Bucket {
+            first: no,
+            asked: Asked::default(),
+        });
+        bucket.asked.add(mode);
     }
 
     pub(super) fn remove(&mut self, no: ClaimNo) {
@@ -104,11 +117,11 @@ impl ClaimQueue {
         self.unpark(no);
         self.kept -= usize::from(waiter.is_kept);
         self.all.subtract(waiter.mode);
-        let bucket = waiter.arrival / BUCKET;
-        if let Some(asked) = self.buckets.get_mut(&bucket) {
-            asked.subtract(waiter.mode);
-            if asked.waiters == 0 {
-                self.buckets.remove(&bucket);
+        let number = waiter.arrival / BUCKET;
+        if let Some(bucket) = self.buckets.get_mut(&number) {
+            bucket.asked.subtract(waiter.mode);
+            if bucket.asked.waiters == 0 {
+                self.buckets.remove(&number);
             }
         }
     }
@@ -120,11 +133,9 @@ impl ClaimQueue {
         };
         let bucket = next.arrival / BUCKET;
         let mut ahead = Asked::default();
-        for asked in self.buckets.range(..bucket).map(|(_, asked)| asked) {
+        for (_, earlier) in self.buckets.range(..bucket) {
             step();
-            ahead.waiters += asked.waiters;
-            ahead.permits += asked.permits;
-            ahead.writers += asked.writers;
+            ahead = ahead.with(earlier.asked);
         }
         let earlier = self.waiters.range(..no).rev().map(|(_, one)| one);
         for one in earlier.take_while(|one| one.arrival / BUCKET == bucket) {
@@ -132,6 +143,28 @@ impl ClaimQueue {
             ahead.add(one.mode);
         }
         ahead
+    }
+
+    /// What those in line ask for together, up to the first one with whom it is too much; `None`:
+    /// it is not too much for all of them.
+    pub(super) fn first_too_much(&self, is_too_much: impl Fn(Asked) -> bool) -> Option<Asked> {
+        let mut asked = Asked::default();
+        for bucket in self.buckets.values() {
+            step();
+            let with_all = asked.with(bucket.asked);
+            if !is_too_much(with_all) {
+                asked = with_all;
+                continue;
+            }
+            for (_, one) in self.waiters.range(bucket.first..) {
+                step();
+                asked.add(one.mode);
+                if is_too_much(asked) {
+                    return Some(asked);
+                }
+            }
+        }
+        None
     }
 
     /// Place in line, from 1; 0: it is not in line.
@@ -167,6 +200,14 @@ impl ClaimQueue {
 }
 
 impl Asked {
+    fn with(self, other: Asked) -> Asked {
+        Asked {
+            waiters: self.waiters + other.waiters,
+            permits: self.permits + other.permits,
+            writers: self.writers + other.writers,
+        }
+    }
+
     fn add(&mut self, mode: Mode) {
         self.waiters += 1;
         match mode {
