@@ -47,7 +47,7 @@ async fn owner(
     }
     let owner = sqlx::query_as(
         "-- owner_before_migration
-         select owner, coalesce(lease_until > now(), false)
+         select owner, lease_until is not null and lease_until > now()
          from lease
          where shard = $1 and owner is not null",
     );
