@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 from answering import answering
 
-from rallypoint import CallError, Client, _background, _methods
+from rallypoint import (
+    CallError,
+    Client,
+    RallypointError,
+    Scheduler,
+    _background,
+    _methods,
+    _scheduler,
+    _submission,
+)
 from rallypoint.v1 import scheduler_pb2
 
 
@@ -81,3 +93,56 @@ def test_a_scheduler_that_is_being_opened_at_ctrl_c_is_released_before_the_progr
         _, said = program.communicate(timeout=30)
     assert "KeyboardInterrupt" in said
     assert released.is_set()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_block_that_cannot_cancel_its_tasks_submits_no_more(
+    monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    submitting, ended = threading.Event(), threading.Event()
+    is_followed: list[bool] = []
+
+    def get(*_: Any) -> Any:
+        opened = scheduler_pb2.Scheduler(handle="a")
+        return scheduler_pb2.GetSchedulerResponse(scheduler=opened, reused=is_shared)
+
+    def submit(_: Any, context: Any) -> Any:
+        if not is_followed:
+            return scheduler_pb2.ExecAsyncResponse(first_seq=1)
+        submitting.set()
+        while context.is_active():
+            time.sleep(0.01)
+        ended.set()
+        return scheduler_pb2.ExecAsyncResponse(first_seq=2)
+
+    def follow(_: Any, context: Any) -> Iterator[Any]:
+        is_followed.append(True)
+        yield scheduler_pb2.SynchronizationResponse(pending=1)
+        while context.is_active():
+            time.sleep(0.01)
+
+    def refuse(_: Any, context: Any) -> Any:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "away")
+
+    for module in (_scheduler, _submission):
+        monkeypatch.setattr(module, "HURRY", 0.2)
+    with answering() as service, Client(service.address) as client:
+        service.answers(_methods.GET_SCHEDULER, get)
+        service.answers(_methods.EXEC_ASYNC, submit)
+        service.streams(_methods.SYNCHRONIZATION, follow)
+        for method in (_methods.CANCEL_TASK, _methods.RELEASE_SCHEDULER):
+            service.answers(method, refuse)
+        with contextlib.suppress(KeyError), Scheduler(client, name="a", reuse=is_shared) as s:
+            s.submit("select 1")
+            while not is_followed:
+                time.sleep(0.01)
+            unheard = s.submit("select 2")
+            assert submitting.wait(30)
+            raise KeyError
+        with pytest.raises(RallypointError, match="could not be cancelled"):
+            unheard.result(0)
+        sender = s._core.submission._sender
+        assert sender is not None
+        assert sender.done()
+        assert ended.wait(30)
+    assert is_followed == [True]

@@ -203,6 +203,8 @@ class SchedulerCore:
                 await self.submission.drop_all()
                 await self._release("cancel", HURRY)
         except CallError as error:  # nobody stays to hear of it
+            # Tasks whose futures have ended must not run once the service is there again.
+            await self.submission.stop()
             await self._stop()
             text = f"the block was left, and the task could not be cancelled: {error.message}"
             self.ledger.leave(RallypointError(text))

@@ -63,6 +63,7 @@ class Submission:
         self._pid = os.getpid()
         self._unsent: deque[Entry] = deque()
         self._is_sending = False  # set on the background thread alone
+        self._sender: asyncio.Task[None] | None = None
         self._closed: str | None = None
         # Of the orders, if the program has not been told of it.
         self._gap: Gap | None = None
@@ -132,6 +133,13 @@ class Submission:
         """Takes no more."""
         with self._lock:
             self._closed = self._closed or why
+
+    async def stop(self) -> None:
+        """Sends no more of what was submitted, after `close` and `drop`."""
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+        self._take()  # there is nothing, and whoever waits for that hears it
 
     def drop(self) -> None:
         """Cancels what was not sent; all is to be cancelled."""
