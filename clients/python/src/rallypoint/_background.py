@@ -124,6 +124,11 @@ def finish(work: Coroutine[Any, Any, T], within: float | None = None) -> T:
         raise
 
 
+def go_on(work: Coroutine[Any, Any, object]) -> None:
+    """As `finish`, and waits for nothing."""
+    _Handover(work).go_on()
+
+
 async def afinish(work: Coroutine[Any, Any, T]) -> T:
     """As `finish`, and awaits it."""
     handover = _Handover(work)

@@ -92,6 +92,7 @@ class _SchedulerFace:
             raise ValueError(f"on_exit: {on_exit!r} is none of {', '.join(EXITS)}")
         self._on_exit: Exit = on_exit or ("wait" if reuse or handle is not None else "drain")
         self._core = SchedulerCore(client_of(client), settings, name, reuse, handle)
+        self._is_aborted = False  # set on the background thread alone
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core.name}, {self.progress}>"
@@ -126,7 +127,13 @@ class _SchedulerFace:
         await self._core.abort(self._on_exit)
 
     async def _abort(self) -> None:
-        """After an error of the block, which counts more than what goes wrong here."""
+        """After an error of the block, which counts more than what goes wrong here.
+
+        Once: Ctrl-C may have had it handed over twice.
+        """
+        if self._is_aborted:
+            return
+        self._is_aborted = True
         try:
             await self._core.abort(self._on_exit)
         except RallypointError as error:
@@ -175,16 +182,7 @@ class Scheduler(_SchedulerFace):
 
     def close(self) -> None:
         """Ends it as `on_exit` says, as the end of the `with` block does."""
-        try:
-            if self._core.is_of_parent():  # which goes on with it
-                return
-            _background.run(self._core.close(self._on_exit))
-        except RallypointError:
-            raise
-        except BaseException:  # Ctrl-C while it waits
-            _background.finish(self._abort())
-            raise
-        self._core.ledger.raise_unseen()
+        self.__exit__(None, None, None)
 
     def __enter__(self) -> Scheduler:
         return self.open()
@@ -195,10 +193,20 @@ class Scheduler(_SchedulerFace):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-        elif not self._core.is_of_parent():
+        try:
+            if self._core.is_of_parent():  # which goes on with it
+                return
+            if error is None:
+                _background.run(self._core.close(self._on_exit))
+            else:
+                _background.finish(self._abort())
+        except RallypointError:
+            raise
+        except BaseException:  # Ctrl-C while it waits, or before
             _background.finish(self._abort())
+            raise
+        if error is None:
+            self._core.ledger.raise_unseen()
 
     def submit(
         self, task: Task | str, *params: Never, order: int | None = None, **strange: Never

@@ -102,6 +102,10 @@ class _Claiming(Generic[H]):
         raise NotImplementedError
 
     async def _exit(self, hold: Hold, error: BaseException | None) -> None:
+        """Gives it back, once: Ctrl-C may have had it handed over twice."""
+        if self._hold is not hold:
+            return
+        self._hold = None
         try:
             await hold._held.release(None if error is None else HURRY)
         except RallypointError as lost:
@@ -116,12 +120,6 @@ class _Claiming(Generic[H]):
             if self._is_in_use:
                 raise RallypointError("this lock is in use; make one for each block: lock('…')")
             self._is_in_use = True
-
-    def _leaving(self) -> Hold | None:
-        """What the block held."""
-        hold, self._hold = self._hold, None
-        self._is_in_use = False
-        return hold
 
     def __enter__(self) -> H:
         self._use()
@@ -148,8 +146,18 @@ class _Claiming(Generic[H]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (hold := self._leaving()) is not None and hold._held.lease.is_here():
-            _background.finish(self._exit(hold, error))
+        hold = self._hold
+        try:
+            if hold is not None and hold._held.lease.is_here():
+                _background.finish(self._exit(hold, error))
+        except RallypointError:
+            raise
+        except BaseException:  # Ctrl-C may come before it is handed over
+            if hold is not None and hold._held.lease.is_here():
+                _background.go_on(self._exit(hold, error))
+            raise
+        finally:
+            self._is_in_use = False
 
     async def __aexit__(
         self,
@@ -157,8 +165,12 @@ class _Claiming(Generic[H]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (hold := self._leaving()) is not None and hold._held.lease.is_here():
-            await _background.afinish(self._exit(hold, error))
+        hold = self._hold
+        try:
+            if hold is not None and hold._held.lease.is_here():
+                await _background.afinish(self._exit(hold, error))
+        finally:
+            self._is_in_use = False
 
 
 async def _undo(hold: Hold | None) -> None:

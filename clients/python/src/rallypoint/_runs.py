@@ -248,12 +248,6 @@ class claim_run:
                 )
             self._is_in_use = True
 
-    def _leaving(self) -> ClaimedRun | None:
-        """The run of the block."""
-        run, self._claimed = self._claimed, None
-        self._is_in_use = False
-        return run
-
     def __enter__(self) -> ClaimedRun | None:
         self._use()
         try:
@@ -270,8 +264,18 @@ class claim_run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (run := self._leaving()) is not None and run._lease.is_here():
-            _background.finish(_exit(run, error))
+        run = self._claimed
+        try:
+            if run is not None and run._lease.is_here():
+                _background.finish(self._exit(run, error))
+        except RallypointError:
+            raise
+        except BaseException:  # Ctrl-C may come before it is handed over
+            if run is not None and run._lease.is_here():
+                _background.go_on(self._exit(run, error))
+            raise
+        finally:
+            self._is_in_use = False
 
     async def __aenter__(self) -> ClaimedRun | None:
         self._use()
@@ -288,8 +292,29 @@ class claim_run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (run := self._leaving()) is not None and run._lease.is_here():
-            await _background.afinish(_exit(run, error))
+        run = self._claimed
+        try:
+            if run is not None and run._lease.is_here():
+                await _background.afinish(self._exit(run, error))
+        finally:
+            self._is_in_use = False
+
+    async def _exit(self, run: ClaimedRun, error: BaseException | None) -> None:
+        """Says how it ended, once: Ctrl-C may have had it handed over twice."""
+        if self._claimed is not run:
+            return
+        self._claimed = None
+        failed = None if error is None else f"{type(error).__name__}: {error}"
+        # Ctrl-C does not wait for a server that is away; then the claim ends with its lease.
+        limit = None if error is None or isinstance(error, Exception) else HURRY
+        try:
+            async with asyncio.timeout(limit):
+                await run._finish(failed)
+        except (RallypointError, TimeoutError) as second:
+            # An error of the block counts more.
+            if error is None:
+                raise
+            error.add_note(str(second))
 
     async def _claim(self) -> ClaimedRun | None:
         connection, since = client_of(self._client).connection(), time.monotonic()
@@ -349,17 +374,3 @@ async def _undo(run: ClaimedRun | None) -> None:
     """
     if run is not None:
         run._lease.stop()
-
-
-async def _exit(run: ClaimedRun, error: BaseException | None) -> None:
-    failed = None if error is None else f"{type(error).__name__}: {error}"
-    # Ctrl-C does not wait for a server that is away; then the claim ends with its lease.
-    limit = None if error is None or isinstance(error, Exception) else HURRY
-    try:
-        async with asyncio.timeout(limit):
-            await run._finish(failed)
-    except (RallypointError, TimeoutError) as second:
-        # An error of the block counts more.
-        if error is None:
-            raise
-        error.add_note(str(second))
