@@ -133,7 +133,7 @@ impl Run {
         let child = match Child::start(&self.command, &environment) {
             Ok(child) => child,
             Err(error) => {
-                hold.release().await.ok();
+                given_back(hold.release(), (&mut signals, &mut job)).await;
                 return Err(cannot_run(&self.command[0], error));
             }
         };
@@ -168,7 +168,10 @@ impl Run {
 
 /// Waits until a claim that is given up is given back. Its lease ends it, too: whoever sends
 /// another signal does not wait.
-async fn given_back(giving: impl Future, (signals, job): (&mut Signals, &mut JobSignals)) {
+pub(super) async fn given_back(
+    giving: impl Future,
+    (signals, job): (&mut Signals, &mut JobSignals),
+) {
     tokio::select! {
         _ = giving => {}
         _ = job.end(signals) => {}

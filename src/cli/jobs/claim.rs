@@ -79,7 +79,7 @@ impl ClaimCommand {
             }
             Err(error) => {
                 let failed = format!("cannot run {}: {error}", self.command[0].display());
-                run.finish(Some(&failed)).await.ok();
+                lock::given_back(run.finish(Some(&failed)), (&mut signals, &mut job)).await;
                 Err(cannot_run(&self.command[0], error))
             }
         }
@@ -208,7 +208,7 @@ impl ClaimCommand {
             (code != 0).then(|| format!("{} ended with {code}", self.command[0].display()));
         let finished = tokio::select! {
             finished = run.finish(failed.as_deref()) => finished,
-            exit = signals.next() => return Err(unsaid(exit)),
+            exit = job.end(signals) => return Err(unsaid(exit)),
         };
         let what = "the command has ended, and that could not be said";
         let finished = finished.map_err(|error| CliError::call(what, &error))?;
@@ -255,6 +255,7 @@ async fn ended(
                 continue;
             }
             signal = job.next() => {
+                signals.note();
                 child.pass_on(signal);
                 continue;
             }
