@@ -6,10 +6,11 @@ Tasks end on the background thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rallypoint._failures import TasksFailed
@@ -47,7 +48,8 @@ class Ledger:
         # Failures that nobody has asked for, the first of them, and how many there are besides.
         self._failures: dict[TaskFuture, None] = {}
         self._left_out = _Count()
-        self._round = 1  # since failures were raised last
+        # Another one since failures were raised, or set aside; and the last of which that was so.
+        self._round, self._told = 1, 0
         #: Whether a failure cancels other tasks, and whether this program cancels everything.
         self.cancels_rest = self.is_cancelled = False
         self._submitted = self._done = self._failed = self._cancelled = 0
@@ -55,8 +57,13 @@ class Ledger:
 
     @property
     def round(self) -> int:
-        """Another one since failures were raised, or ignored."""
+        """That of what fails now: another one since failures were raised, or set aside."""
         return self._round
+
+    @property
+    def told(self) -> int:
+        """The last round whose failures were raised, or are ignored."""
+        return self._told
 
     def add(self, futures: list[TaskFuture]) -> None:
         """They were submitted. From any thread."""
@@ -140,32 +147,35 @@ class Ledger:
 
     def raise_unseen(self) -> None:
         """Raises TasksFailed for failures that nobody has asked for, once."""
-        unseen, count = self._take_unseen()
+        unseen, count, told = self._take_unseen()
+        self._told = max(self._told, told)
         for future in unseen:
             count.add(future.cancelled(), 1)
         if count.all:
             raise TasksFailed(unseen[:_MAX_SHOWN], count.all, count.cancelled)
 
-    def set_aside(self) -> Callable[[], None]:
-        """The failures so far are not raised, unless what is returned is called."""
-        unseen, left_out = self._take_unseen()
-
-        def put_back() -> None:
+    @contextlib.contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """The failures so far are not raised, unless the block fails."""
+        unseen, left_out, told = self._take_unseen()
+        try:
+            yield
+        except BaseException:
             with self._lock:
                 for future in unseen:
                     self._add_failure(future, future.cancelled())
                 self._left_out.add(True, left_out.cancelled)
                 self._left_out.add(False, left_out.all - left_out.cancelled)
+            raise
+        self._told = max(self._told, told)
 
-        return put_back
-
-    def _take_unseen(self) -> tuple[list[TaskFuture], _Count]:
-        """The failures since they were taken last, and how many were left out of the list."""
+    def _take_unseen(self) -> tuple[list[TaskFuture], _Count, int]:
+        """The failures since they were taken last, how many were left out, and their round."""
         with self._lock:
-            unseen, left_out = list(self._failures), self._left_out
+            unseen, left_out, taken = list(self._failures), self._left_out, self._round
             self._failures, self._left_out = {}, _Count()
             self._round += 1
-        return unseen, left_out
+        return unseen, left_out, taken
 
     def progress(self) -> Progress:
         """How far it is."""

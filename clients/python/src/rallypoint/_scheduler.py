@@ -6,6 +6,7 @@ The coroutines run on the background thread; `put` and `entries` are called on t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
@@ -283,13 +284,8 @@ class SchedulerCore:
             handle=self.handle, ignore_failures=ignore_failures
         )
         # What fails from here on, be it before the answer arrives, is no failure to ignore.
-        put_back = self.ledger.set_aside() if ignore_failures else None
-        try:
+        with self.ledger.set_aside() if ignore_failures else contextlib.nullcontext():
             await self._connection.call(_methods.RESUME_SCHEDULER, request)
-        except BaseException:
-            if put_back is not None:
-                put_back()
-            raise
         self._halts.repaired()
 
     async def update(self, settings: Settings) -> None:

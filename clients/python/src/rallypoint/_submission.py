@@ -5,7 +5,7 @@ The service takes or refuses a call as a whole; here each task is refused for wh
 itself, and the others go on. When a call is refused for another reason, so is all that was not
 sent yet: it may be of a later order, which must not run without what comes before. For the same
 reason what is submitted to a later order after that is refused, until the program has asked about
-one of these failures, or was told of them.
+one of the failures of each such call, or was told of them.
 """
 
 import asyncio
@@ -65,8 +65,8 @@ class Submission:
         self._is_sending = False  # set on the background thread alone
         self._sender: asyncio.Task[None] | None = None
         self._closed: str | None = None
-        # Of the orders, if the program has not been told of it.
-        self._gap: Gap | None = None
+        # Of the orders, those of which the program has not been told.
+        self._gaps: list[Gap] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._cancels: set[asyncio.Task[None]] = set()
         # Of an end in a hurry: how long calls may take, and why they are in vain.
@@ -103,12 +103,13 @@ class Submission:
 
     def _mark_later(self, entries: Sequence[Entry]) -> None:
         """Those that are behind a gap are not sent."""
-        if self._gap is not None and self._gap.round != self._ledger.round:
-            self._gap = None  # its failures were raised, or are ignored
-        if self._gap is not None:
+        told = self._ledger.told
+        self._gaps = [gap for gap in self._gaps if gap.round > told]
+        if self._gaps:
+            lowest = min(self._gaps, key=lambda gap: gap.order)
             for future, message in entries:
-                if message.HasField("order") and message.order > self._gap.order:
-                    future._gap = self._gap
+                if message.HasField("order") and message.order > lowest.order:
+                    future._gap = lowest
 
     def start(self) -> None:
         """Sends what waits to be sent, if it is not being sent. On the background thread."""
@@ -154,8 +155,8 @@ class Submission:
         """Somebody has asked for its error. From any thread."""
         self._ledger.seen(future)
         with self._lock:
-            if future._gap is not None and future._gap is self._gap:
-                self._gap = None
+            if future._gap is not None:
+                self._gaps = [gap for gap in self._gaps if gap is not future._gap]
 
     def watch(self, future: TaskFuture) -> Future[None] | None:
         """Gets SchedulerHalted once a halt blocks its task; None: nothing halts here."""
@@ -316,11 +317,10 @@ class Submission:
         orders = [message.order for _, message in refused if message.HasField("order")]
         if not orders:
             return
-        if self._gap is not None and self._gap.round == self._ledger.round:
-            orders.append(self._gap.order)
-        self._gap = Gap(min(orders), unsent, self._ledger.round)
+        gap = Gap(min(orders), unsent, self._ledger.round)
+        self._gaps.append(gap)
         for future, _ in refused:
-            future._gap = self._gap
+            future._gap = gap
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
