@@ -95,6 +95,14 @@ def test_a_scheduler_that_is_being_opened_at_ctrl_c_is_released_before_the_progr
     assert released.is_set()
 
 
+def test_a_program_with_the_default_client_ends_though_a_callback_does_not() -> None:
+    code = (
+        "import time; from rallypoint import _background, _client; "
+        "_client.client_of(None); _background.call(time.sleep, 3600)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_block_that_cannot_cancel_its_tasks_submits_no_more(
     monkeypatch: pytest.MonkeyPatch, is_shared: bool

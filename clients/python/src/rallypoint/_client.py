@@ -21,7 +21,8 @@ from rallypoint.v1 import resource_pb2
 
 DEFAULT_SERVER = "http://127.0.0.1:50051"
 _PRINTABLE = r"[ -~]+"
-# How long a program that ends waits for the background thread, in seconds.
+# How long a client that is closed, and a program that ends, wait for the background thread, in
+# seconds.
 _LAST_MOMENT = 2.0
 
 
@@ -146,7 +147,7 @@ class Client(BaseClient):
         """Ends the connection, and what still uses it. What was given up before is given back."""
         try:
             if self._has_others():
-                _background.finish(given_back())
+                _give_back()
         finally:  # also when Ctrl-C comes meanwhile
             self._close()
 
@@ -216,13 +217,17 @@ async def _delete_resource(client: BaseClient, name: str) -> None:
 
 
 def _give_back() -> None:
+    with contextlib.suppress(TimeoutError):  # a callback may keep that thread for ever
+        _background.finish(given_back(), within=_LAST_MOMENT)
+
+
+def _at_exit() -> None:
     """At the end of a program: what Ctrl-C has left, such as a scheduler that was being opened."""
     if _background.is_running() and not _background.is_here():
-        with contextlib.suppress(TimeoutError):  # a callback may keep that thread for ever
-            _background.finish(given_back(), within=_LAST_MOMENT)
+        _give_back()
 
 
-atexit.register(_give_back)
+atexit.register(_at_exit)
 
 _lock = threading.Lock()
 _default: Client | None = None
