@@ -125,6 +125,35 @@ def test_a_grant_that_cannot_be_confirmed_may_be_a_hold(service: Answering) -> N
     assert released.wait(30)
 
 
+def test_a_stream_that_nobody_can_read_is_closed(
+    service: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, ended = threading.Event(), threading.Event()
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "rallypoint-stream":
+            assert opened.wait(30)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def tell(_: Any, context: Any) -> Iterator[Any]:
+        context.add_callback(ended.set)
+        opened.set()
+        yield scheduler_pb2.SynchronizationResponse()
+        ended.wait(30)
+
+    service.streams(_methods.SYNCHRONIZATION, tell)
+    connection = connection_to(service)
+    request = scheduler_pb2.SynchronizationRequest()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            _background.run(connection.open(_methods.SYNCHRONIZATION, request))
+    assert connection.servers.pick().channel.with_room().open_streams == 0
+    assert ended.wait(30)
+
+
 def test_more_streams_than_a_connection_has_room_for_get_another_one(
     service: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,7 +120,12 @@ class Connection:
             call = transport.open(method.path, payload, self.metadata())
         except ValueError as error:  # the channel is closed
             raise unavailable(str(error)) from None
-        return pick, Messages(call, method.response.FromString, transport)
+        try:
+            return pick, Messages(call, method.response.FromString, transport)
+        except BaseException:  # no thread can be started
+            call.cancel()
+            transport.end()
+            raise
 
     async def resumed(
         self, method: Method[Request, Response], request: Callable[[], Request]
