@@ -70,8 +70,8 @@ async def test_a_claim_nobody_has_heard_of_yet_is_withdrawn(
             await asyncio.sleep(60)
         return answer
 
-    async def unheard_stream(method: Any, request: Any) -> Any:
-        async with contextlib.aclosing(resumed(method, request)) as stream:
+    async def unheard_stream(method: Any, request: Any, **named: Any) -> Any:
+        async with contextlib.aclosing(resumed(method, request, **named)) as stream:
             async for message in stream:
                 if not arrived.is_set():
                     arrived.set()
@@ -128,13 +128,13 @@ async def test_a_claim_made_by_a_forgotten_call_is_withdrawn(
     connection = rallypoint.connection()
     resumed = connection.resumed
 
-    async def forgetful(method: Any, request: Any) -> Any:
+    async def forgetful(method: Any, request: Any, **named: Any) -> Any:
         first, other = request(), resource_pb2.AcquireRequest()
         other.CopyFrom(first)
         other.request_id, other.owner = new_request_id(), "forgotten"
         for call in (first, other):
             async with contextlib.aclosing(
-                resumed(method, itertools.repeat(call).__next__)
+                resumed(method, itertools.repeat(call).__next__, **named)
             ) as stream:
                 yield await anext(stream)
 

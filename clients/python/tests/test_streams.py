@@ -35,7 +35,9 @@ async def last_event(connection: Connection, most: int) -> int:
     def request() -> scheduler_pb2.SynchronizationRequest:
         return scheduler_pb2.SynchronizationRequest(after=last)
 
-    stream = connection.resumed(_methods.SYNCHRONIZATION, request)
+    stream = connection.resumed(
+        _methods.SYNCHRONIZATION, request, is_news=lambda message: bool(message.done)
+    )
     async with contextlib.aclosing(stream):
         async for message in stream:
             last = max([last, *(done.done_no for done in message.done)])
@@ -71,6 +73,29 @@ def test_a_stream_that_breaks_behind_each_event_goes_on(service: Answering) -> N
     assert _background.run(last_event(connection_to(service, retry_timeout), 20)) == 20
     # Each of the pauses is at least half of the first one.
     assert time.monotonic() - begun > retry_timeout
+
+
+def test_a_claim_whose_stream_breaks_at_each_place_in_line_is_granted(service: Answering) -> None:
+    places = iter(range(20, 0, -1))
+
+    def acquire(_: Any, context: Any) -> Iterator[Any]:
+        claim = resource_pb2.Claim(claim=1, token=1, state=resource_pb2.CLAIM_STATE_WAITING)
+        claim.position = next(places, 0)
+        if claim.position:
+            yield resource_pb2.AcquireResponse(claim=claim)
+            context.abort(grpc.StatusCode.UNAVAILABLE, "it breaks")
+        claim.state = resource_pb2.CLAIM_STATE_HELD
+        yield resource_pb2.AcquireResponse(claim=claim)
+
+    def release(*_: Any) -> Any:
+        released = resource_pb2.Claim(claim=1, end=resource_pb2.CLAIM_END_RELEASED)
+        return resource_pb2.ReleaseResponse(claim=released)
+
+    service.streams(_methods.ACQUIRE, acquire)
+    service.answers(_methods.RELEASE, release)
+    # Each of the pauses is at least half of the first one: all of them are longer than this.
+    with Client(service.address, retry_timeout=0.2) as client, lock("orders", client=client):
+        pass
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -179,7 +179,9 @@ class _Waiting:
         self._since = time.monotonic()
 
     async def granted(self) -> HeldClaim:
-        stream = self._connection.resumed(_methods.ACQUIRE, lambda: self._request)
+        stream = self._connection.resumed(
+            _methods.ACQUIRE, lambda: self._request, is_news=self._has_come_on
+        )
         renewals = asyncio.create_task(self._renew())
         try:
             async for message in stream:
@@ -199,6 +201,12 @@ class _Waiting:
             raise
         finally:
             renewals.cancel()
+
+    def _has_come_on(self, message: resource_pb2.AcquireResponse) -> bool:
+        """Whether the claim is another one than before in what matters to whoever waits for it."""
+        before, now = self._claim, message.claim
+        known = (before.claim, before.state, before.position)
+        return known != (now.claim, now.state, now.position)
 
     async def _held(self, stream: AsyncGenerator[resource_pb2.AcquireResponse, None]) -> HeldClaim:
         kept = await _confirmed(self._connection, self._claim, self._since, self._seconds)

@@ -128,17 +128,22 @@ class Connection:
             raise
 
     async def resumed(
-        self, method: Method[Request, Response], request: Callable[[], Request]
+        self,
+        method: Method[Request, Response],
+        request: Callable[[], Request],
+        *,
+        is_news: Callable[[Response], bool] = lambda _: False,
     ) -> AsyncGenerator[Response, None]:
         """The messages of a stream, which is opened again when it breaks.
 
         `request` says anew each time where to go on. It ends by being closed, or with an error
-        that is final.
+        that is final. `is_news`: whether a message was surely not known before; then what fails
+        from there on is another failure.
         """
         clock = asyncio.get_running_loop().time
         backoff, was_unknown = Backoff(self.retry_timeout), False
         while True:
-            sent, opened, received = request(), clock(), 0
+            sent, opened, received, has_news = request(), clock(), 0, False
             request_id = getattr(sent, "request_id", None) or None
             try:
                 pick, messages = await self.open(method, sent)
@@ -147,6 +152,7 @@ class Connection:
             try:
                 async for message in messages:
                     received += 1
+                    has_news = has_news or is_news(message)
                     yield message
                 failed = unavailable("the stream ended without a reason")
             except CallError as error:
@@ -162,7 +168,7 @@ class Connection:
                 raise failed
             # The first message may say what was known before, each time the stream is opened.
             was_there = received > 0 and clock() - opened > _STEADY
-            if received > 1 or was_there or request() != sent:
+            if received > 1 or was_there or has_news:
                 backoff = Backoff(self.retry_timeout)
             await backoff.wait(failed, at_once=has_other)
             log.info("%s is opened again after: %s", method.name, _brief(failed))

@@ -100,7 +100,9 @@ class Events:
 
     async def _follow(self) -> None:
         try:
-            stream = self._connection.resumed(_methods.SYNCHRONIZATION, self._request)
+            stream = self._connection.resumed(
+                _methods.SYNCHRONIZATION, self._request, is_news=lambda message: bool(message.done)
+            )
             async with contextlib.aclosing(stream):
                 async for message in stream:
                     self._resume_token = message.resume_token
