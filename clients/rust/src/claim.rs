@@ -123,8 +123,21 @@ impl ClaimStream {
                     self.claim = claim;
                     return Ok(Some(&self.claim));
                 }
-                Err(error) => self.connect(Some(error)).await?,
+                Err(error) => {
+                    if let Err(error) = self.connect(Some(error)).await {
+                        return Err(self.given_back(error));
+                    }
+                }
             }
+        }
+    }
+
+    /// An error after which this is dropped, and with it the claim given back that it has made.
+    pub(crate) fn given_back(&self, error: Error) -> Error {
+        let error = error.under(self.request.request_id.clone());
+        match self.claim.claim {
+            0 => error,
+            _ => error.of_claim_given_back(),
         }
     }
 

@@ -18,7 +18,8 @@ pub struct Error {
     /// What the service said of the call's effect; `None`: it said nothing.
     pub effect: Option<Effect>,
     /// The request id of a call that begins something: made again under it
-    /// ([`Client::with_request_id`](crate::Client::with_request_id)), it has its effect once.
+    /// ([`Client::with_request_id`](crate::Client::with_request_id)), it has its effect once. A
+    /// claim that was made and failed later is given back: it is to be made anew, under another id.
     pub request_id: Option<String>,
     /// Text for people.
     pub message: String,
@@ -30,6 +31,8 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// The connection failed, rather than the call.
     pub transport: bool,
+    /// It is about a claim that was made, and is given back.
+    pub is_given_back: bool,
 }
 
 /// What a failed call may have done.
@@ -103,6 +106,14 @@ impl Error {
         }
     }
 
+    /// As the error of a claim that was made, and is given back.
+    pub(crate) fn of_claim_given_back(self) -> Error {
+        Error {
+            is_given_back: true,
+            ..self
+        }
+    }
+
     /// What answers there is no server of gRPC: a call had no effect, and is not repeated.
     fn foreign(message: &str) -> Error {
         Error {
@@ -115,6 +126,7 @@ impl Error {
             metadata: Box::default(),
             retry_after: None,
             transport: true,
+            is_given_back: false,
         }
     }
 
@@ -162,6 +174,7 @@ impl Error {
             Some("CIRCULAR_WAIT") => Some("Release first, or claim all resources in one call."),
             Some("CLAIM_ENDED") => Some("Use nothing that it held, and claim it anew."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
+            _ if self.is_given_back => Some("The claim is given back: make it anew."),
             _ if self.is_unknown() => Some("Call again with the same request id."),
             _ => None,
         }
@@ -194,6 +207,7 @@ impl From<Status> for Error {
             metadata: Box::new(info.map(|info| info.metadata.clone()).unwrap_or_default()),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             transport: info.is_none() && std::error::Error::source(&status).is_some(),
+            is_given_back: false,
         }
     }
 }
@@ -244,6 +258,7 @@ impl From<tonic::transport::Error> for Error {
             metadata: Box::default(),
             retry_after: None,
             transport: true,
+            is_given_back: false,
         }
     }
 }

@@ -54,7 +54,9 @@ impl Hold {
             // After that the answer would come too late in any case.
             let limit = left.unwrap_or(Duration::MAX).min(stream.lease());
             match timeout(limit, stream.confirm()).await {
-                Ok(Err(error)) if !is_final(&error) => return Err(error.of_unknown_effect()),
+                Ok(Err(error)) if !is_final(&error) => {
+                    return Err(stream.given_back(error.of_unknown_effect()));
+                }
                 Ok(confirmed) => confirmed?,
                 Err(_) => return Err(noticed_late(stream.claim())),
             }
