@@ -86,7 +86,11 @@ def test_a_scheduler_that_is_being_opened_at_ctrl_c_is_released_before_the_progr
     with answering() as service:
         service.answers(_methods.GET_SCHEDULER, get)
         service.answers(_methods.RELEASE_SCHEDULER, release)
-        code = f"from rallypoint import Scheduler; Scheduler('{service.address}', name='a').open()"
+        code = (
+            "from rallypoint import Scheduler, _client, _given_up; "
+            "_client._LAST_MOMENT = _given_up._TIMEOUT = 30; "
+            f"Scheduler('{service.address}', name='a').open()"
+        )
         program = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
         assert asked.wait(30)
         program.send_signal(signal.SIGINT)
