@@ -545,7 +545,9 @@ class ListResourcesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Up to 1000; 0: 100."""
+    """Up to 1000; 0: 100. A page on which patterns have very many names in use is
+    shorter.
+    """
     page_token: _builtins.str
     """Of the page before."""
     def __init__(
