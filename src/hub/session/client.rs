@@ -35,7 +35,7 @@ use tokio::{
     time::{self, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming, body::Body, codegen::http};
+use tonic::{Status, Streaming, body::Body, codegen::http, transport::Channel};
 use tower::util::MapResponse;
 use uuid::Uuid;
 
@@ -84,6 +84,9 @@ struct Client {
     /// What the outbox reports to the present owner.
     reports: Option<mpsc::Receiver<ExecutorReport>>,
     connection: Option<Connection>,
+    /// Of the session, by its address. Who is refused, as while the owner reads the journal, asks
+    /// on it again.
+    channel: Option<(Arc<str>, Channel)>,
     /// Room for one message, which the next step fills.
     room: Option<OwnedPermit<FromExecutor>>,
 }
@@ -97,6 +100,7 @@ impl Remote {
             started: Instant::now(),
             reports: None,
             connection: None,
+            channel: None,
             room: None,
         };
         let mut next = Some(Event::Owner(client.owner()));
@@ -176,14 +180,8 @@ impl Client {
 
     /// A timer is due; before it, what has arrived counts.
     fn time_passed(&mut self) -> Event {
-        let arrived = self
-            .connection
-            .as_mut()
-            .is_some_and(Connection::is_arriving);
-        match arrived {
-            true => Event::Arriving,
-            false => Event::TimePassed,
-        }
+        let arrived = self.connection.as_mut().and_then(Connection::arrived);
+        arrived.map_or(Event::TimePassed, Event::Arriving)
     }
 
     /// The session with the owner has ended: if nobody answers at its address any more, the shard
@@ -228,7 +226,11 @@ impl Client {
                 self.remote.executor.acknowledge(&tokens);
             }
             Effect::HangUp => {
-                (self.connection, self.reports, self.room) = (None, None, None);
+                let refused = self.connection.take().is_some_and(|one| one.is_refused());
+                if !refused {
+                    self.channel = None;
+                }
+                (self.reports, self.room) = (None, None);
             }
             Effect::BeginAfresh => return Some(Event::Afresh(self.begin_afresh().await)),
         }
@@ -256,10 +258,12 @@ impl Client {
     fn connect(&mut self, owner: Uuid, hello: Hello) {
         let (requests, outgoing) = mpsc::channel(QUEUED_MESSAGES);
         let _ = requests.try_send(wire::from_executor(ToOwner::Hello(hello)));
-        let membership = self.remote.membership.borrow();
-        let address = membership.owning().filter(|one| one.id == owner);
-        let address = address.and_then(|one| one.address.as_deref());
-        let channel = address.and_then(|address| self.remote.peers.session(address).ok());
+        let address = {
+            let membership = self.remote.membership.borrow();
+            let owner = membership.owning().filter(|one| one.id == owner);
+            owner.and_then(|one| one.address.clone())
+        };
+        let channel = address.and_then(|address| self.channel_to(address));
         let arrivals = Arrivals::new();
         let noting = arrivals.clone();
         let noted = move |answer: http::Response<Body>| answer.map(|body| noting.noted(body));
@@ -282,6 +286,20 @@ impl Client {
         });
     }
 
+    /// The channel of the session that was refused, or one for another session.
+    fn channel_to(&mut self, address: Arc<str>) -> Option<Channel> {
+        let kept = self.channel.take().filter(|(to, _)| *to == address);
+        let (to, channel) = match kept {
+            Some(kept) => kept,
+            None => {
+                let channel = self.remote.peers.session(&address).ok()?;
+                (address, channel)
+            }
+        };
+        self.channel = Some((to, channel.clone()));
+        Some(channel)
+    }
+
     /// Nothing of what was given before the fence runs any more, and then it may work again.
     async fn begin_afresh(&mut self) -> bool {
         tracing::warn!("this executor was fenced: what it ran goes to others");
@@ -299,10 +317,15 @@ impl Client {
 }
 
 impl Connection {
-    /// Whether more has arrived since it was asked last.
-    fn is_arriving(&mut self) -> bool {
+    /// How long ago more has arrived, if it has since it was asked last.
+    fn arrived(&mut self) -> Option<Duration> {
         let before = mem::replace(&mut self.known, self.arrivals.last());
-        self.known > before
+        (self.known > before).then(|| self.known.elapsed())
+    }
+
+    /// Whether the owner has answered the hello by a refusal.
+    fn is_refused(&self) -> bool {
+        self.connecting.is_none() && self.answers.is_none()
     }
 
     async fn next_event(&mut self, clock: &Clock) -> Event {

@@ -36,8 +36,8 @@ pub enum Event {
     Attached(Option<(Host, Snapshot)>),
     /// The owner has answered the hello.
     Connected,
-    /// Time has passed in which part of what the owner says has arrived.
-    Arriving,
+    /// Time has passed; so long ago part of what the owner says has arrived.
+    Arriving(Duration),
     /// The owner says something.
     Heard(ToExecutor),
     /// The executor has something to report.
@@ -117,9 +117,9 @@ impl SessionMachine {
             Event::Owner(owner) => self.on_owner(now, owner, &mut effects),
             Event::Attached(attached) => self.on_attached(now, attached, &mut effects),
             Event::Connected => self.on_connected(now),
-            Event::Arriving => {
+            Event::Arriving(ago) => {
                 if let State::Session(session) = &mut self.state {
-                    session.silent_until = now + SILENCE_TIMEOUT;
+                    session.silent_until = now.saturating_sub(ago) + SILENCE_TIMEOUT;
                 }
                 self.on_time(now, &mut effects);
             }
@@ -309,8 +309,8 @@ mod tests {
     #[test]
     fn an_owner_is_silent_when_not_even_part_of_a_message_arrives() {
         let mut machine = connected();
-        let arrived = Duration::from_secs(2);
-        machine.step(arrived, Event::Arriving);
+        let (arrived, ago) = (Duration::from_secs(2), Duration::from_millis(900));
+        machine.step(arrived + ago, Event::Arriving(ago));
         let mut hangs_up = |after: Duration| {
             let effects = machine.step(arrived + after, Event::TimePassed);
             effects.iter().any(|one| matches!(one, Effect::HangUp))
@@ -324,7 +324,7 @@ mod tests {
         let (mut machine, mut sent) = (connected(), 0);
         let during = SILENCE_TIMEOUT * 3;
         while let Some(now) = machine.next_due().filter(|due| *due <= during) {
-            machine.step(now, Event::Arriving);
+            machine.step(now, Event::Arriving(Duration::ZERO));
             assert!(machine.next_due() > Some(now), "it does nothing else");
             while machine.has_message() {
                 machine.step(now, Event::Room);

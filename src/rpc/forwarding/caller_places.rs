@@ -1,8 +1,8 @@
 //! How many of the places for streams to the owner a caller has. A namespace leaves places to other
 //! namespaces by itself (`Admission`); here each of its callers who is known leaves some to its
-//! other callers, while at most one other namespace has as many as it may: among more, a namespace
-//! has none beyond those that a caller may have. Names that callers give themselves tell nobody
-//! apart.
+//! other callers, while no other namespace has as many as it may have alone: beside such a one a
+//! namespace has none beyond those that a caller may have. Names that callers give themselves tell
+//! nobody apart.
 
 use crate::core::{Caller, Namespace, is_identity};
 use rustc_hash::FxHashMap;
