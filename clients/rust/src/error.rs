@@ -288,6 +288,15 @@ mod tests {
     use tonic_types::ErrorDetails;
 
     #[test]
+    fn a_claim_that_is_given_back_is_to_be_made_anew() {
+        let failed = Error::from(Status::unavailable("it breaks")).of_unknown_effect();
+        let said = failed.remedy();
+        assert_eq!(said, Some("Call again with the same request id."));
+        let said = failed.of_claim_given_back().remedy();
+        assert_eq!(said, Some("The claim is given back: make it anew."));
+    }
+
+    #[test]
     fn an_error_shows_reason_fields_and_advice() {
         let mut details = ErrorDetails::with_error_info(
             "LIMIT_ZERO",

@@ -80,7 +80,6 @@ async fn a_claim_whose_stream_breaks_whenever_it_has_told_the_same_fails_in_the_
     let failed = failed.expect("in time").expect_err("it breaks");
     assert_eq!(failed.code, Code::Unavailable);
     assert!(failed.request_id.is_some());
-    assert!(failed.to_string().contains("make it anew"), "{failed}");
 }
 
 fn waiting(call: u64) -> ManageClaimsResponse {
