@@ -290,6 +290,8 @@ async fn under(
             }
         }
     };
+    // A signal right behind the end was for the command.
+    signals.note();
     // What it has left behind runs without the lock: as without this program.
     let released = tokio::select! {
         released = hold.release() => released.map_err(|error| error.to_string()),

@@ -204,6 +204,8 @@ impl ClaimCommand {
         (signals, job): (&mut Signals, &mut JobSignals),
     ) -> Result<ExitCode, CliError> {
         let code = ended(&run, child, (signals, job)).await?;
+        // A signal right behind the end was for the command.
+        signals.note();
         let failed =
             (code != 0).then(|| format!("{} ended with {code}", self.command[0].display()));
         let finished = tokio::select! {

@@ -45,6 +45,11 @@ impl Jobs {
                 left => JobReject::TooManyRuns(left),
             }));
         }
+        // No window that is moved back has them once more.
+        let newest = due.iter().max().copied();
+        self.change_state(turn, no, |state| {
+            state.last_due = state.last_due.max(newest);
+        });
         // Who has read the journal before this reads it again.
         self.unscheduled(turn, no);
         for range in &asked.ranges {

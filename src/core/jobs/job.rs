@@ -53,12 +53,20 @@ impl Job {
         )
     }
 
-    /// The last due time that has had its fate by this definition, as far as the next one tells.
-    pub(super) fn last_by_definition(&self) -> Option<Time> {
+    /// The last due time of a window that has had its fate by this definition, as far as the next
+    /// one tells.
+    pub(super) fn last_by_definition(&self, now: Time) -> Option<Time> {
         let (schedule, next) = (self.schedule.as_ref()?, self.state.next_due?);
+        schedule.period()?;
         let (from, until) = (Time(self.image.changed_at.0 + 1), Time(next.0 - 1));
         let passed = schedule.passed(timestamp(from), timestamp(until), 1);
-        passed.newest.last().map(|due| time_of(due.at))
+        let last = passed.newest.last().map(|due| time_of(due.at))?;
+        // A window that is still to open was passed over, as its period had had its due time.
+        Some(if last > now {
+            self.image.changed_at
+        } else {
+            last
+        })
     }
 
     /// When it is due next, now that this definition takes the place of the one before. What is due

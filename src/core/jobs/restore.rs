@@ -55,7 +55,7 @@ impl Jobs {
         }
         // A program of before did not remember it.
         if job.state.last_due.is_none() {
-            job.state.last_due = job.last_by_definition();
+            job.state.last_due = job.last_by_definition(now);
         }
         self.jobs.insert(no, job);
         self.set_timer(no);

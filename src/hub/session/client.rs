@@ -21,6 +21,7 @@ use rallypoint_client::api::peer::{
 };
 use std::{
     collections::VecDeque,
+    error::Error,
     future::pending,
     mem,
     pin::Pin,
@@ -69,6 +70,8 @@ struct Connection {
     requests: mpsc::Sender<FromExecutor>,
     connecting: Option<Connecting>,
     answers: Option<Streaming<ToExecutor>>,
+    /// The owner has answered the hello by a refusal.
+    is_refused: bool,
     /// What has arrived of the answers, and up to when the machine knows of it.
     arrivals: Arrivals,
     known: time::Instant,
@@ -158,7 +161,11 @@ impl Client {
         tokio::select! {
             changed = self.remote.membership.changed() => {
                 changed.ok()?;
-                Some(Event::Owner(self.owner()))
+                let owner = self.owner();
+                if owner.is_none() {
+                    self.channel = None;
+                }
+                Some(Event::Owner(owner))
             }
             permit = room => {
                 self.room = permit;
@@ -226,8 +233,8 @@ impl Client {
                 self.remote.executor.acknowledge(&tokens);
             }
             Effect::HangUp => {
-                let refused = self.connection.take().is_some_and(|one| one.is_refused());
-                if !refused {
+                let refused = self.connection.take().map(|one| one.is_refused);
+                if refused != Some(true) {
                     self.channel = None;
                 }
                 (self.reports, self.room) = (None, None);
@@ -280,6 +287,7 @@ impl Client {
             requests,
             connecting: Some(connecting),
             answers: None,
+            is_refused: false,
             known: arrivals.last(),
             arrivals,
             delay: Delay::new(&self.remote.clock),
@@ -323,18 +331,17 @@ impl Connection {
         (self.known > before).then(|| self.known.elapsed())
     }
 
-    /// Whether the owner has answered the hello by a refusal.
-    fn is_refused(&self) -> bool {
-        self.connecting.is_none() && self.answers.is_none()
-    }
-
     async fn next_event(&mut self, clock: &Clock) -> Event {
         if let Some(connecting) = &mut self.connecting {
             let connected = connecting.await;
             self.connecting = None;
             match connected {
                 Ok(answers) => self.answers = Some(answers),
-                Err(error) => return broken(error),
+                Err(error) => {
+                    // What fails on the way has a source.
+                    self.is_refused = error.source().is_none();
+                    return broken(error);
+                }
             }
             return Event::Connected;
         }
