@@ -290,9 +290,8 @@ async fn under(
             }
         }
     };
-    // A signal right behind the end was for the command.
+    // What it has left behind runs without the lock, and a signal right behind its end was for it.
     signals.note();
-    // What it has left behind runs without the lock: as without this program.
     let released = tokio::select! {
         released = hold.release() => released.map_err(|error| error.to_string()),
         _ = job.end(signals) => Err("nobody has acknowledged its release; its lease ends it".to_owned()),

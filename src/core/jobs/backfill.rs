@@ -3,7 +3,7 @@
 
 use super::{Answered, Jobs, overlap::Firing};
 use crate::core::{
-    Backfill, Caller, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, Time, Turn,
+    Backfill, Caller, JobNo, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, Time, Turn,
     fairness::allowance::Allowance,
 };
 use std::sync::Arc;
@@ -45,11 +45,7 @@ impl Jobs {
                 left => JobReject::TooManyRuns(left),
             }));
         }
-        // No window that is moved back has them once more.
-        let newest = due.iter().max().copied();
-        self.change_state(turn, no, |state| {
-            state.last_due = state.last_due.max(newest);
-        });
+        self.note_had(turn, no, &due);
         // Who has read the journal before this reads it again.
         self.unscheduled(turn, no);
         for range in &asked.ranges {
@@ -73,5 +69,13 @@ impl Jobs {
         }
         self.take_turns(turn, allowance, no);
         Ok(JobReply::Backfilled(due))
+    }
+
+    /// These due times have had their fate: no window that is moved back has them once more.
+    fn note_had(&mut self, turn: &mut Turn, no: JobNo, due: &[Time]) {
+        let newest = due.iter().max().copied();
+        self.change_state(turn, no, |state| {
+            state.last_due = state.last_due.max(newest);
+        });
     }
 }
