@@ -71,9 +71,11 @@ impl Jobs {
         Ok(JobReply::Backfilled(due))
     }
 
-    /// These due times have had their fate: no window that is moved back has them once more.
+    /// These due times have had their fate: no window that is moved back has them once more. Those
+    /// of a schedule are whole seconds, and those of runs that were asked for are not.
     fn note_had(&mut self, turn: &mut Turn, no: JobNo, due: &[Time]) {
-        let newest = due.iter().max().copied();
+        let scheduled = due.iter().filter(|due| due.0 % 1_000_000 == 0);
+        let newest = scheduled.max().copied();
         self.change_state(turn, no, |state| {
             state.last_due = state.last_due.max(newest);
         });
