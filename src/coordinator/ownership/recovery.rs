@@ -142,7 +142,7 @@ impl OwnershipTask {
                 tokio::time::sleep(NOTE_INTERVAL).await;
                 match state.owned_epoch() {
                     Some(owned) if owned == epoch => {}
-                    // A core of ours has read the rows since, and notes them.
+                    // A later core of ours reads the rows, and notes what it cannot read itself.
                     Some(_) => return,
                     None => {
                         tracing::warn!(

@@ -11,6 +11,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+/// The present login and those of before. It opens no connection itself.
 pub(super) struct ControlLogins(Mutex<State>);
 
 struct State {
