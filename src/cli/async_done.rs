@@ -3,7 +3,7 @@
 use super::{
     enum_text,
     output::{self, GREEN, RED},
-    table::plain,
+    terminal_text::plain,
     time_text,
 };
 use rallypoint_client::api::{AsyncDone, Outcome, TaskError, TaskResult};
@@ -103,7 +103,7 @@ pub(super) fn why(error: &TaskError, is_retry: bool) -> String {
         }
         _ => "",
     };
-    format!("{} {}{tip}", error.code, plain(&error.message))
+    plain(&format!("{} {}", error.code, error.message)) + tip
 }
 
 /// The rows of the result as they came, with their columns in order; none when none were requested.

@@ -1,13 +1,8 @@
 //! `attempts HANDLE SEQ`: the attempts of a task.
 
 use super::{
-    connect::Server,
-    enum_text,
-    error::CliError,
-    output,
-    table::{Table, plain},
-    task_name::TaskWords,
-    time_text,
+    connect::Server, enum_text, error::CliError, output, table::Table, task_name::TaskWords,
+    terminal_text::plain, time_text,
 };
 use clap::Args;
 use rallypoint_client::api::{Attempt, AttemptState, ListAttemptsRequest, ListAttemptsResponse};

@@ -29,7 +29,7 @@ impl Completions {
         generate(self.shell, &mut command, "rallypoint", &mut script);
         let script = String::from_utf8_lossy(&script);
         let document = json!({ "shell": self.shell.to_string(), "script": script });
-        output::document(document, script.trim_end());
+        output::script(document, script.trim_end());
         Ok(ExitCode::SUCCESS)
     }
 }

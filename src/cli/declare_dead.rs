@@ -123,10 +123,10 @@ pub(super) fn print(fences: &[PendingFence]) {
         return;
     }
     output::line("");
-    output::line(output::paint(
+    output::styled(
         "FENCE_PENDING: tasks wait until these sessions are shown to have ended",
         RED,
-    ));
+    );
     let mut table = Table::new(&["target", "replica", ">backend", ">since", "~why"]);
     for fence in fences {
         table.row([

@@ -73,7 +73,7 @@ impl Demo {
         }
         let verdict = judged?;
         if output::is_json() {
-            output::line(verdict.to_json().to_string());
+            output::verbatim(verdict.to_json().to_string());
         } else {
             verdict.print();
             hints();
@@ -268,10 +268,10 @@ fn hints() {
         ("the same tasks at full length: 41.5 s", "demo --scale 1"),
     ];
     output::line("");
-    output::line(output::paint("Try next", BOLD));
+    output::styled("Try next", BOLD);
     for (what, arguments) in hints {
         output::line(format!("  {program} {arguments}"));
-        output::line(format!("    {}", output::paint(what, DIM)));
+        output::styled(format!("    {what}"), DIM);
     }
 }
 

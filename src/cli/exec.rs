@@ -365,7 +365,7 @@ impl Exec {
                 tasks
                     .iter()
                     .map(pipeline::json)
-                    .for_each(|task| output::line(task.to_string()));
+                    .for_each(|task| output::verbatim(task.to_string()));
                 if self.on_failure() == FailurePolicy::Halt {
                     // The lines are of tasks, and this is of the whole.
                     output::note("run them with `exec -f FILE --on-failure halt`");

@@ -8,8 +8,8 @@ use super::{
     exec,
     output::{self, BOLD},
     shell,
-    table::plain,
     task_name::TaskWords,
+    terminal_text::plain,
     time_text,
 };
 use clap::Args;
@@ -64,7 +64,7 @@ fn print(answer: &ExplainTaskResponse, options: &TaskOptions, scheduler: &str) {
         None => enum_text::task_state(answer.state()),
     };
     let head = format!("task {}/{}: {state}", task.handle, task.seq);
-    output::line(output::paint(&head, BOLD));
+    output::styled(head, BOLD);
     let by = enum_text::submitted_by(answer.submitted_by.as_ref());
     let title = exec::titled(options, &answer.statement_preview);
     let submitted = format!("submitted by {by}  {}", plain(&title));

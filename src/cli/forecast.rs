@@ -7,8 +7,10 @@ use super::{
     number::whole,
     output::{self, BOLD, DIM},
     plural,
-    table::{Table, plain},
-    task_name, time_text,
+    table::Table,
+    task_name,
+    terminal_text::plain,
+    time_text,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
@@ -95,7 +97,7 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
             answer.handle, answer.unfinished
         ),
     };
-    output::line(output::paint(&head, BOLD));
+    output::styled(head, BOLD);
     let now = answer.as_of.as_ref();
     if let Some(task) = answer.tasks.first() {
         output::line(said(task.end.as_ref(), now, "the task has ended"));
@@ -110,17 +112,17 @@ fn print(answer: &ForecastSchedulerResponse, order: Option<i64>, seq: Option<i64
         orders(answer);
     }
     for basis in answer.basis.iter().take(BASIS) {
-        output::line(output::paint(&seen(basis), DIM));
+        output::styled(seen(basis), DIM);
     }
     let more = answer.basis.len().saturating_sub(BASIS);
     if more > 0 {
-        output::line(output::paint(
-            &format!("and from {}", plural::count(more, "more kind")),
+        output::styled(
+            format!("and from {}", plural::count(more, "more kind")),
             DIM,
-        ));
+        );
     }
     for left_out in &answer.omissions {
-        output::line(output::paint(&format!("note: {}", plain(left_out)), DIM));
+        output::styled(format!("note: {}", plain(left_out)), DIM);
     }
 }
 

@@ -47,14 +47,12 @@ pub(super) fn print(spans: &[Span]) {
         .max()
         .unwrap_or(0)
         .max(1);
-    output::line(output::paint(
-        &format!("{:label$}  {}", "", scale(end_us, cells)),
-        output::DIM,
-    ));
+    let scale = format!("{:label$}  {}", "", scale(end_us, cells));
+    output::styled(scale, output::DIM);
     for span in spans {
         let colour = COLOURS[span.group % COLOURS.len()];
         let bar = output::paint(&bar(span, end_us, cells), colour);
-        output::line(format!("{:<label$}  {bar}  {}", span.label, span.note));
+        output::verbatim(format!("{:<label$}  {bar}  {}", span.label, span.note));
     }
 }
 

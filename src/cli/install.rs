@@ -59,7 +59,7 @@ impl Install {
         let logins: Vec<String> = logins.into_iter().collect();
         if self.print {
             let statements = what.statements(&logins);
-            output::document(json!({ "statements": statements }), &statements);
+            output::script(json!({ "statements": statements }), &statements);
             return Ok(ExitCode::SUCCESS);
         }
         let administrator = match (self.url, target) {

@@ -2,7 +2,7 @@
 //! (`done.error.code`), but numbers that are times are shown as times, and what is not set is left
 //! out.
 
-use super::{json, output, time_text};
+use super::{json, output, terminal_text::clean, time_text};
 use prost::{Message, Name};
 use prost_reflect::{DynamicMessage, Kind, MapKey, ReflectMessage, Value};
 use prost_types::{Duration, Timestamp};
@@ -28,10 +28,9 @@ fn lines(message: &DynamicMessage) -> Vec<String> {
 
 /// `name  value`; a value of several lines begins below its name, indented.
 fn field(name: &str, value: &str, widest: usize) -> Vec<String> {
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
     let text: Vec<String> = value
         .lines()
-        .map(|line| line.replace('\t', "    ").chars().map(printable).collect())
+        .map(|line| clean(&line.replace('\t', "    ")))
         .collect();
     match &text[..] {
         [line] => vec![format!("{name:<widest$}  {line}")],
@@ -162,7 +161,7 @@ mod tests {
     #[test]
     fn fields_have_their_paths_and_enumerations_their_words() {
         let settings = SchedulerSettings {
-            display_name: "a\nb\x1b".to_owned(),
+            display_name: "a\nb\u{202e}c\x1b".to_owned(),
             weight: Some(0.5),
             on_failure: OnFailure::CancelRest.into(),
             idle_timeout: Some(Duration {
@@ -182,7 +181,7 @@ mod tests {
 handle                 h
 settings.display_name
     a
-    b
+    b\u{fffd}c
 settings.weight        0.5
 settings.on_failure    cancel rest
 settings.idle_timeout  1 min 30 s

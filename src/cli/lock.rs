@@ -15,7 +15,8 @@ use super::{
     output,
     resource::closed,
     signals::Signals,
-    table, time_text,
+    terminal_text::plain,
+    time_text,
 };
 use crate::core::model::limits::LEASE;
 use clap::{Args, Subcommand};
@@ -217,7 +218,7 @@ fn in_line(claim: &Claim) -> String {
     if let Some(first) = claim.in_the_way.first() {
         let owner = match (first.handle.as_str(), first.owner.as_str()) {
             ("", "") => format!("claim {}", first.claim),
-            ("", owner) => table::plain(owner),
+            ("", owner) => plain(owner),
             (handle, _) => format!("task {handle}/{}", first.seq),
         };
         let since = time_text::ago(time_text::micros(first.since.as_ref()));
@@ -238,7 +239,7 @@ async fn confirmed(claim: ClaimStream, what: String) -> Result<Hold, CliError> {
     // This program may have stood still since the grant, for longer than the lease.
     match hold.confirm().await {
         None => Ok(hold),
-        Some(why) => Err(CliError::new(what).why(table::plain(&why))),
+        Some(why) => Err(CliError::new(what).why(plain(&why))),
     }
 }
 
@@ -286,7 +287,7 @@ async fn under(
             Some(why) => {
                 child.kill().await;
                 let what = "the lock is lost, and the command was killed";
-                return Err(CliError::new(what).why(table::plain(&why)));
+                return Err(CliError::new(what).why(plain(&why)));
             }
         }
     };

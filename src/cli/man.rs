@@ -20,7 +20,7 @@ impl Manual {
         match self.folder {
             None => {
                 let page = page(command).map_err(anyhow::Error::from)?;
-                output::document(json!({ "page": page }), page.trim_end());
+                output::script(json!({ "page": page }), page.trim_end());
             }
             Some(folder) => {
                 let shown = folder.display().to_string();

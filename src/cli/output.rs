@@ -1,7 +1,15 @@
 //! Data on stdout: tables for people or JSON for programs; in colour only on a terminal. Remarks on
 //! stderr. Nothing else in `cli` writes there, because `eprintln!` panics when nobody reads it.
+//!
+//! What people read is cleaned here, wherever it comes from: only [`verbatim`] and [`is_written`]
+//! write a text as it is.
 
-use super::{error::CliError, exit::Exit, json};
+use super::{
+    error::CliError,
+    exit::Exit,
+    json,
+    terminal_text::{self, clean, cut},
+};
 use clap::{Args, ColorChoice, ValueEnum};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use prost::{Message, Name};
@@ -118,7 +126,7 @@ pub(super) fn is_json() -> bool {
 /// Prints an answer of the service: as it is for programs, and as `text` does for people.
 pub(super) fn answer<M: Message + Name>(message: &M, text: impl FnOnce(&M)) {
     match is_json() {
-        true => line(json::of(message).to_string()),
+        true => verbatim(json::of(message).to_string()),
         false => text(message),
     }
 }
@@ -126,8 +134,16 @@ pub(super) fn answer<M: Message + Name>(message: &M, text: impl FnOnce(&M)) {
 /// Prints what a command has found out by itself, in the same way.
 pub(super) fn document(value: Value, text: impl AsRef<str>) {
     match is_json() {
-        true => line(value.to_string()),
-        false => line(text),
+        true => verbatim(value.to_string()),
+        false => text.as_ref().lines().for_each(line),
+    }
+}
+
+/// Prints what another program reads, be it in JSON or not: a script, statements.
+pub(super) fn script(value: Value, text: impl AsRef<str>) {
+    match is_json() {
+        true => verbatim(value.to_string()),
+        false => verbatim(text),
     }
 }
 
@@ -135,14 +151,26 @@ pub(super) fn document(value: Value, text: impl AsRef<str>) {
 /// nobody reads what is printed.
 pub(super) fn step<M: Message + Name>(message: &M, lines: impl FnOnce(&M) -> Vec<String>) {
     match is_json() {
-        true => step_line(json::of(message).to_string()),
+        true => {
+            is_written(json::of(message).to_string());
+        }
         false => lines(message).into_iter().for_each(step_line),
     }
 }
 
-/// Writes a line on stdout. Exits when nobody gets it: quietly when the reader has closed the pipe
-/// (`| head`).
+/// Writes a line for people on stdout. Exits when nobody gets it: quietly when the reader has
+/// closed the pipe (`| head`).
 pub(super) fn line(text: impl AsRef<str>) {
+    verbatim(clean(text.as_ref()));
+}
+
+/// Writes a line in an ANSI style, if colour is used, as [`line`] does.
+pub(super) fn styled(text: impl AsRef<str>, style: &str) {
+    verbatim(paint(&clean(text.as_ref()), style));
+}
+
+/// Writes a text on stdout as it is, for programs, or cleaned and painted already.
+pub(super) fn verbatim(text: impl AsRef<str>) {
     if !is_written(text) {
         match is_lost() {
             true => Exit::Failure.now(),
@@ -151,13 +179,14 @@ pub(super) fn line(text: impl AsRef<str>) {
     }
 }
 
-/// Writes a line about one of several steps on stdout. The next step is taken though nobody reads
-/// it.
+/// Writes a line for people about one of several steps on stdout. The next step is taken though
+/// nobody reads it.
 pub(super) fn step_line(text: impl AsRef<str>) {
-    is_written(text);
+    is_written(clean(text.as_ref()));
 }
 
-/// Writes a line on stdout; false: the reader has closed the pipe, or it is lost, which is said.
+/// Writes a text on stdout as it is; false: the reader has closed the pipe, or it is lost, which is
+/// said.
 pub(super) fn is_written(text: impl AsRef<str>) -> bool {
     let written = writeln!(io::stdout().lock(), "{}", text.as_ref());
     if let Err(error) = &written
@@ -199,7 +228,7 @@ pub(super) fn is_lost() -> bool {
 pub(super) fn failed(error: &CliError) -> ExitCode {
     match is_json() {
         true => fault(error.to_json().to_string()),
-        false => error.lines().iter().for_each(fault),
+        false => error.lines().iter().for_each(remark),
     }
     error.exit().into()
 }
@@ -210,12 +239,18 @@ pub(super) fn note(text: impl AsRef<str>) {
     match is_json() {
         true if text.trim().is_empty() => {}
         true => fault(json!({ "note": text }).to_string()),
-        false => fault(text),
+        false => remark(text),
     }
 }
 
-/// Writes a line on stderr as it is. Nobody need read it: a closed stderr ends no command.
-pub(super) fn fault(text: impl AsRef<str>) {
+/// Writes lines for people on stderr.
+fn remark(text: impl AsRef<str>) {
+    let lines: Vec<String> = text.as_ref().split('\n').map(clean).collect();
+    fault(lines.join("\n"));
+}
+
+/// Writes a text on stderr as it is. Nobody need read it: a closed stderr ends no command.
+fn fault(text: impl AsRef<str>) {
     writeln!(io::stderr().lock(), "{}", text.as_ref()).ok();
 }
 
@@ -229,22 +264,14 @@ pub(super) fn fit(text: &str) -> String {
     width().map_or_else(|| text.to_owned(), |width| cut(text, width))
 }
 
-/// The text, cut to at most `width` characters.
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars()
-        .take(width.saturating_sub(1))
-        .chain(['…'])
-        .collect()
-}
-
 /// Writes a sentence on stdout, broken behind its commas where the terminal is too narrow; what
 /// follows is indented by so many characters.
 pub(super) fn sentence(text: &str, indent: usize, style: Option<&str>) {
     for part in broken(text, indent, width()) {
-        line(style.map_or_else(|| part.clone(), |style| paint(&part, style)));
+        match style {
+            Some(style) => styled(part, style),
+            None => line(part),
+        }
     }
 }
 
@@ -261,10 +288,10 @@ fn broken(text: &str, indent: usize, room: Option<usize>) -> Vec<String> {
     let (mut lines, mut present) = (Vec::new(), String::new());
     for part in parts(text, &[", ", "; ", ": "]) {
         // What has no comma for so long is broken between words.
-        let is_long = indent + part.trim_end().chars().count() > room;
+        let is_long = indent + terminal_text::width(part.trim_end()) > room;
         let ends: &[&str] = if is_long { &[" "] } else { &[] };
         for part in parts(part, ends) {
-            let end = present.chars().count() + part.trim_end().chars().count();
+            let end = terminal_text::width(&present) + terminal_text::width(part.trim_end());
             if end > room && !present.trim().is_empty() {
                 lines.push(present.trim_end().to_owned());
                 present = " ".repeat(indent);
@@ -332,11 +359,5 @@ mod tests {
         assert_eq!(broken(text, 9, Some(80)), [text]);
         let long = broken("a very long text without commas", 2, Some(12));
         assert_eq!(long, ["a very long", "  text", "  without", "  commas"]);
-    }
-
-    #[test]
-    fn a_long_line_is_cut_with_an_ellipsis() {
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("äöü", 3), "äöü");
     }
 }

@@ -34,7 +34,7 @@ impl PrepareTarget {
             (false, Some(url)) => url,
             _ => {
                 let statements = target_setup::statements(&self.logins);
-                output::document(json!({ "statements": statements }), &statements);
+                output::script(json!({ "statements": statements }), &statements);
                 return Ok(ExitCode::SUCCESS);
             }
         };

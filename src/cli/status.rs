@@ -9,8 +9,10 @@ use super::{
     error::CliError,
     output::{self, BOLD, RED},
     plural,
-    table::{self, Table},
-    target_pause, time_text,
+    table::Table,
+    target_pause,
+    terminal_text::plain,
+    time_text,
 };
 use clap::Args;
 use rallypoint_client::{
@@ -101,7 +103,7 @@ async fn watch_executions(client: &Client) -> Result<(), CliError> {
 /// Clears a terminal; elsewhere one update follows the other.
 fn begin_screen() {
     if io::stdout().is_terminal() {
-        output::line("\x1b[2J\x1b[H".to_owned() + &output::paint("Ctrl-C ends", BOLD));
+        output::verbatim("\x1b[2J\x1b[H".to_owned() + &output::paint("Ctrl-C ends", BOLD));
     }
 }
 
@@ -110,10 +112,7 @@ fn refused(error: Error) -> CliError {
 }
 
 fn print(status: &GetStatusResponse) {
-    output::line(output::paint(
-        &format!("rallypoint {}", status.version),
-        BOLD,
-    ));
+    output::styled(format!("rallypoint {}", status.version), BOLD);
     for part in &status.unreachable {
         output::sentence(&silent(part), INDENT, Some(RED));
     }
@@ -241,11 +240,11 @@ fn unreadable(status: &GetStatusResponse) {
         return;
     }
     output::line("");
-    output::line(output::paint(
+    output::styled(
         "DATA_UNREADABLE: these schedulers are set aside; run the version that wrote their rows, \
          or restore the rows from a backup",
         RED,
-    ));
+    );
     let mut table = Table::new(&["scheduler", "namespace", "~why"]);
     for one in &status.unreadable_schedulers {
         table.row([one.handle.clone(), one.namespace.clone(), one.why.clone()]);
@@ -287,7 +286,7 @@ fn journal(status: &GetStatusResponse) -> (String, Option<&'static str>) {
     let journal = status.journal.clone().unwrap_or_default();
     if !journal.available {
         let text = format!("journal  unavailable: {}", journal.error);
-        return (table::plain(&text), Some(RED));
+        return (plain(&text), Some(RED));
     }
     let oldest = match (&journal.pin, journal.oldest_day.as_str()) {
         (_, "") => String::new(),

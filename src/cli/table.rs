@@ -3,7 +3,11 @@
 //! Elsewhere than on a terminal nothing is cut. On one that is too narrow, columns go of which
 //! others say as much, then texts are cut with an ellipsis, the longest first.
 
-use super::output::{self, DIM};
+use super::{
+    columns::{Column, GAP, column, laid_out},
+    output::{self, DIM},
+    terminal_text::{plain, width},
+};
 
 /// A table under construction.
 pub(super) struct Table {
@@ -11,18 +15,6 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-#[derive(Clone, Copy)]
-struct Column {
-    head: &'static str,
-    is_right: bool,
-    /// A text that says something though it is cut; to so many characters at least.
-    shrinks_to: Option<usize>,
-    /// It may be left out.
-    may_go: bool,
-}
-
-/// Space between two columns.
-const GAP: &str = "  ";
 /// Characters that are left of a text that shrinks.
 const LEAST: usize = 8;
 /// Of one that is to be read.
@@ -34,7 +26,7 @@ impl Table {
     /// go) and `?` lets it go.
     pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
-            columns: heads.iter().map(|head| Column::of(head)).collect(),
+            columns: heads.iter().map(|head| marked(head)).collect(),
             rows: Vec::new(),
         }
     }
@@ -55,106 +47,45 @@ impl Table {
     pub(super) fn print(&self) {
         for (index, text) in self.lines(output::width()).into_iter().enumerate() {
             let text = output::fit(&text);
-            output::line(if index == 0 {
-                output::paint(&text, DIM)
-            } else {
-                text
-            });
+            match index {
+                0 => output::styled(text, DIM),
+                _ => output::line(text),
+            }
         }
     }
 
-    /// `room`: characters of a line; `None`: as many as it takes.
+    /// `room`: columns of a line; `None`: as many as it takes.
     fn lines(&self, room: Option<usize>) -> Vec<String> {
-        let heads = self.columns.iter().map(|column| column.head.to_uppercase());
+        let heads = self.columns.iter().map(|one| one.title.to_uppercase());
         let heads: Vec<String> = heads.collect();
         let rows = || [&heads].into_iter().chain(&self.rows);
-        let widest = |at: usize| rows().map(|row| row[at].chars().count()).max();
-        let mut shown: Vec<(usize, usize)> = (0..heads.len())
-            .map(|at| (at, widest(at).unwrap_or(0)))
-            .collect();
-        if let Some(room) = room {
-            self.leave_out(&mut shown, room);
-            self.shrink(&mut shown, room);
-        }
+        let widest = |at: usize| rows().map(|row| width(&row[at])).max().unwrap_or(0);
+        let shown = laid_out(&self.columns, widest, room.unwrap_or(usize::MAX));
         rows().map(|row| self.line(row, &shown)).collect()
     }
 
-    /// Takes away columns, the widest first, until the others have room once they have shrunk.
-    fn leave_out(&self, shown: &mut Vec<(usize, usize)>, room: usize) {
-        let least = |(at, width): &(usize, usize)| match self.columns[*at].shrinks_to {
-            Some(least) => (*at, (*width).min(least)),
-            None => (*at, *width),
-        };
-        while total(shown.iter().map(least)) > room {
-            let may_go = |(_, (at, _)): &(usize, &(usize, usize))| self.columns[*at].may_go;
-            let places = shown.iter().enumerate().filter(may_go);
-            let Some((place, _)) = places.max_by_key(|(_, (_, width))| *width) else {
-                return;
-            };
-            shown.remove(place);
-        }
-    }
-
-    fn shrink(&self, shown: &mut [(usize, usize)], room: usize) {
-        while total(shown.iter().copied()) > room {
-            let shrinks = |(at, width): &&mut (usize, usize)| {
-                self.columns[*at].shrinks_to.is_some() && *width > LEAST
-            };
-            let texts = shown.iter_mut().filter(shrinks);
-            let Some((_, width)) = texts.max_by_key(|(_, width)| *width) else {
-                return;
-            };
-            *width -= 1;
-        }
-    }
-
     fn line(&self, row: &[String], shown: &[(usize, usize)]) -> String {
-        let cells = shown.iter().map(|(at, width)| {
-            let cell = output::cut(&row[*at], *width);
-            match self.columns[*at].is_right {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
-            }
-        });
-        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+        let cells = shown
+            .iter()
+            .map(|(at, width)| self.columns[*at].cell(&row[*at], *width));
+        let line = cells.collect::<Vec<_>>().join(" ".repeat(GAP).as_str());
+        line.trim_end().to_owned()
     }
 }
 
-impl Column {
-    fn of(head: &'static str) -> Column {
-        let mut column = Column {
-            head,
-            is_right: false,
-            shrinks_to: None,
-            may_go: false,
-        };
-        loop {
-            match column.head.as_bytes().first() {
-                Some(b'>') => column.is_right = true,
-                Some(b'~') if column.shrinks_to.is_some() => column.shrinks_to = Some(READABLE),
-                Some(b'~') => column.shrinks_to = Some(LEAST),
-                Some(b'?') => column.may_go = true,
-                _ => return column,
-            }
-            column.head = &column.head[1..];
+/// The column of a head with marks.
+fn marked(head: &'static str) -> Column {
+    let mut column = column(head);
+    loop {
+        match column.title.as_bytes().first() {
+            Some(b'>') => column.is_right = true,
+            Some(b'~') if column.least.is_some() => column.readable = Some(READABLE),
+            Some(b'~') => column.least = Some(LEAST),
+            Some(b'?') => column.may_go = true,
+            _ => return column,
         }
+        column.title = &column.title[1..];
     }
-}
-
-/// The width of a line of such columns.
-fn total(columns: impl ExactSizeIterator<Item = (usize, usize)>) -> usize {
-    let gaps = GAP.len() * columns.len().saturating_sub(1);
-    gaps + columns.map(|(_, width)| width).sum::<usize>()
-}
-
-/// The text on one line and without control characters, because it comes from callers and
-/// databases.
-pub(super) fn plain(text: &str) -> String {
-    let spaced: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -215,7 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_cannot_control_the_terminal() {
-        assert_eq!(plain("a\x1b[2Jb\tc"), "a [2Jb c");
+    fn what_is_wide_on_the_screen_keeps_the_columns_below_each_other() {
+        let mut table = Table::new(&["name", ">count"]);
+        table.row(["表示".into(), "7".into()]);
+        table.row(["a".into(), "12".into()]);
+        assert_eq!(
+            table.lines(None),
+            ["NAME  COUNT", "表示      7", "a        12"]
+        );
+    }
+
+    #[test]
+    fn a_cell_cannot_turn_the_line_around() {
+        let mut table = Table::new(&["statement"]);
+        table.row(["drop \u{202e}elbat".into()]);
+        assert_eq!(table.lines(None)[1], "drop \u{fffd}elbat");
     }
 }

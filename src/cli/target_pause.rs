@@ -133,7 +133,7 @@ pub(super) fn print(paused: &[PausedTarget]) {
         return;
     }
     output::line("");
-    output::line(output::paint("paused: nothing starts there", BOLD));
+    output::styled("paused: nothing starts there", BOLD);
     let mut table = Table::new(&["target", ">since", ">running", "~by", "~reason"]);
     for one in paused {
         let pause = one.pause.clone().unwrap_or_default();

@@ -84,10 +84,8 @@ pub(super) fn print(tasks: &[TaskView]) {
     else {
         return output::line("no tasks");
     };
-    output::line(output::paint(
-        &format!("times are seconds since {}", time_text::time(zero)),
-        output::DIM,
-    ));
+    let since = format!("times are seconds since {}", time_text::time(zero));
+    output::styled(since, output::DIM);
     // Of failures alone one wants to know why, rather than when.
     let mut table = Table::new(match tasks.iter().all(has_failed) {
         true => &FAILURES,

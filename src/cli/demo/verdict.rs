@@ -73,20 +73,17 @@ impl Verdict {
 
     /// Prints the timeline, the log and the verdict.
     pub(super) fn print(&self) {
-        output::line(output::paint(
+        output::styled(
             "Timeline: tasks of one order run together, the next order waits for all of them",
             BOLD,
-        ));
+        );
         gantt::print(&self.spans());
         output::line("");
-        output::line(output::paint("Execution log, as stored in Postgres", BOLD));
+        output::styled("Execution log, as stored in Postgres", BOLD);
         tasks::print(&self.tasks);
         output::line("");
-        output::line(self.sentence());
-        output::line(output::paint(
-            "expected: the longest task of each order, added up",
-            DIM,
-        ));
+        output::styled(self.sentence(), if self.good() { GREEN } else { RED });
+        output::styled("expected: the longest task of each order, added up", DIM);
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -124,13 +121,12 @@ impl Verdict {
             0 => format!("all {} tasks succeeded", self.tasks.len()),
             failed => format!("{failed} of {} tasks did NOT succeed", self.tasks.len()),
         };
-        let text = format!(
+        format!(
             "total {} of {} expected ({:+.1} %); {orders}; {tasks}",
             time_text::duration(self.total_us()),
             time_text::duration(self.expected_us()),
             self.overhead_percent(),
-        );
-        output::paint(&text, if self.good() { GREEN } else { RED })
+        )
     }
 
     fn expected_us(&self) -> i64 {

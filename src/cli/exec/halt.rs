@@ -1,7 +1,7 @@
 //! The failures that halt a scheduler, for whom they were not printed: others have met them.
 
 use super::task_option::titled;
-use crate::cli::{async_done, filter, plural, table::plain};
+use crate::cli::{async_done, filter, plural, terminal_text::plain};
 use rallypoint_client::{
     Result, Scheduler,
     api::{ListTasksRequest, TaskFilter, TaskView},

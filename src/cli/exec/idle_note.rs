@@ -1,7 +1,7 @@
 //! Says why nothing runs while the tasks of a scheduler wait: nobody asks `explain` of a command
 //! that just seems to take long.
 
-use crate::cli::{api_words, progress::Console, table::plain};
+use crate::cli::{api_words, progress::Console, terminal_text::plain};
 use rallypoint_client::{
     Scheduler,
     api::{self, Blocker, TaskState},

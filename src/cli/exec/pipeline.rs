@@ -7,7 +7,11 @@ use super::{
     task_option::{self, Described},
     task_resource,
 };
-use crate::cli::{enum_text::FailurePolicy, output, plural::count, table::plain};
+use crate::cli::{
+    enum_text::FailurePolicy,
+    plural::count,
+    terminal_text::{cut, plain, width},
+};
 use rallypoint_client::api::ResourceUse;
 use serde_json::{Map, Value, json};
 
@@ -121,12 +125,12 @@ fn described(task: &Described, number: usize, room: Option<usize>) -> String {
         false => format!("  ({})", options.join(", ")),
     };
     let before = format!("task {number}{line}  ");
-    let others = before.chars().count() + options.chars().count();
+    let others = width(&before) + width(&options);
     let left = room.map_or(TITLE, |room| {
         room.saturating_sub(others).clamp(LEAST, TITLE)
     });
-    let text = before + &output::cut(&plain(&task.title()), left) + &options;
-    room.map_or_else(|| text.clone(), |room| output::cut(&text, room))
+    let text = before + &cut(&plain(&task.title()), left) + &options;
+    room.map_or_else(|| text.clone(), |room| cut(&text, room))
 }
 
 /// Characters of a statement that are shown.

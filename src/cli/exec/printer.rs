@@ -17,6 +17,7 @@ use crate::cli::{
     outage_note::OutageNote,
     output, plural,
     progress::{Bars, Console},
+    terminal_text::clean,
 };
 use rallypoint_client::{
     Error, Scheduler,
@@ -245,9 +246,14 @@ impl Printer {
         };
         let widths = self.widths();
         let mut lines = vec![async_done::line(done, (place, self.total), widths, &title)];
-        lines.extend(task.and_then(|task| variable(task, done)));
+        let hint = task.and_then(|task| variable(task, done));
+        lines.extend(hint.map(|hint| clean(&hint)));
         let rows = done.result.as_ref().map(async_done::rows);
-        lines.extend(rows.iter().flatten().map(|row| format!("      {row}")));
+        lines.extend(
+            rows.iter()
+                .flatten()
+                .map(|row| clean(&format!("      {row}"))),
+        );
         let is_cut = |result: &TaskResult| result.truncated && !result.rows_json.is_empty();
         if done.result.as_ref().is_some_and(is_cut) {
             lines.push("      (more rows were returned than are kept: --result-rows)".to_owned());

@@ -71,7 +71,8 @@ impl Apply {
                 });
             }
             if !output::is_json() {
-                output::step_line(change.text(self.dry_run));
+                let lines = change.lines(self.dry_run);
+                lines.iter().for_each(output::step_line);
             }
             changes.push(change);
         }
@@ -90,7 +91,7 @@ impl Apply {
                 "dry_run": self.dry_run,
                 "jobs": changes.iter().map(Change::json).collect::<Vec<_>>(),
             });
-            output::step_line(document.to_string());
+            output::is_written(document.to_string());
         }
     }
 
@@ -341,7 +342,7 @@ impl Change {
         self.done != "unchanged"
     }
 
-    fn text(&self, dry_run: bool) -> String {
+    fn lines(&self, dry_run: bool) -> Vec<String> {
         let would_be = match dry_run && self.is_one() {
             true => "would be ",
             false => "",
@@ -350,7 +351,7 @@ impl Change {
         for (field, before, after) in &self.differences {
             lines.push(format!("  {}", fault::difference(field, before, after)));
         }
-        lines.join("\n")
+        lines
     }
 }
 

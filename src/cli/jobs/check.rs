@@ -68,7 +68,7 @@ impl Check {
                     "jobs": jobs,
                     "findings": findings,
                 });
-                output::line(document.to_string());
+                output::verbatim(document.to_string());
             }
             false => {
                 for finding in findings {

@@ -14,7 +14,8 @@ use crate::{
         job_signals::JobSignals,
         lock, output,
         signals::Signals,
-        table, time_text,
+        terminal_text::plain,
+        time_text,
         when::{self, When},
     },
     core::model::limits::LEASE,
@@ -95,7 +96,7 @@ impl ClaimCommand {
             None => Ok(Some(run)),
             Some(why) => {
                 let what = format!("the claim on a run of job {} is lost", self.name);
-                Err(CliError::new(what).why(table::plain(&why)))
+                Err(CliError::new(what).why(plain(&why)))
             }
         }
     }
@@ -267,7 +268,7 @@ async fn ended(
             Some(why) => {
                 child.kill().await;
                 let what = "the claim is lost, and the command was killed";
-                return Err(CliError::new(what).why(table::plain(&why)));
+                return Err(CliError::new(what).why(plain(&why)));
             }
         }
     }

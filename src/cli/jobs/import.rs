@@ -149,7 +149,7 @@ impl Import {
             "left_out": left_out.iter().map(|(source, why)| json!({ "source": source, "why": why })).collect::<Vec<_>>(),
         });
         match output::is_json() {
-            true => output::line(document.to_string()),
+            true => output::verbatim(document.to_string()),
             false => print(&to, &compared, &left_out),
         }
         Ok(ExitCode::SUCCESS)
@@ -311,8 +311,9 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
     }
     let lines = crontab_lines(compared.iter().map(|(job, _)| *job));
     if !lines.is_empty() {
-        output::line("\nIn the crontab of every machine that may run them:");
-        lines.iter().for_each(output::line);
+        output::line("");
+        output::line("In the crontab of every machine that may run them:");
+        lines.iter().for_each(output::verbatim);
     }
     let file = to.written.display();
     output::note("HERE and THERE: due times of the next 30 days");

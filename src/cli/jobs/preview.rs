@@ -53,7 +53,7 @@ impl Preview {
                 let jobs = times.iter().map(|(job, times)| to_json(job, times));
                 let release = TimeZones::bundled().release();
                 let jobs: Vec<Value> = jobs.collect();
-                output::line(json!({ "time_zones": release, "jobs": jobs }).to_string());
+                output::verbatim(json!({ "time_zones": release, "jobs": jobs }).to_string());
             }
             false => print(&times),
         }

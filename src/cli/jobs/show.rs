@@ -6,7 +6,8 @@ mod why;
 use crate::{
     cli::{
         enum_text, output, plural,
-        table::{self, Table},
+        table::Table,
+        terminal_text::plain,
         time_text::{self, exact},
     },
     core::model::limits::length_text,
@@ -151,8 +152,8 @@ fn backfill_in_words(now: usize, had: i64, is_dry: bool, is_ahead: bool) -> Stri
 /// Who has a claim.
 pub(super) fn claimant(claim: &RunClaim) -> String {
     match &*claim.owner {
-        "" => table::plain(&claim.caller),
-        owner => table::plain(owner),
+        "" => plain(&claim.caller),
+        owner => plain(owner),
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::cli::{
     enum_text,
     output::{self, BOLD},
-    table::{Table, plain},
+    table::Table,
+    terminal_text::plain,
     time_text,
 };
 use rallypoint_client::api::{
@@ -119,7 +120,7 @@ fn claims(holds: &[Claim], queue: &[Claim]) {
             continue;
         }
         output::line("");
-        output::line(output::paint(title, BOLD));
+        output::styled(title, BOLD);
         let mut table = Table::new(&[
             ">claim", "~uses", "~owner", "~caller", ">since", ">token", "~reason",
         ]);
@@ -153,7 +154,7 @@ fn tasks(queue: &[Claim], is_cut: bool, waiting: &[WaitingTasks]) {
         return;
     }
     output::line("");
-    output::line(output::paint("waiting tasks", BOLD));
+    output::styled("waiting tasks", BOLD);
     let mut table = Table::new(&["first task", "uses", ">claims before", "kept for it"]);
     for line in waiting {
         let kept = if line.is_kept { "yes" } else { "-" };

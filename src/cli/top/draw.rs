@@ -12,9 +12,10 @@ use super::{
     editor::Editor,
     model::{LEAST, Link, Mode, Model},
     offers::Hotkey,
-    text::{Kind, Piece, Row, Tone, cut},
+    text::{Kind, Piece, Row, Tone},
     units::clock,
 };
+use crate::cli::terminal_text::cut;
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Position, Rect},

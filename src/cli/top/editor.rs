@@ -1,6 +1,6 @@
 //! One line of text that a person writes: a filter, a command, a reason.
 
-use super::text::clean;
+use crate::cli::terminal_text::clean;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The line, and where the cursor is: before this character.

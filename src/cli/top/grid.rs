@@ -1,69 +1,14 @@
-//! Tables of a view: columns as wide as what is in them, and within the width of the terminal. What
-//! does not fit is taken from the columns that may shrink, and then whole columns go, the last one
-//! of the least weight first.
+//! Tables of a view: columns as wide as what is in them, and within the width of the terminal.
 
 use super::{
     filter,
-    text::{Kind, Piece, Row, Tone, cut},
+    text::{Kind, Piece, Row, Tone},
 };
-use unicode_width::UnicodeWidthStr;
-
-/// A column: its title, and how it gives way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    title: &'static str,
-    right: bool,
-    /// The least width it is cut to; `None`: it is never cut.
-    least: Option<usize>,
-    /// It gives way before the others.
-    first: bool,
-    /// It stands only where the table is at least so wide.
-    from: usize,
-}
-
-/// A column of words or numbers that are never cut.
-pub(super) const fn column(title: &'static str) -> Column {
-    Column {
-        title,
-        right: false,
-        least: None,
-        first: false,
-        from: 0,
-    }
-}
-
-impl Column {
-    /// Numbers, to the right.
-    pub(super) const fn number(title: &'static str) -> Column {
-        Column {
-            right: true,
-            ..column(title)
-        }
-    }
-
-    /// Text that is cut where there is no room.
-    pub(super) const fn text(title: &'static str, least: usize) -> Column {
-        Column {
-            least: Some(least),
-            ..column(title)
-        }
-    }
-
-    /// A remark, which gives way before the other columns.
-    pub(super) const fn remark(title: &'static str, least: usize) -> Column {
-        Column {
-            first: true,
-            ..Column::text(title, least)
-        }
-    }
-
-    /// Only on terminals of this width.
-    pub(super) const fn wide(self, from: usize) -> Column {
-        Column { from, ..self }
-    }
-}
-
-const GAP: usize = 2;
+pub(super) use crate::cli::columns::{Column, column};
+use crate::cli::{
+    columns::{GAP, laid_out},
+    terminal_text::width,
+};
 
 /// A table under construction.
 pub(super) struct Grid<'a> {
@@ -101,76 +46,37 @@ impl<'a> Grid<'a> {
         self.rows.len()
     }
 
-    /// Its head and its rows.
-    pub(super) fn laid_out(self, width: usize) -> Vec<Row> {
-        let kept: Vec<usize> = (0..self.columns.len())
-            .filter(|index| self.columns[*index].from <= width)
-            .collect();
-        let widths = self.widths(&kept, width);
-        let heads = kept.iter().map(|index| {
-            let title = self.columns[*index].title.to_uppercase();
+    /// Its head and its rows, in a view of this width.
+    pub(super) fn laid_out(self, room: usize) -> Vec<Row> {
+        let widest = |at: usize| {
+            let cells = self.rows.iter().map(|(_, cells)| cells[at].width());
+            cells.max().unwrap_or(0).max(width(self.columns[at].title))
+        };
+        let shown = laid_out(self.columns, widest, room);
+        let heads = shown.iter().map(|(at, _)| {
+            let title = self.columns[*at].title.to_uppercase();
             Piece::new(title, Tone::Quiet)
         });
         let head = Row {
             kind: Kind::Head,
-            ..Row::new(self.line(&kept, &widths, heads))
+            ..Row::new(self.line(&shown, heads))
         };
         let rows = self.rows.iter().map(|(row, cells)| {
-            let cells = kept.iter().map(|index| cells[*index].clone());
+            let cells = shown.iter().map(|(at, _)| cells[*at].clone());
             Row {
-                pieces: self.line(&kept, &widths, cells),
+                pieces: self.line(&shown, cells),
                 ..row.clone()
             }
         });
         std::iter::once(head).chain(rows).collect()
     }
 
-    fn line(
-        &self,
-        kept: &[usize],
-        widths: &[usize],
-        cells: impl Iterator<Item = Piece>,
-    ) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for ((cell, width), index) in cells.zip(widths).zip(kept) {
-            let text = cut(cell.text(), *width);
-            let pad = " ".repeat(width.saturating_sub(text.width()));
-            let gap = " ".repeat(GAP);
-            let text = match self.columns[*index].right {
-                true => format!("{pad}{text}{gap}"),
-                false => format!("{text}{pad}{gap}"),
-            };
-            pieces.push(Piece::new(text, cell.tone));
-        }
-        pieces
-    }
-
-    fn widths(&self, kept: &[usize], width: usize) -> Vec<usize> {
-        let widest = |index: &usize| {
-            let cells = self.rows.iter().map(|(_, cells)| cells[*index].width());
-            cells
-                .max()
-                .unwrap_or(0)
-                .max(self.columns[*index].title.width())
-        };
-        let mut widths: Vec<usize> = kept.iter().map(widest).collect();
-        let room = width.saturating_sub(GAP * kept.len().saturating_sub(1));
-        let mut over = widths.iter().sum::<usize>().saturating_sub(room);
-        while over > 0 {
-            // Remarks give way first, and of the others the widest.
-            let shrinks = |at: &usize| {
-                self.columns[kept[*at]]
-                    .least
-                    .is_some_and(|least| widths[*at] > least)
-            };
-            let key = |at: &usize| (self.columns[kept[*at]].first, widths[*at]);
-            let Some(at) = (0..widths.len()).filter(shrinks).max_by_key(key) else {
-                break;
-            };
-            widths[at] -= 1;
-            over -= 1;
-        }
-        widths
+    fn line(&self, shown: &[(usize, usize)], cells: impl Iterator<Item = Piece>) -> Vec<Piece> {
+        let placed = cells.zip(shown).map(|(cell, (at, width))| {
+            let text = self.columns[*at].cell(cell.text(), *width);
+            Piece::new(text + &" ".repeat(GAP), cell.tone)
+        });
+        placed.collect()
     }
 }
 

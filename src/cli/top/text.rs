@@ -1,8 +1,8 @@
 //! Text as it reaches the terminal: pieces with a tone, in rows. The only door: what a server says
-//! becomes a [`Piece`] here, and no control character, nor one that turns the direction of writing,
-//! passes it.
+//! becomes a [`Piece`] here, which has been cleaned.
 
 use super::{place::Place, subject::Subject};
+use crate::cli::terminal_text::clean;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What a piece of text means; the renderer says how that looks.
@@ -165,37 +165,6 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The beginning of the text that fits, with an ellipsis where there is more.
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let (mut kept, mut used) = (String::new(), 0);
-    for character in text.chars() {
-        let wide = character.width().unwrap_or(0);
-        if used + wide + 1 > width {
-            break;
-        }
-        kept.push(character);
-        used += wide;
-    }
-    if width > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
-/// The text without what a terminal would take for a command, or would hide or turn around.
-pub(super) fn clean(text: &str) -> String {
-    let shown = |character: char| match character {
-        '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => '\u{fffd}',
-        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
-        control if control.is_control() => ' ',
-        other => other,
-    };
-    text.chars().map(shown).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,13 +176,6 @@ mod tests {
         assert!(!piece.text().chars().any(char::is_control), "{piece:?}");
         assert!(!piece.text().contains('\u{202e}'), "{piece:?}");
         assert!(piece.text().contains("red"), "{piece:?}");
-    }
-
-    #[test]
-    fn a_text_is_cut_by_what_it_takes_on_the_screen() {
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("表示表示", 5), "表示…");
-        assert_eq!(cut("abc", 3), "abc");
     }
 
     #[test]

@@ -221,3 +221,26 @@ fn a_narrow_terminal_shows_failures_in_full() {
         assert!(words.contains(part), "no `{part}` in\n{seen}");
     }
 }
+
+#[test]
+fn what_a_task_says_does_nothing_to_a_terminal() {
+    let server = Standalone::start();
+    let hostile = "do $$ begin raise exception '\x1b[2J\u{202e}bad\u{9b}m'; end $$";
+    for command in [
+        &["exec", "--keep", "--name", "hostile", hostile][..],
+        &["tasks", "hostile"],
+        &["attempts", "hostile", "1"],
+        &["get", "hostile", "1"],
+        &["explain", "hostile", "1"],
+        &["wait", "hostile"],
+    ] {
+        let output = server.run(command);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("bad"), "{command:?}: {said:?}");
+        for control in ['\x1b', '\u{202e}', '\u{9b}'] {
+            assert!(!said.contains(control), "{command:?}: {said:?}");
+        }
+    }
+    let unknown = text(&server.run(&["tasks", "no\u{202e}name"]).stderr);
+    assert!(unknown.contains("no\u{fffd}name"), "{unknown:?}");
+}
