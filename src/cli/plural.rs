@@ -4,9 +4,15 @@ use std::fmt::Display;
 
 /// So many of them: `1 task`, `3 tasks`.
 pub(super) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
-    match number == N::from(1) {
-        true => format!("1 {noun}"),
-        false => format!("{number} {noun}s"),
+    let is_one = number == N::from(1);
+    format!("{number} {}", noun_of(is_one, noun))
+}
+
+/// The noun of one, or of more.
+pub(super) fn noun_of(is_one: bool, noun: &str) -> String {
+    match is_one {
+        true => noun.to_owned(),
+        false => format!("{noun}s"),
     }
 }
 

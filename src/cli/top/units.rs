@@ -1,7 +1,10 @@
 //! Numbers, lengths and times as people read them. Times are UTC, as everywhere on the command
 //! line.
 
-use super::super::time_text::micros;
+use crate::cli::{
+    plural::noun_of,
+    time_text::{duration, duration_us, micros},
+};
 use jiff::Timestamp;
 use prost_types::Duration;
 
@@ -24,10 +27,7 @@ pub(super) fn number(value: i64) -> String {
 
 /// So many of them: `1 task`, `3 tasks`.
 pub(super) fn counted(value: i64, noun: &str) -> String {
-    match value {
-        1 => format!("1 {noun}"),
-        many => format!("{} {noun}s", number(many)),
-    }
+    format!("{} {}", number(value), noun_of(value == 1, noun))
 }
 
 /// So many a second.
@@ -38,7 +38,8 @@ pub(super) fn rate(value: f64) -> String {
     }
 }
 
-/// Microseconds: `850 ms`, `1.2 s`, `2 min 05 s`, `3 h 10 min`, `2 d 4 h`.
+/// Microseconds: `850 ms`, `1.2 s`, `42 s`, and from a minute on as everywhere on the command line.
+/// The short ones are rounder than those: they change under the eyes of the reader.
 pub(super) fn span(us: i64) -> String {
     let us = us.max(0);
     let seconds = us / 1_000_000;
@@ -46,17 +47,13 @@ pub(super) fn span(us: i64) -> String {
         0 => format!("{} ms", us / 1000),
         1..10 => format!("{:.1} s", us as f64 / 1e6),
         10..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+        _ => duration(us),
     }
 }
 
 /// A duration of the API; absent: nothing.
 pub(super) fn lasting(duration: Option<&Duration>) -> String {
-    duration.map_or_else(String::new, |duration| {
-        span(super::super::time_text::duration_us(Some(duration)))
-    })
+    duration.map_or_else(String::new, |duration| span(duration_us(Some(duration))))
 }
 
 /// `3 min 02 s ago`, `in 4.0 s`; absent: nothing.
@@ -119,7 +116,7 @@ mod tests {
     #[test]
     fn lengths_and_numbers_are_shown_by_their_size() {
         let shown = [850_000, 1_200_000, 42_000_000, 125_000_000, 187_200_000_000].map(span);
-        assert_eq!(shown, ["850 ms", "1.2 s", "42 s", "2 min 05 s", "2 d 4 h"]);
+        assert_eq!(shown, ["850 ms", "1.2 s", "42 s", "2 min 05 s", "2 d 04 h"]);
         assert_eq!(number(9999), "9999");
         assert_eq!(
             (counted(1, "row"), counted(0, "row")),
