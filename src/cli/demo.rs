@@ -3,18 +3,16 @@
 //! It starts a server in this process on a private Postgres, talks to it over gRPC as any caller
 //! would, and judges the run by the execution log. It leaves nothing behind.
 
-mod json;
-mod progress;
 mod tasks;
 mod verdict;
 
 use super::{
-    async_done,
     connect::Server,
     error::CliError,
     exit::Exit,
     health,
     output::{self, BOLD, DIM},
+    progress::Bars,
     signals::Signals,
     submit_calls::submit,
 };
@@ -24,10 +22,9 @@ use crate::{
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use progress::Lines;
 use rallypoint_client::{
-    DoneStream, Error, Scheduler,
-    api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
+    DoneStream, Error,
+    api::{ListTasksRequest, Outcome, ReleaseMode, SchedulerSettings},
 };
 use std::{net::Ipv4Addr, ops::ControlFlow, path::PathBuf, process::ExitCode, time::Duration};
 use tasks::Sleep;
@@ -35,8 +32,6 @@ use tokio::{net::TcpListener, task::JoinHandle, time};
 use tokio_util::sync::CancellationToken;
 use verdict::Verdict;
 
-/// How often the server is asked what runs.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the server may take to start.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -103,19 +98,14 @@ impl Demo {
         ));
         let all = tasks.iter().map(Sleep::task).collect();
         submit(&scheduler, all, output::note, |_| ControlFlow::Continue(())).await?;
-        let mut lines = Lines::new(&tasks);
-        watch(
-            scheduler.synchronize(0, None).await.map_err(broken)?,
-            &scheduler,
-            &mut lines,
-        )
-        .await
-        .map_err(broken)?;
+        let mut bars = Bars::new(tasks.iter().map(|task| Some(task.order)));
+        let events = scheduler.synchronize(0, None).await.map_err(broken)?;
+        watch(events, &mut bars).await.map_err(broken)?;
         scheduler
             .release(ReleaseMode::Finish, true)
             .await
             .map_err(broken)?;
-        lines.finish();
+        bars.finish("");
         let log = super::tasks::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
         Ok(Verdict::new(log.tasks, tasks::expected(&tasks)))
     }
@@ -129,25 +119,15 @@ fn broken(error: Error) -> CliError {
     CliError::call("the demo was interrupted", &error)
 }
 
-/// Shows events as they arrive, and what runs in between.
-async fn watch(
-    mut events: DoneStream,
-    scheduler: &Scheduler,
-    lines: &mut Lines,
-) -> Result<(), Error> {
-    let mut polls = time::interval(POLL_INTERVAL);
-    loop {
-        tokio::select! {
-            done = events.next() => {
-                let Some(done) = done? else { return Ok(()) };
-                done.iter().for_each(|done| lines.done(done, async_done::run_time_us(done)));
-            }
-            _ = polls.tick() => {
-                lines.seen(&scheduler.tasks(ListTasksRequest::default()).await?.tasks);
-                lines.tick();
-            }
+/// Counts the tasks as they end.
+async fn watch(mut events: DoneStream, bars: &mut Bars) -> Result<(), Error> {
+    while let Some(ended) = events.next().await? {
+        for done in &ended {
+            let is_good = done.outcome() == Outcome::Succeeded;
+            bars.done(done.effective_order, is_good, done.attempt > 0);
         }
     }
+    Ok(())
 }
 
 /// A server in this process, and the data directory of its private Postgres.

@@ -23,14 +23,6 @@ pub(super) fn exact(time: Option<&prost_types::Timestamp>) -> String {
     }
 }
 
-/// RFC 3339, or null for an absent time.
-pub(super) fn rfc3339(us: i64) -> serde_json::Value {
-    Timestamp::from_microsecond(us)
-        .ok()
-        .filter(|_| us != 0)
-        .map_or(serde_json::Value::Null, |time| time.to_string().into())
-}
-
 /// Microseconds since 1970 of a message's timestamp; absent: 0.
 pub(super) fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
     time.map_or(0, |time| {

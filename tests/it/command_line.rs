@@ -151,6 +151,20 @@ fn the_demo_proves_that_no_two_orders_overlap() {
         demo["total_s"].as_f64().is_some_and(|total| total >= 0.83),
         "{demo}"
     );
+    let last = &demo["tasks"][9];
+    assert_eq!(
+        (&last["state"], &last["done"]["outcome"], &last["id"]["seq"]),
+        (
+            &"TASK_STATE_DONE".into(),
+            &"OUTCOME_SUCCEEDED".into(),
+            &10.into()
+        )
+    );
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("order 500: 1 of 1 done, 0 not succeeded"),
+        "{said}"
+    );
 }
 
 #[test]

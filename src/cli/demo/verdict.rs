@@ -1,10 +1,10 @@
 //! What the demo proves, read from the log and nothing else: no two orders overlapped, every task
 //! succeeded, and how long it took.
 
-use super::json;
 use crate::cli::{
     async_done,
     gantt::{self, Span},
+    json,
     output::{self, BOLD, DIM, GREEN, RED},
     plural, tasks, time_text,
 };
@@ -145,7 +145,7 @@ impl Verdict {
             "overhead_percent": self.overhead_percent(),
             "overlaps": self.overlaps(),
             "failed": self.failed(),
-            "tasks": self.tasks.iter().map(json::task).collect::<Vec<_>>(),
+            "tasks": self.tasks.iter().map(json::of).collect::<Vec<_>>(),
         })
     }
 }
