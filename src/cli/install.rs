@@ -11,10 +11,7 @@ use clap::Args;
 use serde_json::json;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
-/// Where the password of an administrator stands who connects as psql does.
-pub(super) const OF_ENVIRONMENT: &str =
-    "in the URL (--url, RALLYPOINT_ADMIN_URL), in PGPASSWORD or in ~/.pgpass";
-/// Where it stands where the environment does not count.
+/// Where the password of an administrator stands: of a target the environment does not count.
 const PASSWORD: &str =
     "in the URL (--url, RALLYPOINT_ADMIN_URL), or in what the configuration says of the target";
 

@@ -2,7 +2,7 @@
 //! it already is.
 
 use super::{error::CliError, install, output, postgres_url};
-use crate::{database_url::options_of, server::target_setup};
+use crate::server::{Login, target_setup::Installed};
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 /// Arguments of `prepare-target`.
 #[derive(Args, Debug)]
 pub(super) struct PrepareTarget {
-    /// URL of the target's database with the login of an administrator, who may create roles and
-    /// schemas
+    /// URL of the target's database with the login and password of an administrator, who may create
+    /// roles and schemas
     #[arg(
         long,
         env = "RALLYPOINT_ADMIN_URL",
@@ -33,14 +33,16 @@ impl PrepareTarget {
         let url = match (self.print, self.url) {
             (false, Some(url)) => url,
             _ => {
-                let statements = target_setup::statements(&self.logins);
+                let statements = Installed::Markers.statements(&self.logins);
                 output::script(json!({ "statements": statements }), &statements);
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        let options = postgres_url::read("--url", &url, options_of)?;
-        let prepared = target_setup::prepare(&options, &self.logins).await;
-        prepared.map_err(|error| install::failed(error, "--login", install::OF_ENVIRONMENT))?;
+        let administrator = postgres_url::read("--url", &url, str::parse::<Login>)?;
+        let prepared = Installed::Markers.install(&administrator, &self.logins);
+        let failed =
+            |error| install::failed(error, "--login", "in the URL (--url, RALLYPOINT_ADMIN_URL)");
+        prepared.await.map_err(failed)?;
         let text = "the target is ready for EXACTLY_ONCE tasks";
         output::document(json!({ "prepared": true }), text);
         Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 //! database is named, and the targets on which SQL tasks run. It opens no journal and starts no
 //! task.
 
-use super::target_setup::{self, Installed};
+use super::target_setup::Installed;
 use crate::{
     clock::Clock,
     core::{ShardId, Work, model::limits::Limits},
@@ -103,11 +103,9 @@ impl Config {
         };
         let started = tokio::task::spawn_blocking(move || PrivatePostgres::start(options));
         let private = started.await??;
-        let administrator = private.options_for(postgres::TARGET, postgres::SUPERUSER);
-        let logins = [postgres::TARGET.to_owned()];
-        target_setup::prepare(&administrator, &logins).await?;
         let administrator = private.url_for(postgres::TARGET, postgres::SUPERUSER);
-        for what in [Installed::Guard, Installed::Runs] {
+        let logins = [postgres::TARGET.to_owned()];
+        for what in [Installed::Markers, Installed::Guard, Installed::Runs] {
             what.install(&administrator.parse()?, &logins).await?;
         }
         Ok(Some(private))

@@ -3,12 +3,12 @@
 //! may use them. Doing it again changes nothing.
 //!
 //! All live in the schema `rallypoint`, each with a role of its own, and know nothing of each
-//! other: whoever may use one is not let into the others.
+//! other: whoever may use one is not let into the others. An administrator connects as tasks do:
+//! the URL says all of it.
 
 use super::unreached::{Unreached, sqlstate};
 use crate::executor::{Connection, Login, MARKERS_SETUP};
 use anyhow::{Context, Result};
-use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, postgres::PgConnectOptions};
 
 const GUARD_SETUP: &str = include_str!("target_setup/guard.sql");
 const RUNS_SETUP: &str = include_str!("target_setup/runs.sql");
@@ -41,6 +41,8 @@ const NO_SUCH_ROLE: &str = "42704";
 /// What can be installed into a target by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Installed {
+    /// The place of the markers of EXACTLY_ONCE tasks.
+    Markers,
     /// What refuses writers whose hold is over.
     Guard,
     /// Where runs of jobs are finished.
@@ -51,6 +53,7 @@ impl Installed {
     /// What it is called.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Installed::Markers => "the place of markers",
             Installed::Guard => "the guard",
             Installed::Runs => "the place where runs are finished",
         }
@@ -59,6 +62,7 @@ impl Installed {
     /// The statements that install it, for these logins.
     pub(crate) fn statements(self, logins: &[String]) -> String {
         match self {
+            Installed::Markers => for_logins(MARKERS_SETUP, &MARKER_ROUTINES, logins),
             Installed::Guard => for_logins(GUARD_SETUP, &GUARD_ROUTINES, logins),
             Installed::Runs => for_logins(RUNS_SETUP, &RUN_ROUTINES, logins),
         }
@@ -77,11 +81,6 @@ impl Installed {
     }
 }
 
-/// The statements that make a database ready for markers, for these logins.
-pub(crate) fn statements(logins: &[String]) -> String {
-    for_logins(MARKERS_SETUP, &MARKER_ROUTINES, logins)
-}
-
 fn for_logins(setup: &str, routines: &[&str], logins: &[String]) -> String {
     let mut statements = setup.to_owned();
     for login in logins {
@@ -94,26 +93,7 @@ fn for_logins(setup: &str, routines: &[&str], logins: &[String]) -> String {
     statements
 }
 
-/// Makes a database ready for markers, as its administrator.
-pub(crate) async fn prepare(administrator: &PgConnectOptions, logins: &[String]) -> Result<()> {
-    // Notices would say of each start after the first that all this is there already.
-    let quiet = administrator
-        .clone()
-        .options([("client_min_messages", "warning")]);
-    let mut connection = PgConnection::connect_with(&quiet)
-        .await
-        .context(Unreached)?;
-    // One message, and so one transaction.
-    let statements = sqlx::raw_sql(AssertSqlSafe(statements(logins)));
-    connection
-        .execute(statements)
-        .await
-        .context("cannot prepare the database of the target")?;
-    Ok(connection.close().await?)
-}
-
-/// Whether a login is none of the server, which an error of [`prepare`] or
-/// [`install`](Installed::install) says.
+/// Whether a login is none of the server, which an error of [`install`](Installed::install) says.
 pub(crate) fn is_of_missing_role(error: &anyhow::Error) -> bool {
     sqlstate(error).as_deref() == Some(NO_SUCH_ROLE)
 }

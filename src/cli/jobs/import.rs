@@ -14,7 +14,7 @@ mod wall_clock;
 
 use super::file;
 use crate::{
-    cli::{error::CliError, install, output, table::Table, unreadable},
+    cli::{error::CliError, output, table::Table, unreadable},
     core::schedule::TimeZones,
     server::unreached::connection_remedy,
     toml_file::Faults,
@@ -29,6 +29,9 @@ use std::{
     process::ExitCode,
 };
 use wall_clock::Theirs;
+
+/// Where the password stands with which the tables of another cron are read.
+const PASSWORD: &str = "in the URL (--url, RALLYPOINT_ADMIN_URL), in PGPASSWORD or in ~/.pgpass";
 
 /// Arguments of `import`.
 #[derive(Args, Debug)]
@@ -158,7 +161,7 @@ impl Import {
 
 /// The tables of another cron cannot be read.
 fn unread(what: &str, error: anyhow::Error) -> CliError {
-    let next = connection_remedy(&error, install::OF_ENVIRONMENT).unwrap_or_else(|| {
+    let next = connection_remedy(&error, PASSWORD).unwrap_or_else(|| {
         "name the database that has them with --url, by a login that may read them; nothing is \
          written"
             .to_owned()

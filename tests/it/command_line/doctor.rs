@@ -5,13 +5,21 @@ use super::{code, run, text};
 use crate::harness::{
     authority::Authority,
     postgres::{connect, durable, on_port},
+    process::PROGRAM,
 };
 use rallypoint::{
     peer::{PeerConfig, Port},
     postgres::{COORDINATION, PrivatePostgres, SUPERUSER, TARGET},
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    thread,
+};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -242,6 +250,39 @@ fn who_installs_for_nobody_is_told_what_to_do() {
     let install = ["guard", "install", "--target", "app", "--config", &config];
     let said = text(&run(&install).stderr);
     assert!(said.contains("next: correct [targets.app] in /"), "{said}");
+}
+
+/// Asks whoever connects for a password, and hangs up.
+fn ask_for_password(mut client: TcpStream) -> io::Result<()> {
+    let mut length = [0; 4];
+    client.read_exact(&mut length)?;
+    let mut startup = vec![0; u32::from_be_bytes(length) as usize - length.len()];
+    client.read_exact(&mut startup)?;
+    client.write_all(b"R\0\0\0\x08\0\0\0\x03")
+}
+
+#[test]
+fn the_environment_has_no_password_for_who_installs() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let url = format!("postgres://u@127.0.0.1:{port}/d?sslmode=disable");
+    let answered = thread::spawn(move || {
+        for client in listener.incoming().take(3) {
+            ask_for_password(client.expect("a client")).expect("a startup message");
+        }
+    });
+    for verb in [
+        &["prepare-target"][..],
+        &["jobs", "install"],
+        &["guard", "install"],
+    ] {
+        let mut install = Command::new(PROGRAM);
+        install.args(verb).args(["--url", &url, "--login", TARGET]);
+        let install = install.env("PGPASSWORD", "secret").output();
+        let said = text(&install.expect("the program runs").stderr);
+        assert!(said.contains("write the password in the URL"), "{said}");
+    }
+    answered.join().expect("all were asked");
 }
 
 #[tokio::test]
