@@ -5,7 +5,7 @@ use super::{
     schedule,
 };
 use crate::{
-    cli::exec::Described,
+    cli::{exec::Described, time_text},
     core::schedule::{Recurrence, Schedule, ScheduleText},
 };
 use rallypoint_client::api::{self, OnFailure};
@@ -96,9 +96,9 @@ impl Job {
             rerun: self.rerun.map(|rerun| api::Rerun {
                 within_window: rerun.within_window,
                 max: rerun.max.unwrap_or(0) as i32,
-                delay: Some(schedule::length(rerun.delay)),
+                delay: Some(time_text::message(rerun.delay)),
             }),
-            max_runtime: self.max_runtime.map(schedule::length),
+            max_runtime: self.max_runtime.map(time_text::message),
             pause_after_failures: self.pause_after_failures.unwrap_or(0) as i32,
             claims: self.claimed.clone().map(|target| api::RunClaims { target }),
             on_failure: tasks(&self.on_failure),

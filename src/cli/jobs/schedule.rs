@@ -2,6 +2,7 @@
 
 use super::rules::choice;
 use crate::{
+    cli::time_text,
     core::schedule::{
         DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones, Window,
     },
@@ -99,8 +100,8 @@ pub(super) fn message(text: &ScheduleText) -> api::Schedule {
     let rule = match &text.rule {
         RuleText::Cron(text) => Rule::Cron(text.clone()),
         RuleText::Interval { every, phase } => Rule::Interval(api::Interval {
-            every: Some(length(*every)),
-            phase: Some(length(*phase)),
+            every: Some(time_text::message(*every)),
+            phase: Some(time_text::message(*phase)),
         }),
         RuleText::OncePer {
             period,
@@ -132,18 +133,10 @@ pub(super) fn message(text: &ScheduleText) -> api::Schedule {
         time_zone: text.time_zone.clone(),
         dst_gap: gap.unwrap_or(api::DstGap::Unspecified).into(),
         dst_fold: fold.unwrap_or(api::DstFold::Unspecified).into(),
-        jitter: (!text.jitter.is_zero()).then(|| length(text.jitter)),
+        jitter: (!text.jitter.is_zero()).then(|| time_text::message(text.jitter)),
         start: text.start.clone(),
         end: text.end.clone(),
         exclude: text.exclude.clone(),
-    }
-}
-
-/// A length of time as the API has it.
-pub(super) fn length(length: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(length.as_secs()).unwrap_or(i64::MAX),
-        nanos: length.subsec_nanos() as i32,
     }
 }
 
