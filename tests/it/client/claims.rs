@@ -2,16 +2,19 @@
 //! breaks it off.
 
 use super::refusals::refusal;
-use crate::harness::{conversation::WAIT_TIMEOUT, fake_server::serve_claims, server::Server};
+use crate::harness::{
+    conversation::WAIT_TIMEOUT, fake_server::serve_claims, server::Server, work::duration,
+};
 use rallypoint_client::{
     Client,
     api::{
-        AcquireResponse, CallError, Claim, ClaimState, CreateResourceRequest, ManageClaimsResponse,
-        ResourceSettings, manage_claims_response::Kind as Answer,
+        AcquireRequest, AcquireResponse, CallError, Claim, ClaimState, CreateResourceRequest,
+        ManageClaimsResponse, ResourceSettings, manage_claims_request::Kind as Call,
+        manage_claims_response::Kind as Answer,
     },
 };
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
 use tokio::time::timeout;
@@ -89,6 +92,10 @@ fn waiting(call: u64) -> ManageClaimsResponse {
         position: 1,
         ..Claim::default()
     };
+    acquired(call, claim)
+}
+
+fn acquired(call: u64, claim: Claim) -> ManageClaimsResponse {
     let update = AcquireResponse { claim: Some(claim) };
     ManageClaimsResponse {
         call,
@@ -118,4 +125,56 @@ async fn a_claim_that_is_refused_after_a_loss_may_have_been_made() {
         "{failed}"
     );
     assert!(failed.request_id.is_some());
+}
+
+#[tokio::test]
+async fn a_claim_that_was_told_and_fails_later_is_given_back_and_one_that_was_not_told_is_not() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    // The stream stays open until the first claim was told for sure: the next call breaks it.
+    let url = serve_claims(|calls| {
+        calls.map(|call| match CALLS.fetch_add(1, Ordering::Relaxed) {
+            0 => call.map(|call| waiting(call.call)),
+            1 => Err(Status::unavailable("it breaks")),
+            _ => call.map(|call| refused(call.call, Code::PermissionDenied, "ROLE_NOT_ALLOWED")),
+        })
+    })
+    .await;
+    let client = Client::connect(&url).await.expect("connected");
+    let made = timeout(WAIT_TIMEOUT, client.claim(AcquireRequest::default())).await;
+    let mut made = made.expect("in time").expect("it is told");
+    let untold = timeout(WAIT_TIMEOUT, client.acquire("orders")).await;
+    let untold = untold.expect("in time").expect_err("it is refused");
+    assert!(!untold.is_given_back, "{untold}");
+    let failed = timeout(WAIT_TIMEOUT, made.next()).await;
+    let failed = failed.expect("in time").expect_err("it is refused");
+    assert!(failed.is_given_back && failed.is_unknown(), "{failed}");
+    assert!(failed.to_string().contains("make it anew"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_granted_and_cannot_be_confirmed_is_given_back() {
+    let url = serve_claims(|calls| {
+        calls.map(|call| {
+            call.map(|call| match call.kind {
+                Some(Call::Acquire(_)) => acquired(call.call, limited()),
+                _ => refused(call.call, Code::PermissionDenied, "ROLE_NOT_ALLOWED"),
+            })
+        })
+    })
+    .await;
+    let client = Client::connect(&url).await.expect("connected");
+    let failed = timeout(WAIT_TIMEOUT, client.acquire("orders")).await;
+    let failed = failed.expect("in time").expect_err("it is refused");
+    assert!(failed.is_given_back && failed.is_unknown(), "{failed}");
+}
+
+/// A hold whose resource limits it: it is renewed before it counts as one.
+fn limited() -> Claim {
+    Claim {
+        claim: 7,
+        state: ClaimState::Held.into(),
+        token: 1,
+        hold_left: Some(duration(3_600_000)),
+        ..Claim::default()
+    }
 }
