@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::timeout,
 };
 use tonic::{
@@ -26,8 +26,10 @@ use tonic::{
     transport::Channel,
 };
 
-/// Calls that are about to be sent at most: the next ones wait.
-const MOST_ABOUT_TO_BE_SENT: usize = 1_000;
+/// Calls of a connection that are unanswered at most, as the service asks: the next ones wait, and
+/// are sent together. A call that the service does not read yet may be a short frame of its own,
+/// and for too many of those HTTP/2 ends the connection, with all that is on it.
+const MOST_UNANSWERED: usize = 1_000;
 /// The stream is closed when nothing was said on it for so long, and nothing is awaited.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -64,8 +66,12 @@ impl Answers {
 }
 
 /// The stream of a client and its clones.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClaimCalls(Arc<Mutex<State>>);
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimCalls {
+    state: Arc<Mutex<State>>,
+    /// One for each call that may be unanswered: of all callers on the connection together.
+    places: Arc<Semaphore>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -92,26 +98,51 @@ struct Open {
     pick: Pick,
     calls: mpsc::Sender<api::ManageClaimsRequest>,
     /// Who awaits the answers to each call.
-    awaited: HashMap<u64, Listener>,
+    awaited: HashMap<u64, Awaited>,
     /// The calls that have made the claims that are told, by the numbers of these: several under
     /// one request id.
     claims: HashMap<i64, Vec<u64>>,
 }
 
+/// A call whose answers are awaited.
+#[derive(Debug)]
+struct Awaited {
+    listener: Listener,
+    /// Taken until its first answer, also when nobody listens any more.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for ClaimCalls {
+    fn default() -> Self {
+        ClaimCalls {
+            state: Arc::default(),
+            places: Arc::new(Semaphore::new(MOST_UNANSWERED)),
+        }
+    }
+}
+
 impl ClaimCalls {
+    /// The stream of another caller on the same connection.
+    pub(crate) fn of_another_caller(&self) -> ClaimCalls {
+        let (state, places) = (Arc::default(), self.places.clone());
+        ClaimCalls { state, places }
+    }
+
     /// Whether there is a stream: then calls are made on it.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().open.is_some()
     }
 
-    /// Makes a call, on the stream that is open or another one.
+    /// Makes a call, on the stream that is open or another one, once there is a place for it.
     pub(crate) async fn make(
         &self,
         opening: impl FnOnce() -> Opening,
         call: Call,
     ) -> (Pick, Answers) {
         let (listener, newest) = watch::channel(None);
-        let (stream, number, pick, calls) = self.await_answers(opening, listener);
+        let place = self.places.clone().acquire_owned().await.ok();
+        let awaited = Awaited { listener, place };
+        let (stream, number, pick, calls) = self.await_answers(opening, awaited);
         let request = api::ManageClaimsRequest {
             call: number,
             kind: Some(call),
@@ -127,11 +158,11 @@ impl ClaimCalls {
         self.fail(answers.stream, status, true);
     }
 
-    /// The stream and the number of a call that `listener` hears of, and where it is to be sent.
+    /// The stream and the number of a call that is `awaited`, and where it is to be sent.
     fn await_answers(
         &self,
         opening: impl FnOnce() -> Opening,
-        listener: Listener,
+        awaited: Awaited,
     ) -> (u64, u64, Pick, mpsc::Sender<api::ManageClaimsRequest>) {
         let mut state = self.lock();
         let State {
@@ -144,12 +175,12 @@ impl ClaimCalls {
             *streams += 1;
             let opening = opening();
             let pick = opening.pick;
-            let (calls, made) = mpsc::channel(MOST_ABOUT_TO_BE_SENT);
+            let (calls, made) = mpsc::channel(MOST_UNANSWERED);
             begun = Some((*streams, opening, made));
             Open::new(*streams, pick, calls)
         });
         *number += 1;
-        open.awaited.insert(*number, listener);
+        open.awaited.insert(*number, awaited);
         let call = (open.stream, *number, open.pick, open.calls.clone());
         drop(state);
         // Where the runtime shuts down this ends the stream at once, which locks the state.
@@ -171,7 +202,10 @@ impl ClaimCalls {
         let Some(open) = &mut state.open else {
             return false;
         };
-        let is_awaited = open.awaited.get(&call).is_some_and(|one| !one.is_closed());
+        let is_awaited = open
+            .awaited
+            .get(&call)
+            .is_some_and(|one| !one.listener.is_closed());
         if !is_awaited {
             open.awaited.remove(&call);
         }
@@ -209,8 +243,10 @@ impl ClaimCalls {
         let Some(open) = state.open.as_mut().filter(|open| open.stream == stream) else {
             return true;
         };
-        open.awaited.retain(|_, listener| !listener.is_closed());
-        let is_idle = open.awaited.is_empty();
+        let is_over = |one: &Awaited| one.listener.is_closed();
+        open.awaited
+            .retain(|_, one| one.place.is_some() || !is_over(one));
+        let is_idle = open.awaited.values().all(is_over);
         if is_idle {
             state.open = None;
         }
@@ -223,6 +259,10 @@ impl ClaimCalls {
         let Some(open) = state.open.as_mut().filter(|open| open.stream == stream) else {
             return false;
         };
+        // What is told of its claim later needs no place.
+        if let Some(awaited) = open.awaited.get_mut(&message.call) {
+            awaited.place = None;
+        }
         if let Some(answer) = message.kind {
             open.tell(message.call, answer);
         }
@@ -235,14 +275,14 @@ impl ClaimCalls {
         let Some(open) = state.open.take_if(|open| open.stream == stream) else {
             return;
         };
-        for listener in open.awaited.into_values() {
+        for one in open.awaited.into_values() {
             let status = Box::new(status.clone());
-            let _ = listener.send(Some(Reply::Ended { status, was_open }));
+            let _ = one.listener.send(Some(Reply::Ended { status, was_open }));
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -294,8 +334,8 @@ impl Open {
         }
         let answer = Reply::Answer(Box::new(Answer::Acquire(update)));
         calls.retain(|call| {
-            let listener = self.awaited.get(call).filter(|one| !one.is_closed());
-            let is_sent = listener.is_some_and(|one| one.send(Some(answer.clone())).is_ok());
+            let one = self.awaited.get(call);
+            let is_sent = one.is_some_and(|one| one.listener.send(Some(answer.clone())).is_ok());
             if has_ended || !is_sent {
                 self.awaited.remove(call);
             }
@@ -308,8 +348,8 @@ impl Open {
 
     fn tell_last(&mut self, call: u64, reply: Reply) {
         // Nobody listens who has dropped the call.
-        if let Some(listener) = self.awaited.remove(&call) {
-            let _ = listener.send(Some(reply));
+        if let Some(one) = self.awaited.remove(&call) {
+            let _ = one.listener.send(Some(reply));
         }
     }
 }
@@ -352,3 +392,6 @@ impl Drop for Ending {
 fn status_of(error: api::CallError) -> Status {
     Status::with_details(Code::from_i32(error.code), error.message, error.details)
 }
+
+#[cfg(test)]
+mod tests;

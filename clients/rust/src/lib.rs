@@ -174,7 +174,7 @@ impl Client {
     pub fn with_caller(self, name: &str) -> Result<Client> {
         Ok(Client {
             caller: Some(metadata(name)?),
-            claims: ClaimCalls::default(),
+            claims: self.claims.of_another_caller(),
             ..self
         })
     }
@@ -202,7 +202,7 @@ impl Client {
         self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::new(token)?),
-            claims: ClaimCalls::default(),
+            claims: self.claims.of_another_caller(),
             ..self
         })
     }
@@ -213,7 +213,7 @@ impl Client {
         self.check_token_unreadable()?;
         Ok(Client {
             token: Some(Token::read(path.as_ref())?),
-            claims: ClaimCalls::default(),
+            claims: self.claims.of_another_caller(),
             ..self
         })
     }
@@ -223,7 +223,7 @@ impl Client {
     pub fn with_namespace(self, namespace: &str) -> Result<Client> {
         Ok(Client {
             namespace: Some(metadata(namespace)?),
-            claims: ClaimCalls::default(),
+            claims: self.claims.of_another_caller(),
             ..self
         })
     }

@@ -177,13 +177,13 @@ impl Client {
             let message = format!("a claim is at most {} KiB", LARGEST >> 10);
             return Err(Status::invalid_argument(message).into());
         }
-        let (pick, mut answers) = self
-            .claims
-            .make(|| self.opening(), Call::Acquire(request))
-            .await;
-        let first = self.claim_update(pick, &mut answers);
-        let first = self.in_time(first).await?;
-        Ok((pick, answers, first))
+        let made = async {
+            let call = Call::Acquire(request);
+            let (pick, mut answers) = self.claims.make(|| self.opening(), call).await;
+            let first = self.claim_update(pick, &mut answers).await?;
+            Ok((pick, answers, first))
+        };
+        self.in_time(made).await
     }
 
     fn opening(&self) -> Opening {
