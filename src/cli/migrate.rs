@@ -70,6 +70,15 @@ impl Migrate {
     }
 }
 
+/// Says for whom the migration waits, and how long at most.
+fn say_owner(owner: &str) {
+    let seconds = RETURN_TIME.as_secs();
+    output::note(format!(
+        "waiting for up to {seconds} s: the server {owner:?} owns the shard, and may renew its \
+         lease, which is over"
+    ));
+}
+
 /// Opens the journal, which brings the schema up to date. An outage is waited for so long.
 async fn open(
     config: JournalConfig,
@@ -81,7 +90,7 @@ async fn open(
         let config = config.clone();
         let opened = match breaking {
             true => Journal::open(config).await,
-            false => Journal::open_beside_owner(config, RETURN_TIME).await,
+            false => Journal::open_beside_owner(config, RETURN_TIME, &mut say_owner).await,
         };
         match opened {
             Err(error) if error.is_outage() && begun.elapsed() + RETRY_INTERVAL <= wait => {

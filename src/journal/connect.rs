@@ -55,21 +55,24 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        Journal::open_or_spare(config, None).await
+        Journal::open_or_spare(config, None, &mut |_| {}).await
     }
 
     /// The same, but refuses a migration that the present owner could not live with. One whose
-    /// lease is over has `return_time` to renew it.
+    /// lease is over has `return_time` to renew it: if that is waited for, `waits_for` hears once
+    /// of which owner.
     pub async fn open_beside_owner(
         config: JournalConfig,
         return_time: Duration,
+        waits_for: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Self, JournalError> {
-        Journal::open_or_spare(config, Some(return_time)).await
+        Journal::open_or_spare(config, Some(return_time), waits_for).await
     }
 
     async fn open_or_spare(
         config: JournalConfig,
         return_time: Option<Duration>,
+        waits_for: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Self, JournalError> {
         let first = BoundedConnection::open(&config.options, Duty::Start).await;
         let mut link = first.map_err(|error| of_first_connection(error, &config.options))?;
@@ -91,7 +94,8 @@ impl Journal {
         .run(&mut link)
         .await?;
         if let Some(return_time) = return_time {
-            migrations::breaking::spare_owner(&mut link, config.shard, return_time).await?;
+            migrations::breaking::spare_owner(&mut link, config.shard, return_time, waits_for)
+                .await?;
         }
         migrations::run(&mut link).await?;
         link.close().await?;

@@ -15,13 +15,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Refuses a migration that older programs cannot live with while one of them owns the shard: it
 /// would lose it, and no server of its version could take it over. An owner whose lease is over has
-/// `return_time` to renew it: the database may have been away from it as well.
+/// `return_time` to renew it: the database may have been away from it as well. `waits_for` hears of
+/// that owner before it is waited for.
 pub(in crate::journal) async fn spare_owner(
     link: &mut BoundedConnection,
     shard: ShardId,
     return_time: Duration,
+    waits_for: &mut (dyn FnMut(&str) + Send),
 ) -> Result<(), JournalError> {
-    let begun = Instant::now();
+    let (begun, mut is_said) = (Instant::now(), false);
     loop {
         // A server that starts meanwhile migrates.
         let newest = newest(link).await?;
@@ -30,7 +32,13 @@ pub(in crate::journal) async fn spare_owner(
         };
         match owner(link, shard).await? {
             Some((owner, true)) => return Err(JournalError::Owned { owner, migration }),
-            Some((_, false)) if begun.elapsed() < return_time => sleep(LOOK_INTERVAL).await,
+            Some((owner, false)) if begun.elapsed() < return_time => {
+                if !is_said {
+                    waits_for(&owner);
+                }
+                is_said = true;
+                sleep(LOOK_INTERVAL).await;
+            }
             Some(_) | None => return Ok(()),
         }
     }

@@ -1,7 +1,10 @@
 //! A database that an earlier version has made is brought up to date, with all that lies in it.
 
 use super::{Owned, config, database, make::*};
-use crate::harness::postgres::{self, POSTGRES};
+use crate::harness::{
+    postgres::{self, POSTGRES},
+    process::PROGRAM,
+};
 use rallypoint::{
     core::*,
     journal::{Journal, JournalError, recover},
@@ -12,8 +15,15 @@ use sqlx::{
     migrate::{Migration, MigrationType, Migrator},
     postgres::PgConnectOptions,
 };
-use std::{fs, future::pending, path::Path, time::Duration};
-use tokio::time::sleep;
+use std::{
+    fs,
+    future::pending,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// Longer than a test takes.
@@ -35,7 +45,13 @@ insert into attempt (shard, handle, seq, attempt, kind, day, at)
 /// A database as the program left it whose newest migration was `newest`, with a day of rows.
 async fn database_of(newest: i64, rows_of: Uuid) -> PgConnectOptions {
     let options = database();
-    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    leave_behind(&options, newest, rows_of).await;
+    options
+}
+
+/// Has an empty database be one of these.
+async fn leave_behind(options: &PgConnectOptions, newest: i64, rows_of: Uuid) {
+    let mut psql = PgConnection::connect_with(options).await.unwrap();
     let known: Vec<Migration> = files()
         .into_iter()
         .filter(|one| one.version <= newest)
@@ -49,7 +65,6 @@ async fn database_of(newest: i64, rows_of: Uuid) -> PgConnectOptions {
     }
     let rows = ROWS.replace("HANDLE", &format!("'{rows_of}'"));
     psql.execute(AssertSqlSafe(rows)).await.unwrap();
-    options
 }
 
 /// As the service makes one.
@@ -118,6 +133,17 @@ async fn a_journal_of_any_earlier_version_goes_on_with_its_rows() {
     }
 }
 
+/// Opens it where no owner is to be waited for.
+async fn beside_owner(
+    options: &PgConnectOptions,
+    return_time: Duration,
+) -> Result<Journal, JournalError> {
+    fn fail(owner: &str) {
+        panic!("it waits for {owner}");
+    }
+    Journal::open_beside_owner(config(options), return_time, &mut fail).await
+}
+
 #[tokio::test]
 async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_that_is_asked_for()
 {
@@ -126,7 +152,7 @@ async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_
         let options = database_of(version, Uuid::now_v7()).await;
         let mut psql = PgConnection::connect_with(&options).await.unwrap();
         psql.execute(owned).await.unwrap();
-        let opened = Journal::open_beside_owner(config(&options), Duration::ZERO).await;
+        let opened = beside_owner(&options, Duration::ZERO).await;
         if !breaks {
             opened.expect("the owner may go on");
             continue;
@@ -139,11 +165,11 @@ async fn what_the_owner_could_not_live_with_is_refused_while_there_is_one_where_
         psql.execute("update lease set lease_until = now()")
             .await
             .unwrap();
-        let opened = Journal::open_beside_owner(config(&options), Duration::ZERO).await;
+        let opened = beside_owner(&options, Duration::ZERO).await;
         opened.expect("nobody owns the shard");
     }
     let first = database_of(2, Uuid::now_v7()).await;
-    let opened = Journal::open_beside_owner(config(&first), NEVER).await;
+    let opened = beside_owner(&first, NEVER).await;
     opened.expect("it had no leases");
 }
 
@@ -153,25 +179,16 @@ async fn an_owner_that_the_database_was_away_from_has_time_to_come_back() {
     let mut psql = PgConnection::connect_with(&options).await.unwrap();
     let over = "update lease set owner = 'old', lease_until = now() - interval '1 hour'";
     psql.execute(over).await.unwrap();
+    let (said, mut waited_for) = mpsc::unbounded_channel();
+    let mut says = |owner: &str| said.send(owner.to_owned()).expect("the test goes on");
     let comes_back = async {
-        let looked = "select exists (
-                select
-                from pg_stat_activity
-                where datname = current_database() and query like '-- owner_before_migration%'
-            )";
-        while !sqlx::query_scalar::<_, bool>(looked)
-            .fetch_one(&mut psql)
-            .await
-            .unwrap()
-        {
-            sleep(Duration::from_millis(5)).await;
-        }
+        assert_eq!(waited_for.recv().await.as_deref(), Some("old"));
         let renewed = "update lease set lease_until = now() + interval '1 hour'";
         psql.execute(renewed).await.unwrap();
         pending::<()>().await;
     };
     let opened = tokio::select! {
-        opened = Journal::open_beside_owner(config(&options), NEVER) => opened,
+        opened = Journal::open_beside_owner(config(&options), NEVER, &mut says) => opened,
         () = comes_back => unreachable!("it goes on"),
     };
     let error = opened.expect_err("the owner is there");
@@ -182,8 +199,34 @@ async fn an_owner_that_the_database_was_away_from_has_time_to_come_back() {
     // One that stops in good order leaves nobody to be waited for.
     let mut psql = PgConnection::connect_with(&options).await.unwrap();
     psql.execute("update lease set owner = null").await.unwrap();
-    let opened = Journal::open_beside_owner(config(&options), NEVER).await;
+    let opened = beside_owner(&options, NEVER).await;
     opened.expect("nobody owns the shard");
+}
+
+#[tokio::test]
+async fn the_program_says_for_which_owner_a_migration_waits_and_how_long_at_most() {
+    let postgres = postgres::durable(Vec::new());
+    let options = postgres.options_for(COORDINATION, COORDINATION);
+    leave_behind(&options, 33, Uuid::now_v7()).await;
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let over = "update lease set owner = 'old', lease_until = now() - interval '1 hour'";
+    psql.execute(over).await.unwrap();
+    let mut waits = Command::new(PROGRAM)
+        .args(["migrate", "--database", &postgres.coordination_url()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = BufReader::new(waits.stderr.take().expect("stderr is piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    let line = lines.next().expect("a line");
+    let expected = "waiting for up to 30 s: the server \"old\" owns the shard";
+    assert!(line.starts_with(expected), "{line}");
+    let renewed = "update lease set lease_until = now() + interval '1 hour'";
+    psql.execute(renewed).await.unwrap();
+    let line = lines.next().expect("how it ends");
+    assert_eq!(line, "error: cannot migrate the database");
+    let status = waits.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1));
 }
 
 #[tokio::test]
