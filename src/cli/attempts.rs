@@ -1,7 +1,7 @@
 //! `attempts HANDLE SEQ`: the attempts of a task.
 
 use super::{
-    connect::Server, enum_text, error::CliError, output, table::Table, task_name::TaskWords,
+    connect::Server, enum_text, error::CliError, output, shell, table::Table, task_name::TaskWords,
     terminal_text::plain, time_text,
 };
 use clap::Args;
@@ -35,7 +35,7 @@ impl Attempts {
             let page = scheduler.attempts(task.seq, request.clone()).await;
             let page = page.map_err(|error| {
                 CliError::call(format!("cannot list the attempts of {task}"), &error)
-                    .naming("HANDLE", &task.handle)
+                    .naming("HANDLE", shell::word(&task.handle))
             })?;
             list.attempts.extend(page.attempts);
             request.page_token = page.next_page_token;

@@ -7,7 +7,7 @@ use super::{
     enum_text,
     error::CliError,
     filter::{AsOfNow, AsSubmitted},
-    output, plural,
+    output, plural, shell,
     task_name::TaskWords,
 };
 use clap::Args;
@@ -77,7 +77,8 @@ impl Cancel {
         let what = format!("cannot cancel task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.cancel(task.seq).await;
-        let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
+        let failed =
+            |error| CliError::call(what, &error).naming("HANDLE", shell::word(&task.handle));
         let answer = answer.map_err(failed)?;
         output::answer(&answer, |answer| {
             output::line(match answer.state() {

@@ -250,7 +250,8 @@ impl Exec {
         if !self.settings.clone().unlike(&settings).is_empty() {
             output::note(format!(
                 "scheduler {name} was open: what is said here of its settings does not count; \
-                 `rallypoint update {name}` changes them"
+                 `rallypoint update {}` changes them",
+                shell::word(name)
             ));
         }
         Ok(())

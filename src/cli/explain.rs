@@ -37,14 +37,14 @@ impl Explain {
         let what = format!("cannot explain task {task}");
         let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.explain(task.seq).await;
-        let failed = |error| CliError::call(what, &error).naming("HANDLE", &task.handle);
+        let word = shell::word(&task.handle);
+        let failed = |error| CliError::call(what, &error).naming("HANDLE", &word);
         let answer = answer.map_err(failed)?;
         let options = match output::is_json() {
             true => TaskOptions::default(),
             false => options(&scheduler, task.seq).await,
         };
-        let scheduler = shell::word(&task.handle);
-        output::answer(&answer, |answer| print(answer, &options, &scheduler));
+        output::answer(&answer, |answer| print(answer, &options, &word));
         Ok(ExitCode::SUCCESS)
     }
 }

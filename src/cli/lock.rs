@@ -14,6 +14,7 @@ use super::{
     number::whole,
     output,
     resource::closed,
+    shell,
     signals::Signals,
     terminal_text::plain,
     time_text,
@@ -112,7 +113,8 @@ impl Run {
             }
         }
         if claim.claim().end() == ClaimEnd::TimedOut {
-            let next = format!("see `rallypoint resource queue {}`", self.names[0]);
+            let name = shell::word(&self.names[0]);
+            let next = format!("see `rallypoint resource queue {name}`");
             return Err(CliError::new(what)
                 .why("the time to wait is over")
                 .next(next));

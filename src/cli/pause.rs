@@ -1,6 +1,6 @@
 //! `pause HANDLE` and `resume HANDLE`: a scheduler starts no more tasks, and starts them again.
 
-use super::{connect::Server, error::CliError, output, plural};
+use super::{connect::Server, error::CliError, output, plural, shell};
 use clap::Args;
 use rallypoint_client::api::{PauseSchedulerResponse, ResumeSchedulerResponse};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ impl Pause {
                 format!("; {}", plural::with_verb(running, words))
             }
         };
-        let resume = format!("`rallypoint resume {}`", self.handle);
+        let resume = format!("`rallypoint resume {}`", shell::word(&self.handle));
         let text = format!("paused{before}: nothing starts until {resume}{running}");
         let scheduler = Some(scheduler);
         output::answer(&PauseSchedulerResponse { scheduler }, |_| {

@@ -6,7 +6,7 @@ mod show;
 
 use super::{
     confirm::Confirm, connect::Server, error::CliError, number::whole, outage_note::OutageNote,
-    output,
+    output, shell,
 };
 use clap::{Args, Subcommand};
 use rallypoint_client::{
@@ -138,7 +138,7 @@ impl Resource {
                 let deleted = server.client().await?.delete_resource(&name).await;
                 let what = format!("cannot delete resource {name}");
                 deleted.map_err(|error| {
-                    let failed = CliError::call(what, &error).naming("NAME", &name);
+                    let failed = CliError::call(what, &error).naming("NAME", shell::word(&name));
                     let is_gone = error.is("RESOURCE_NOT_FOUND")
                         && !error.metadata.contains_key("definition");
                     match is_gone {
@@ -190,7 +190,7 @@ async fn update(server: &Server, name: String, settings: &Settings) -> Result<()
         update_mask: Some(prost_types::FieldMask { paths }),
     };
     let updated = server.client().await?.update_resource(request).await;
-    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let failed = |error| CliError::call(what, &error).naming("NAME", shell::word(&name));
     let updated = updated.map_err(failed)?;
     output::answer(&updated, |updated| {
         show::resource(updated.resource.as_ref(), "")
@@ -205,7 +205,7 @@ async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(
         page_size: limit,
     };
     let known = server.client().await?.get_resource(request).await;
-    let failed = |error| CliError::call(what, &error).naming("NAME", &name);
+    let failed = |error| CliError::call(what, &error).naming("NAME", shell::word(&name));
     let known = known.map_err(failed)?;
     output::answer(&known, |known| match queue {
         true => show::queue(known),
@@ -243,7 +243,7 @@ fn cut_at(known: &GetResourceResponse, limit: usize) -> Option<&'static str> {
 /// Its state whenever it has changed.
 async fn watch(server: &Server, name: String, count: Option<u64>) -> Result<(), CliError> {
     let what = format!("cannot follow resource {name}");
-    let failed = |error| CliError::call(&what, &error).naming("NAME", &name);
+    let failed = |error| CliError::call(&what, &error).naming("NAME", shell::word(&name));
     let client = server.client().await?;
     let mut states = client.watch_resource(&name).await.map_err(failed)?;
     let mut outage = OutageNote::of(states.outage());
@@ -312,7 +312,7 @@ impl Release {
                     let known = known.map_err(|error| CliError::call(&what, &error))?;
                     if known.state() != ClaimState::Ended {
                         let used = known.resources.first();
-                        let name = used.map_or("NAME", |used| &used.name);
+                        let name = used.map_or("NAME".to_owned(), |used| shell::word(&used.name));
                         return Err(CliError::call(what, &error).naming("NAME", name));
                     }
                     let ended = ReleaseResponse {

@@ -8,7 +8,7 @@ use super::{
     filter::{AsEnded, AsSubmitted},
     output, plural, shell,
     submit_calls::SUBMIT_TIMEOUT,
-    task_name,
+    task_name::{self, TaskName},
 };
 use clap::Args;
 use rallypoint_client::{Scheduler, api};
@@ -102,7 +102,7 @@ impl Retry {
             let task = scheduler.task(*seq).await;
             let task = task.map_err(|error| {
                 CliError::call(&what, &error)
-                    .naming("HANDLE", self.handle())
+                    .naming("HANDLE", self.word())
                     .why("none was retried")
             })?;
             let outcome = task.done.as_ref().map(api::AsyncDone::outcome);
@@ -131,7 +131,7 @@ impl Retry {
             true => error,
             false => error.then(&format!(
                 "retry the others: `rallypoint retry {} {}`",
-                self.handle(),
+                self.word(),
                 numbers.join(" ")
             )),
         }
@@ -143,8 +143,8 @@ impl Retry {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                let failed = CliError::call(what(), &error).naming("HANDLE", self.handle());
-                return Err(refused(scheduler, self.handle(), seq, failed).await);
+                let failed = CliError::call(what(), &error).naming("HANDLE", self.word());
+                return Err(refused(scheduler, &self.word(), seq, failed).await);
             }
         };
         let before = if answer.already_retried {
@@ -169,7 +169,7 @@ impl Retry {
                 ))
                 .next(format!(
                     "retry that one: `rallypoint retry {} {last}`",
-                    self.handle()
+                    self.word()
                 ))),
             None => Ok(()),
         }
@@ -196,7 +196,7 @@ impl Retry {
         let next = format!(
             "add the target, or run each on another one: `rallypoint retry {} {first} \
              --statement SQL --target NAME`",
-            self.handle
+            self.word()
         );
         CliError::new(what)
             .why(format!(
@@ -206,10 +206,10 @@ impl Retry {
             .with_effect()
     }
 
-    /// The scheduler as it was named.
-    fn handle(&self) -> &str {
-        let task = self.handle.rsplit_once('/');
-        task.map_or(&self.handle, |(handle, _)| handle)
+    /// The scheduler as commands name it.
+    fn word(&self) -> String {
+        let task = self.handle.parse::<TaskName>();
+        shell::word(task.as_ref().map_or(&self.handle, |task| &task.handle))
     }
 
     async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
@@ -261,7 +261,6 @@ async fn refused(scheduler: &Scheduler, word: &str, seq: i64, failed: CliError) 
     if !is_retried && !failed.is("TASK_UNFINISHED") {
         return of_job(scheduler, failed).await;
     }
-    let word = &shell::word(word);
     let Ok((last, task)) = last_retry(scheduler, seq).await else {
         return failed;
     };

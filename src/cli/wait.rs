@@ -4,7 +4,7 @@
 
 use super::{
     connect::Server, error::CliError, exec::printer::Printer, exit::Exit, number::whole, output,
-    progress::Bars, signals::Signals, tasks,
+    progress::Bars, shell, signals::Signals, tasks,
 };
 use crate::core::model::limits::MAX_ORDER;
 use clap::Args;
@@ -55,7 +55,7 @@ impl Wait {
             exit = signals.next() => {
                 let what = "the tasks go on without being followed";
                 Err(CliError::interrupted(what, exit)
-                    .next(format!("`rallypoint wait {}` follows them again", self.handle)))
+                    .next(format!("`rallypoint wait {}` follows them again", self.word())))
             }
         }
     }
@@ -67,10 +67,15 @@ impl Wait {
             .print_events(&scheduler, self.after, self.until())
             .await?;
         if end.reason() == Reason::Halted {
-            let said = printer.say_halted(&scheduler, &self.handle, end.blocked);
-            said.await;
+            let word = self.word();
+            printer.say_halted(&scheduler, &word, end.blocked).await;
         }
         Ok(verdict(printer, &end))
+    }
+
+    /// The scheduler as commands name it.
+    fn word(&self) -> String {
+        shell::word(&self.handle)
     }
 
     async fn printer(&self, scheduler: &Scheduler) -> Result<Printer, CliError> {

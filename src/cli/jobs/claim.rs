@@ -12,7 +12,7 @@ use crate::{
         error::CliError,
         exit::Exit,
         job_signals::JobSignals,
-        lock, output,
+        lock, output, shell,
         signals::Signals,
         terminal_text::plain,
         time_text,
@@ -217,7 +217,7 @@ impl ClaimCommand {
         let finished = finished.map_err(|error| CliError::call(what, &error))?;
         if finished.late {
             let what = "the command has ended after its claim was lost: it may have run twice";
-            let next = format!("see `rallypoint jobs runs {}`", self.name);
+            let next = format!("see `rallypoint jobs runs {}`", shell::word(&self.name));
             return Err(CliError::new(what).next(next));
         }
         Ok(ExitCode::from(code))

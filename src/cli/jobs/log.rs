@@ -107,7 +107,7 @@ impl Log {
         };
         let run = client.get_run(request).await;
         run.map(|answer| answer.run)
-            .map_err(|error| CliError::call(what, &error).naming("JOB", &self.name))
+            .map_err(|error| CliError::call(what, &error).naming("JOB", shell::word(&self.name)))
     }
 
     /// The newest run that has begun.

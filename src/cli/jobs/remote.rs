@@ -285,7 +285,7 @@ impl NamedRun {
     fn failed(&self, verb: &str, due: Timestamp, error: &Error) -> CliError {
         let due = time_text::exact(Some(&when::message(due)));
         let what = format!("cannot {verb} the run of {due} of job {}", self.name);
-        CliError::call(what, error).naming("JOB", &self.name)
+        CliError::call(what, error).naming("JOB", shell::word(&self.name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an error says is to be done next.
 
-use super::{code, run, text};
+use super::{code, exec_file, run, text};
 use crate::harness::{process::PROGRAM, standalone::Standalone, terminal::wait_for};
 use std::process::Command;
 
@@ -60,6 +60,41 @@ fn the_name_of_a_job_in_the_place_of_a_scheduler_is_answered_by_its_runs() {
         let said = text(&server.run(verb).stderr);
         let next = "  next: a is a job: `rallypoint jobs runs a` lists its runs";
         assert!(said.contains(next), "{verb:?}: {said}");
+    }
+}
+
+#[test]
+fn a_command_that_comes_next_has_names_as_a_shell_takes_them() {
+    let server = Standalone::start();
+    let file = "100, select 1/0\n200, select 1\n";
+    let options = ["--name", "night&day", "--on-failure", "halt"];
+    let failed = exec_file(&server, file, &options);
+    assert_eq!(code(&failed), 3, "{}", text(&failed.stderr));
+    let tasks = "`rallypoint tasks 'night&day'` lists the tasks";
+    for (words, exit, next) in [
+        (
+            &["wait", "night&day"][..],
+            3,
+            "`rallypoint retry 'night&day' --failed` has succeeded",
+        ),
+        (
+            &["pause", "night&day"],
+            0,
+            "`rallypoint resume 'night&day'`",
+        ),
+        (&["cancel", "night&day", "9"], 1, tasks),
+        (&["explain", "night&day", "9"], 1, tasks),
+        (&["retry", "night&day", "9"], 1, tasks),
+        (
+            &["resource", "get", "big orders"],
+            1,
+            "`rallypoint resource create 'big orders'` adds one",
+        ),
+    ] {
+        let output = server.run(words);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(code(&output), exit, "{words:?}: {said}");
+        assert!(said.contains(next), "{words:?}: {said}");
     }
 }
 
