@@ -1,6 +1,6 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
-use super::{error::CliError, output, serve::parse_targets, shell, unreadable};
+use super::{error::CliError, output, serve::parse_targets, shell, unreadable, variables};
 use crate::{
     identity::Sources,
     server::{ConfigFile, DEFAULT_SESSION_IDLE, Described},
@@ -41,7 +41,8 @@ pub(super) struct CallersNamespaces {
     #[arg(
         long,
         env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = variables::flag
     )]
     pub(super) trusted_namespace_metadata: bool,
 }

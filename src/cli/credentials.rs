@@ -4,7 +4,7 @@
 //! A token is in the environment or in a file, never an argument: arguments are shown to everybody
 //! on the machine.
 
-use super::{error::CliError, unreadable};
+use super::{error::CliError, unreadable, variables};
 use clap::Args;
 use rallypoint_client::{Client, SecretString, Tls};
 use std::path::PathBuf;
@@ -66,7 +66,8 @@ pub(super) struct Credentials {
         global = true,
         help_heading = "Connection",
         env = "RALLYPOINT_PLAIN_TEXT_TOKEN",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = variables::flag
     )]
     plain_text_token: bool,
     /// Namespace to call in, for callers that have several

@@ -1,7 +1,7 @@
 //! The tips of a command line that cannot be read: those that mislead are left out, and what `exec`
 //! says in other words is named.
 
-use super::{exec, filter};
+use super::{exec, filter, variables};
 use clap::{
     Command,
     builder::StyledStr,
@@ -17,7 +17,7 @@ const DELIVERIES: [&str; 3] = ["at-least-once", "at-most-once", "exactly-once"];
 const ALIKE: f64 = 0.8;
 
 /// The error with the environment variables that may hold what is missing, or say what nobody has
-/// written.
+/// written or what is wrong.
 pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let verb = verb(line, &usage.unwrap_or_default());
@@ -26,10 +26,14 @@ pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
         Some(ContextValue::String(usage)) => vec![usage.clone()],
         _ => Vec::new(),
     };
+    let option = |usage: &String| Some(usage.split_whitespace().next()?.to_owned());
     let with_variable = |usage: &String| {
-        let option = usage.split_whitespace().next()?.to_owned();
+        let option = option(usage)?;
         let variable = variable(verb, option.strip_prefix("--")?)?;
         Some((option, variable))
+    };
+    let holder = |usage: &String, value: &String| {
+        variables::holder(line, option(usage)?.strip_prefix("--")?, value)
     };
     let usages = named(ContextKind::InvalidArg);
     let tips: Vec<StyledStr> = match error.kind() {
@@ -45,6 +49,13 @@ pub(super) fn with_variables(mut error: Error, line: &Command) -> Error {
             let set = known.filter(|(_, variable)| env::var_os(variable).is_some());
             let tips =
                 set.map(|(_, variable)| format!("{variable} is set: unset it, or the other"));
+            tips.map(StyledStr::from).collect()
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let values = named(ContextKind::InvalidValue);
+            let held = usages.iter().zip(&values);
+            let held = held.filter_map(|(usage, value)| holder(usage, value));
+            let tips = held.map(|variable| format!("it stands in {variable}"));
             tips.map(StyledStr::from).collect()
         }
         _ => return error,

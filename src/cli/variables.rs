@@ -1,10 +1,34 @@
-//! Which environment variables count for a command line.
+//! Which environment variables count for a command line, and what those of flags may say.
 
 use clap::{Arg, Command, builder::Resettable};
 use std::{env, ffi::OsString};
 
 /// Options of `serve` that exclude each other.
 const EXCLUSIVE: [&str; 2] = ["database", "data_dir"];
+
+/// Reads the variable of a flag. The Python client takes the same words; an empty one is not set.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err("write 1, true, yes or on, or 0, false, no or off".to_owned()),
+    }
+}
+
+/// The variable that holds the value of an option, wherever there is one of this name.
+pub(super) fn holder(command: &Command, option: &str, value: &str) -> Option<String> {
+    let variable = |argument: &Arg| {
+        let variable = argument.get_env()?;
+        let holds = env::var_os(variable).is_some_and(|held| held == value);
+        let is_it = holds && argument.get_long() == Some(option);
+        is_it.then(|| variable.to_string_lossy().into_owned())
+    };
+    let own = command.get_arguments().find_map(variable);
+    own.or_else(|| {
+        let mut below = command.get_subcommands();
+        below.find_map(|verb| holder(verb, option, value))
+    })
+}
 
 /// Without the variable of an option that goes with none on the command line: what is written
 /// counts.
@@ -50,4 +74,20 @@ pub(super) fn without_any(command: Command) -> Command {
     command
         .mut_args(|argument| argument.env(Resettable::Reset))
         .mut_subcommands(without_any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_set_and_left_out_by_the_words_of_the_python_client() {
+        for word in ["1", "true", "True", "yes", "on"] {
+            assert_eq!(flag(word), Ok(true), "{word}");
+        }
+        for word in ["", "0", "false", "NO", "off"] {
+            assert_eq!(flag(word), Ok(false), "{word}");
+        }
+        assert!(flag("maybe").is_err());
+    }
 }

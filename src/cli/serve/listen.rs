@@ -4,7 +4,7 @@
 //! something else sees to that.
 
 use crate::{
-    cli::error::CliError,
+    cli::{error::CliError, variables},
     peer::{ANOTHER_KEY, CallerTls, CallerTlsFiles, PeerConfig},
     server::AdminPort,
 };
@@ -69,7 +69,12 @@ pub(super) struct Listen {
     )]
     admin_listen: Option<SocketAddr>,
     /// Listen off this machine although anybody there may then do anything, or read what is said
-    #[arg(long, env = "RALLYPOINT_INSECURE", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "RALLYPOINT_INSECURE",
+        hide_env_values = true,
+        value_parser = variables::flag
+    )]
     insecure: bool,
     /// A name by which callers over HTTP (the page, curl) reach a server that does not know its
     /// callers; may be repeated. localhost and addresses need none

@@ -1,5 +1,6 @@
 //! The environment of a caller: what it says of calls keeps no server from starting, and what is
-//! empty is not set.
+//! empty is not set. And what all variables have in common: those of flags take the same words, and
+//! an error names the variable that is wrong.
 
 use super::{code, text};
 use crate::harness::{process::PROGRAM, standalone::Standalone};
@@ -44,4 +45,46 @@ fn an_empty_variable_of_a_caller_is_not_set() {
         let output = run_with(&["list", "--server", &server.url], &[(*variable, "")]);
         assert_eq!(code(&output), 0, "{variable}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn the_variable_of_a_flag_takes_what_people_write() {
+    // With a configuration that is not there it ends at once.
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--config", "/nowhere"];
+    for variable in [
+        "RALLYPOINT_INSECURE",
+        "RALLYPOINT_PLAIN_TEXT_TOKEN",
+        "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
+    ] {
+        for word in ["1", "yes", "true", "0", "false", ""] {
+            let output = run_with(&serve, &[(variable, word)]);
+            let said = text(&output.stderr);
+            assert_eq!(code(&output), 1, "{variable}={word}: {said}");
+            assert!(said.contains("/nowhere"), "{variable}={word}: {said}");
+        }
+        let output = run_with(&serve, &[(variable, "maybe")]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{variable}: {said}");
+        assert!(said.contains("write 1, true, yes or on"), "{said}");
+        assert!(said.contains(&format!("it stands in {variable}")), "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_told_with_the_variable_that_holds_it() {
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--config", "/nowhere"];
+    for (variable, option) in [
+        ("RALLYPOINT_SLOTS", "--slots"),
+        ("RALLYPOINT_LEASE", "--lease"),
+        ("RALLYPOINT_LOG_FORMAT", "--log-format"),
+    ] {
+        let output = run_with(&serve, &[(variable, "many")]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{variable}: {said}");
+        assert!(said.contains(option), "{variable}: {said}");
+        assert!(said.contains(&format!("it stands in {variable}")), "{said}");
+    }
+    let output = run_with(&["serve", "--slots", "many"], &[("RALLYPOINT_LEASE", "5s")]);
+    let said = text(&output.stderr);
+    assert!(!said.contains("it stands in"), "{said}");
 }
