@@ -293,18 +293,41 @@ async fn under(
             }
         }
     };
+    released(hold, (signals, job)).await?;
+    Ok(ExitCode::from(code))
+}
+
+/// Gives the hold back after its command. Fails if it was lost by then, which nobody had heard
+/// while the command ran.
+async fn released(
+    hold: Hold,
+    (signals, job): (&mut Signals, &mut JobSignals),
+) -> Result<(), CliError> {
     // What it has left behind runs without the lock, and a signal right behind its end was for it.
     signals.note();
+    let claim = hold.claim().claim;
     let released = tokio::select! {
-        released = hold.release() => released.map_err(|error| error.to_string()),
-        _ = job.end(signals) => Err("nobody has acknowledged its release; its lease ends it".to_owned()),
+        released = hold.release() => released,
+        _ = job.end(signals) => {
+            output::note("nobody has acknowledged the release of the lock; its lease ends it");
+            return Ok(());
+        }
     };
-    if let Err(error) = released {
-        output::note(format!(
-            "the lock could not be released, or was lost: {error}"
-        ));
+    match released {
+        Ok(()) => Ok(()),
+        Err(error) if error.is("CLAIM_ENDED") => {
+            let what = "the command has ended, and its lock was lost before it was given back";
+            Err(CliError::new(what)
+                .why(table::plain(&error.message))
+                .next(format!(
+                    "others may have had it meanwhile: see `rallypoint resource claim {claim}`"
+                )))
+        }
+        Err(error) => {
+            output::note(format!("the lock could not be released: {error}"));
+            Ok(())
+        }
     }
-    Ok(ExitCode::from(code))
 }
 
 /// `USER@HOST:PID`; of a command that runs under a hold a part of its owner, which waits for it.

@@ -6,8 +6,9 @@ use crate::harness::{
 };
 use nix::sys::signal::Signal;
 use rallypoint_client::api::{
-    AcquireResponse, Claim, ClaimState, ManageClaimsRequest, ManageClaimsResponse,
-    manage_claims_request::Kind as Call, manage_claims_response::Kind as Answer,
+    AcquireResponse, Claim, ClaimEnd, ClaimState, ManageClaimsRequest, ManageClaimsResponse,
+    ReleaseResponse, RenewResponse, manage_claims_request::Kind as Call,
+    manage_claims_response::Kind as Answer,
 };
 use serde_json::Value;
 use std::{
@@ -247,6 +248,46 @@ async fn a_second_signal_ends_a_lock_that_waits_though_the_server_does_not_answe
         };
         assert_eq!(ended.code(), Some(expected), "{sent}");
     }
+}
+
+/// The answers to a claim that is granted at once, and has ended by itself when it is given back.
+fn lost(call: ManageClaimsRequest) -> ManageClaimsResponse {
+    let held = Claim {
+        claim: 1,
+        token: 1,
+        state: ClaimState::Held.into(),
+        ..Claim::default()
+    };
+    let ended = Claim {
+        state: ClaimState::Ended.into(),
+        end: ClaimEnd::Expired.into(),
+        ..held.clone()
+    };
+    let kind = match call.kind {
+        Some(Call::Release(_)) => Answer::Release(ReleaseResponse {
+            claim: Some(ended),
+            already_ended: true,
+        }),
+        Some(Call::Renew(_)) => Answer::Renew(RenewResponse { claim: Some(held) }),
+        _ => Answer::Acquire(AcquireResponse { claim: Some(held) }),
+    };
+    ManageClaimsResponse {
+        call: call.call,
+        kind: Some(kind),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_was_lost_when_its_command_had_ended_is_no_success() {
+    let url = serve_claims(|calls| calls.map(|call| call.map(lost))).await;
+    let run = begin(&url, &["lock", "run", "dock", "--", "true"]);
+    let output = run.wait_with_output().expect("it ends");
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(
+        said.contains("its lock was lost") && said.contains("see `rallypoint resource claim 1`"),
+        "{said}"
+    );
 }
 
 #[test]
