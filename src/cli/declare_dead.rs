@@ -18,22 +18,25 @@ use rallypoint_client::api::{
 };
 use std::process::ExitCode;
 
+/// Whose sessions.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Whose {
+    /// The replica that had opened them
+    #[arg(long, value_name = "NAME")]
+    replica: Option<String>,
+    /// Whichever replica had opened them
+    #[arg(long)]
+    all_replicas: bool,
+}
+
 /// Arguments of `declare-dead`.
 #[derive(Args, Debug)]
 pub(super) struct DeclareDead {
     /// The target, as `status` names it under FENCE_PENDING
     target: String,
-    /// The replica that had opened them
-    #[arg(
-        long,
-        required_unless_present = "all_replicas",
-        conflicts_with = "all_replicas",
-        value_name = "NAME"
-    )]
-    replica: Option<String>,
-    /// Whichever replica had opened them
-    #[arg(long)]
-    all_replicas: bool,
+    #[command(flatten)]
+    whose: Whose,
     /// How it is known that they have ended, for the record
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -54,7 +57,8 @@ impl DeclareDead {
         let request = DeclareDeadRequest {
             target: self.target.clone(),
             scope: Some(
-                self.replica
+                self.whose
+                    .replica
                     .clone()
                     .map_or(Scope::AllReplicas(()), Scope::Replica),
             ),
@@ -66,11 +70,12 @@ impl DeclareDead {
         if sessions == 0 {
             // Besides: without the status nothing is said of names.
             let status = client.status().await.unwrap_or_default();
-            if let Some((why, next)) = unknown(&status, &self.target, self.replica.as_deref()) {
+            if let Some((why, next)) = unknown(&status, &self.target, self.whose.replica.as_deref())
+            {
                 return Err(CliError::new(what()).why(why).next(next));
             }
         }
-        let of_replica = self.replica.map(|replica| format!("of {replica} "));
+        let of_replica = self.whose.replica.map(|replica| format!("of {replica} "));
         output::answer(&DeclareDeadResponse { sessions }, |_| {
             output::line(match sessions {
                 0 => format!(

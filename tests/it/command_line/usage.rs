@@ -231,6 +231,10 @@ fn a_number_a_length_and_an_instant_are_answered_by_their_forms_in_all_options()
         ("jobs check --from noon", instant),
         ("jobs preview --from noon", instant),
         ("jobs claim x --due noon -- true", instant),
+        (
+            "declare-dead app --reason x",
+            "<--replica <NAME>|--all-replicas>",
+        ),
     ] {
         let output = run(&line.split(' ').collect::<Vec<_>>());
         let said = text(&output.stderr);
