@@ -167,6 +167,7 @@ pub(super) const CALLS: &[(&str, i32, Form)] = &[
         0,
         Fields(&["installed", "logins"]),
     ),
+    ("jobs install --login u --print", 0, Fields(&["statements"])),
     (
         "jobs stop-agent --reason test",
         0,
