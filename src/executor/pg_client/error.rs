@@ -75,6 +75,12 @@ impl Error {
         self.is_about_room() && matches!(self, Error::Reported(report) if is_of_login(report))
     }
 
+    /// The server answers so of this login alone: it may not be used, or has as many sessions as it
+    /// may. Another one may get in.
+    pub(crate) fn is_of_one_login(&self) -> bool {
+        self.is_about_the_login() || self.is_about_room_of_login()
+    }
+
     /// The same may succeed later: the network or the server failed, or has no room.
     pub(crate) fn may_pass(&self) -> bool {
         let classes = ["08", "53", "55", "57P", "58", "XX"];

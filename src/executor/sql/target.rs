@@ -4,8 +4,8 @@
 //! Slots are announced only while sessions can be opened and registered. Failing to open one is no
 //! attempt: the target is then unavailable until a probe has opened a session, and registered it if
 //! the register has refused one. A login that is a namespace's own and is refused is an error of
-//! its tasks, and keeps nobody else from theirs. Where the one of the target is refused, those of
-//! namespaces are used all the same.
+//! its tasks, and keeps nobody else from theirs. Where the one of the target is refused, or has as
+//! many sessions as it may, those of namespaces are used all the same.
 
 mod full;
 mod line;

@@ -7,7 +7,7 @@ use rallypoint::{
     executor::{Session, TargetConfig},
     postgres::{PrivatePostgres, SUPERUSER, TARGET},
 };
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -274,6 +274,76 @@ async fn a_login_takes_an_idle_place_though_that_of_the_target_is_at_its_limit()
     };
     let ran = timeout(WAIT_TIMEOUT, ran).await.expect("it has a place");
     assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_login_takes_an_idle_place_though_that_of_the_target_has_a_reserved_one() {
+    let postgres = start(Vec::new());
+    // A superuser gets in beyond the limit.
+    let options = postgres.options_for(TARGET, SUPERUSER);
+    let mut superuser = connect(&options).await;
+    let mut fixture = Fixture::of(with_login_of_a(&mut superuser, &options, 2).await, options);
+    assert_eq!(fixture.slots().await, 2);
+    let ran = fixture.run(sql("select 1")).await;
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    // The idle session of the target's login, and that of this test.
+    let limit = format!("alter database {TARGET} connection limit 2");
+    let set = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut superuser);
+    set.await.expect("limited");
+    let ran = async {
+        loop {
+            match fixture.run(of_a()).await {
+                Report::NotStarted => {}
+                ran => break ran,
+            }
+        }
+    };
+    let ran = timeout(WAIT_TIMEOUT, ran).await.expect("it has a place");
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_login_of_the_target_at_its_limit_keeps_no_namespace_from_its_own() {
+    let postgres = start(Vec::new());
+    let options = postgres.options_for(TARGET, TARGET);
+    let mut superuser = connect(&options.clone().username(SUPERUSER)).await;
+    let limit = sqlx::raw_sql("alter role app connection limit 0").execute(&mut superuser);
+    limit.await.expect("limited");
+    let mut fixture = Fixture::of(with_login_of_a(&mut superuser, &options, 1).await, options);
+    assert_eq!(fixture.slots().await, 1);
+    for _ in 0..2 {
+        assert_eq!(fixture.run(sql("select 1")).await, Report::NotStarted);
+        let ran = fixture.run(of_a()).await;
+        assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    }
+    let status = fixture.executor.targets().remove(0);
+    assert_eq!(status.unavailable, None);
+    let why = status.refused.unwrap_or_default();
+    assert!(why.contains("53300"), "{why}");
+}
+
+/// A target with this login, where tasks of the namespace `a` have one of their own.
+async fn with_login_of_a(
+    superuser: &mut PgConnection,
+    options: &PgConnectOptions,
+    slots: u32,
+) -> TargetConfig {
+    let role = format!("create role of_a login; grant connect on database {TARGET} to of_a");
+    let created = sqlx::raw_sql(AssertSqlSafe(role)).execute(superuser);
+    created.await.expect("created");
+    let base = login(options);
+    let own = base.clone().as_user("of_a".to_owned(), None);
+    TargetConfig {
+        logins: [("a".into(), own)].into(),
+        ..TargetConfig::new("app", base, slots)
+    }
+}
+
+fn of_a() -> Task {
+    Task {
+        namespace: "a",
+        ..sql("select 1")
+    }
 }
 
 #[tokio::test]

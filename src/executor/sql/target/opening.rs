@@ -123,11 +123,11 @@ impl Target {
     }
 
     /// The login of the target has opened no session, or the register takes none and there are no
-    /// others. A server that refuses the login is there for the tasks of namespaces whose own gets
-    /// in; others wait.
+    /// others. A server that refuses the login, or has no place for it alone, is there for the
+    /// tasks of namespaces whose own gets in; others wait.
     async fn found_no_session(&self, error: OpenError) -> OpenError {
         if let OpenError::Target(cause) = &error
-            && cause.is_about_the_login()
+            && cause.is_of_one_login()
             && self.another_login(cause).await.is_some()
         {
             sleep(RETRY_PAUSE).await;
@@ -140,6 +140,9 @@ impl Target {
     /// A namespace's own login has opened no session. What is not about that login is about the
     /// target only if no other can be used either: a namespace can harm its own alone.
     async fn own_login_failed(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
+        if cause.is_about_room_of_login() {
+            return self.found_full(cause, login).await;
+        }
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_logins().await {
                 if self.goes_on_while_full(&error) {
@@ -150,6 +153,11 @@ impl Target {
                 let error = error.into();
                 self.set_unavailable(&error);
                 return error;
+            }
+            if cause.is_about_room() {
+                // The login of the target may have a place that is reserved, and this one needs one
+                // that idle sessions of others have.
+                return self.found_full(cause, login).await;
             }
             if cause.may_pass() {
                 sleep(RETRY_PAUSE).await;

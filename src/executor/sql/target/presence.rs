@@ -98,12 +98,10 @@ impl Target {
         let login = Arc::clone(&self.settings().login);
         match self.try_as(&login).await {
             Ok(()) => Ok(login),
-            Err(refused) if refused.is_about_the_login() => {
-                match self.another_login(&refused).await {
-                    Some(login) => Ok(login),
-                    None => Err(refused),
-                }
-            }
+            Err(refused) if refused.is_of_one_login() => match self.another_login(&refused).await {
+                Some(login) => Ok(login),
+                None => Err(refused),
+            },
             Err(error) => Err(error),
         }
     }
