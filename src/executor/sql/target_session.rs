@@ -17,7 +17,7 @@ use super::{
 use crate::{
     core::{Handle, SessionOptions, SessionReset, Time},
     executor::pg_client::{Connection, Error, Login, within},
-    executor_protocol::Body,
+    executor_protocol::{Body, Postmaster},
 };
 use std::{mem, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -80,16 +80,13 @@ impl Live {
             true => Connection::open(&with_connection_check(login)).await?,
             false => Connection::open(login).await?,
         };
-        let rows = within(ANSWER_TIMEOUT, connection.query(&identity())).await?;
-        let [has_role, row] = &*rows else {
-            return Err(Error::Protocol("not one row of each".into()).into());
-        };
+        let known = Identity::of(&mut connection).await?;
         let session = Session {
             target: Arc::clone(target),
             slot,
-            pid: session_end::known(row, 4)?,
-            backend_start: Time(session_end::known(row, 5)?),
-            postmaster: Some(session_end::postmaster(row)?),
+            pid: known.pid,
+            backend_start: known.backend_start,
+            postmaster: Some(known.postmaster),
         };
         register.register(&session).await?;
         Ok(Box::new(Live {
@@ -98,7 +95,7 @@ impl Live {
             login: Arc::clone(login),
             used_by: None,
             left: Left::Nothing,
-            cleaned_by: statement::cleaning(session_end::known::<String>(has_role, 0)? == "t"),
+            cleaned_by: statement::cleaning(known.has_role),
             cleaning: false,
             idle_since: Instant::now(),
         }))
@@ -242,6 +239,39 @@ impl Live {
             cleaned = cleaned.and(answered);
         }
         cleaned
+    }
+}
+
+/// What the server says of a session that has just been opened.
+pub(crate) struct Identity {
+    /// Its login brings a role.
+    has_role: bool,
+    pid: i32,
+    backend_start: Time,
+    postmaster: Postmaster,
+}
+
+impl Identity {
+    /// Asks for it. A login for which the server does not say it cannot be used, though it gets in.
+    pub(crate) async fn of(connection: &mut Connection) -> Result<Self, Error> {
+        let asked = async {
+            let rows = within(ANSWER_TIMEOUT, connection.query(&identity())).await?;
+            let [has_role, row] = &*rows else {
+                return Err(Error::Protocol("not one row of each".into()));
+            };
+            Ok(Identity {
+                has_role: session_end::known::<String>(has_role, 0)? == "t",
+                pid: session_end::known(row, 4)?,
+                backend_start: Time(session_end::known(row, 5)?),
+                postmaster: session_end::postmaster(row)?,
+            })
+        };
+        asked.await.map_err(|error| match error.may_pass() {
+            true => error,
+            false => Error::Login(format!(
+                "the login gets in, and the server does not say which session it has: {error}"
+            )),
+        })
     }
 }
 

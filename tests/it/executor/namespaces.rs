@@ -264,6 +264,22 @@ async fn a_login_that_may_open_no_more_sessions_waits_alone() {
 }
 
 #[tokio::test]
+async fn logins_that_get_in_and_are_not_told_which_session_they_have_are_an_outage() {
+    let mut fixture = with_logins("untold", &["a"], 1, true).await;
+    let revoke = "revoke execute on function pg_control_system() from public";
+    administer(&fixture, revoke.into()).await;
+    assert_eq!(fixture.run(sql("select 1")).await, Report::NotStarted);
+    assert_eq!(fixture.slots().await, 0);
+    let status = fixture.executor.targets().remove(0);
+    let why = status.unavailable.expect("it says why").why;
+    assert!(why.contains("pg_control_system"), "{why}");
+    let grant = "grant execute on function pg_control_system() to public";
+    administer(&fixture, grant.into()).await;
+    while fixture.slots().await != 1 {}
+    assert_eq!(fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
 async fn every_task_begins_with_the_role_that_its_login_brings() {
     let mut fixture = with_logins("roled", &["a"], 1, true).await;
     let statements = "create role roled_limited; grant roled_limited to roled_a;

@@ -3,7 +3,7 @@
 use super::{super::RECONNECT_BACKOFF, Target, lock};
 use crate::executor::{
     pg_client::{self, Connection, Login},
-    sql::target_session::OpenError,
+    sql::target_session::{Identity, OpenError},
 };
 use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
@@ -121,11 +121,12 @@ impl Target {
         None
     }
 
-    /// Whether the server takes this login.
+    /// Whether the server takes this login, and answers it what each slot asks.
     async fn try_as(&self, login: &Login) -> Result<(), pg_client::Error> {
-        let connection = Connection::open(login).await?;
+        let mut connection = Connection::open(login).await?;
         self.admin.note_got_in(login);
+        let known = Identity::of(&mut connection).await;
         connection.close().await;
-        Ok(())
+        known.map(drop)
     }
 }
