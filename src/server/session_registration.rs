@@ -51,14 +51,29 @@ impl Register {
                 session,
                 why,
                 declared_dead,
-            } => {
-                let (target, pid, start) = (&session.target, session.pid, session.backend_start);
-                let declared = self.sessions.note_pending(target, pid, start, &why).await?;
-                // Who no longer waits asks again.
-                let _ = declared_dead.send(declared);
-                Ok(())
+            } => self.note_pending(session, &why, declared_dead).await,
+        }
+    }
+
+    async fn note_pending(
+        &self,
+        session: Session,
+        why: &str,
+        answer: oneshot::Sender<bool>,
+    ) -> Result<(), JournalError> {
+        let (target, pid, start) = (&session.target, session.pid, session.backend_start);
+        let declared = self.sessions.note_pending(target, pid, start, why).await?;
+        // Who no longer waits asks again.
+        if declared.is_none() && !answer.is_closed() {
+            // Lost with its database, perhaps. Who waits shows it, for operators to decide.
+            let (server, slot) = (session.postmaster.as_ref(), session.slot);
+            let sessions = &self.sessions;
+            if sessions.register(target, slot, pid, start, server).await? {
+                sessions.note_pending(target, pid, start, why).await?;
             }
         }
+        let _ = answer.send(declared.unwrap_or(false));
+        Ok(())
     }
 
     async fn register(

@@ -221,6 +221,27 @@ async fn a_target_whose_url_leads_elsewhere_holds_its_tasks_until_it_leads_back(
 }
 
 #[tokio::test]
+async fn a_session_that_the_register_has_lost_is_waited_for_all_the_same() {
+    let scene = Scene::start();
+    let conversation = scene.open().await;
+    conversation.submit([asleep()]).await;
+    scene.runs(&conversation).await;
+    scene.far.0.immediate_stop();
+    scene.pending(1).await;
+    // As after a failover to a standby that lacks commits.
+    let mut journal = connect(&conversation.journal).await;
+    let lost = sqlx::query("delete from session where target = 'far'").execute(&mut journal);
+    assert_eq!(lost.await.expect("deleted").rows_affected(), 1);
+    let pending = scene.pending(1).await;
+    assert_eq!((&*pending[0].target, &*pending[0].replica), ("far", "r0"));
+    conversation.until(|now| now.running == 1).await;
+    let reason = "its server was switched off";
+    let declared = scene.run(&["declare-dead", "far", "--replica", "r0", "--reason", reason]);
+    assert!(declared.status.success(), "{declared:?}");
+    conversation.until(|now| now.running == 0).await;
+}
+
+#[tokio::test]
 async fn a_session_that_is_over_leaves_the_register_when_another_one_comes() {
     let scene = Scene::start();
     let conversation = scene.open().await;

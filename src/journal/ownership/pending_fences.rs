@@ -2,7 +2,7 @@
 //! operator that they have ended.
 //!
 //! Invariant: a session is declared dead only while its end is awaited, and the row that says who
-//! did so and why stays.
+//! did so and why stays. Only such a row says that it is dead; that there is none says nothing.
 
 use crate::core::Time;
 use crate::journal::{JournalError, Reader, Sessions, encoding::Stamp, rows::from_row};
@@ -40,19 +40,18 @@ from_row!(Row {
 
 impl Sessions {
     /// Notes that the end of a session is awaited, and why it cannot be shown. Returns whether an
-    /// operator has declared it dead. A session that is not registered any more has been shown dead
-    /// by somebody else.
+    /// operator has declared it dead; `None`: there is no row that says anything of it. That proves
+    /// nothing: the database may have been set back.
     pub async fn note_pending(
         &self,
         target: &str,
         backend_pid: i32,
         backend_start: Time,
         why: &str,
-    ) -> Result<bool, JournalError> {
+    ) -> Result<Option<bool>, JournalError> {
         let why: String = why.chars().filter(|one| *one != '\0').collect();
         let why = &why[..why.floor_char_boundary(MAX_WHY_BYTES)];
-        let declared: Option<bool> = self
-            .reader
+        self.reader
             .read(|| {
                 sqlx::query_scalar(
                     "-- note_pending_fence
@@ -65,22 +64,31 @@ impl Sessions {
                              and backend_start = $4
                              and pending_why is distinct from $5
                      )
-                     select declared_dead
-                     from session
-                     where shard = $1
-                         and target = $2
-                         and backend_pid = $3
-                         and backend_start = $4",
+                     select bool_or(known.dead)
+                     from (
+                         select declared_dead as dead
+                         from session
+                         where shard = $1
+                             and target = $2
+                             and backend_pid = $3
+                             and backend_start = $4
+                         union all
+                         select true
+                         from declared_dead
+                         where shard = $1
+                             and target = $2
+                             and backend_pid = $3
+                             and backend_start = $4
+                     ) known",
                 )
                 .bind(self.reader.shard.0)
                 .bind(target)
                 .bind(backend_pid)
                 .bind(Stamp(backend_start))
                 .bind(why)
-                .fetch_optional(&self.reader.pool)
+                .fetch_one(&self.reader.pool)
             })
-            .await?;
-        Ok(declared.unwrap_or(true))
+            .await
     }
 }
 

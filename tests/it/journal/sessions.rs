@@ -180,6 +180,32 @@ async fn who_leaves_lets_go_of_no_session_from_before_a_fence() {
 }
 
 #[tokio::test]
+async fn a_session_without_a_row_is_not_declared_dead() {
+    let scene = scene().await;
+    let (dead, _living) = dead_and_living(&scene).await;
+    let (journal, now) = (&scene.owned.journal, scene.now);
+    let said = async |pid| {
+        dead.note_pending("app", pid, now, "it is away")
+            .await
+            .unwrap()
+    };
+    assert_eq!(
+        (said(100).await, said(101).await),
+        (Some(false), Some(false))
+    );
+    // As after a failover to a standby that lacks commits.
+    let lost = "delete from session where backend_pid = 101";
+    scene.owned.psql().await.execute(lost).await.unwrap();
+    let reader = journal.reader();
+    let declared = reader.declare_dead("app", Some("one"), "me", "switched off");
+    assert_eq!(declared.await.unwrap(), 1);
+    assert_eq!((said(100).await, said(101).await), (Some(true), None));
+    // The word stays when the session is forgotten.
+    dead.forget("app", 100, now).await.unwrap();
+    assert_eq!(said(100).await, Some(true));
+}
+
+#[tokio::test]
 async fn a_heartbeat_from_the_future_is_not_fresh() {
     let scene = scene().await;
     let other = scene.owned.journal.sessions(replica("two"));
