@@ -4,7 +4,7 @@
 use super::fixture::{Fixture, Task, json, sql, token};
 use crate::harness::postgres::{connect, on_port};
 use rallypoint::{
-    core::Report,
+    core::{Report, Seq},
     executor::{SESSION_IDLE, TargetConfig},
     postgres::{PrivatePostgres, SUPERUSER, TARGET},
 };
@@ -146,43 +146,81 @@ async fn passwords_are_given_in_the_way_the_server_asks_for() {
     }
 }
 
+/// A task that sleeps, while the password of the login of its target is changed.
+struct Changing {
+    fixture: Fixture,
+    running: Seq,
+    server: Guarded,
+}
+
+impl Changing {
+    async fn start() -> Self {
+        let server = Guarded::start().await;
+        let mut fixture = server.executor(&as_scram(SECRET, server.port)).await;
+        // Others may not see what it waits for.
+        fixture.options = fixture.options.username(SUPERUSER);
+        let running = fixture.start(sql("select pg_sleep(3600)"));
+        fixture.asleep().await;
+        Changing {
+            fixture,
+            running,
+            server,
+        }
+    }
+
+    /// On the server.
+    async fn set_password(&self, secret: &str) {
+        let alter = format!("alter role scram password {}", literal(secret));
+        self.server.superuser(alter).await;
+    }
+
+    /// In the configuration.
+    fn log_in_with(&self, secret: &str) {
+        let login = as_scram(secret, self.server.port).parse();
+        let changed = TargetConfig::new("app", login.expect("a login"), 1);
+        self.fixture.executor.reconfigure(&[changed]);
+    }
+
+    /// Asserts that the task can be stopped.
+    async fn stop(mut self) {
+        self.fixture.executor.stop(token(self.running));
+        let report = self.fixture.ended(self.running).await.report;
+        assert!(matches!(report, Report::Stopped), "{report:?}");
+    }
+}
+
+fn as_scram(secret: &str, port: u16) -> String {
+    format!("postgres://scram:{secret}@127.0.0.1:{port}/app?sslmode=disable")
+}
+
 #[tokio::test]
 async fn what_runs_can_be_stopped_though_the_new_password_is_a_wrong_one() {
-    let server = Guarded::start().await;
-    let port = server.port;
-    let url = |secret| format!("postgres://scram:{secret}@127.0.0.1:{port}/app?sslmode=disable");
-    let mut fixture = server.executor(&url(SECRET)).await;
-    // Others may not see what it waits for.
-    fixture.options = fixture.options.username(SUPERUSER);
-    let running = fixture.start(sql("select pg_sleep(3600)"));
-    fixture.asleep().await;
-    let wrong = url("wrong").parse().expect("a login");
-    let changed = TargetConfig::new("app", wrong, 1);
-    fixture.executor.reconfigure(&[changed]);
-    fixture.executor.stop(token(running));
-    let report = fixture.ended(running).await.report;
-    assert!(matches!(report, Report::Stopped), "{report:?}");
+    let changing = Changing::start().await;
+    changing.log_in_with("wrong");
+    changing.stop().await;
 }
 
 #[tokio::test]
 async fn what_runs_can_be_stopped_by_a_login_that_nobody_has_used_yet() {
-    let server = Guarded::start().await;
-    let port = server.port;
-    let url = |secret| format!("postgres://scram:{secret}@127.0.0.1:{port}/app?sslmode=disable");
-    let mut fixture = server.executor(&url(SECRET)).await;
-    fixture.options = fixture.options.username(SUPERUSER);
-    let running = fixture.start(sql("select pg_sleep(3600)"));
-    fixture.asleep().await;
-    let next = "alter role scram password 'next'".to_owned();
-    server.superuser(next).await;
-    for secret in ["next", "wrong"] {
-        let login = url(secret).parse().expect("a login");
-        let changed = TargetConfig::new("app", login, 1);
-        fixture.executor.reconfigure(&[changed]);
+    let changing = Changing::start().await;
+    changing.set_password("next").await;
+    changing.log_in_with("next");
+    changing.log_in_with("wrong");
+    changing.stop().await;
+}
+
+#[tokio::test]
+async fn what_runs_can_be_stopped_by_a_login_that_has_only_been_tried() {
+    let mut changing = Changing::start().await;
+    changing.log_in_with("wrong");
+    while changing.fixture.slots().await != 0 {}
+    changing.set_password("next").await;
+    changing.log_in_with("next");
+    while changing.fixture.slots().await != 1 {}
+    for wrong in ["wrong", "wrong_again"] {
+        changing.log_in_with(wrong);
     }
-    fixture.executor.stop(token(running));
-    let report = fixture.ended(running).await.report;
-    assert!(matches!(report, Report::Stopped), "{report:?}");
+    changing.stop().await;
 }
 
 #[tokio::test]
