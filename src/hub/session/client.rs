@@ -2,6 +2,9 @@
 //! out what `machine` wants. It decides nothing, and never keeps instructions waiting because
 //! reports have no room.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     arrivals::Arrivals,
     machine::{Effect, Event, Owner, QUEUED_MESSAGES, SessionMachine},

@@ -11,6 +11,8 @@ use std::sync::{
     atomic::{AtomicI32, AtomicI64, Ordering},
 };
 use uuid::Uuid;
+#[cfg(test)]
+use {crate::core::ShardId, crate::journal::pool::Pool, sqlx::postgres::PgConnectOptions};
 
 /// One connection to a target. Process id and start time together identify a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +97,13 @@ impl Sessions {
             enrolled_under: Arc::default(),
             returning: Arc::default(),
         }
+    }
+
+    /// That of a test in which nothing is asked of the register.
+    #[cfg(test)]
+    pub(crate) fn without_database(replica: Replica) -> Self {
+        let pool = Pool::new(&PgConnectOptions::new_without_pgpass(), 1);
+        Sessions::new(Reader::new(pool, ShardId(0), 1), replica)
     }
 
     /// The current incarnation of the executor of this run.
