@@ -254,7 +254,7 @@ impl Admin {
     async fn marker_of(&self, task: TaskId) -> Result<Found, Error> {
         let query = markers::lookup(task);
         let asked = self.row(&query).await;
-        if asked.as_ref().is_err_and(Error::is_about_the_login) {
+        if asked.as_ref().is_err_and(Error::is_of_one_login) {
             for login in self.logins.former() {
                 if let Ok(row) = self.ask_as(&login, &query).await {
                     return Ok(Found::of(&row));

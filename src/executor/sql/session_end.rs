@@ -86,7 +86,7 @@ impl Obstacle {
     pub(crate) fn is_of_the_login(&self) -> bool {
         match self {
             Obstacle::Unreadable { .. } => true,
-            Obstacle::Unreachable(error) => error.is_about_the_login(),
+            Obstacle::Unreachable(error) => error.is_of_one_login(),
             Obstacle::OtherServer { .. } => false,
         }
     }

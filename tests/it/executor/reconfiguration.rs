@@ -220,6 +220,21 @@ async fn what_runs_as_a_former_user_can_still_be_stopped() {
 }
 
 #[tokio::test]
+async fn what_runs_can_be_stopped_though_the_new_user_has_no_place() {
+    let mut changing = Changing::with_stranger("changed_full").await;
+    let running = changing.fixture.start(sql("select pg_sleep(3600)"));
+    changing.fixture.asleep().await;
+    let limit = "alter role changed_full connection limit 0";
+    administer(&changing.fixture, limit.into()).await;
+    changing.change(|config| {
+        config.login = config.login.clone().as_user("changed_full".into(), None);
+    });
+    changing.fixture.executor.stop(token(running));
+    let report = changing.fixture.ended(running).await.report;
+    assert!(matches!(report, Report::Stopped), "{report:?}");
+}
+
+#[tokio::test]
 async fn what_runs_can_be_stopped_after_two_changes_to_logins_that_do_not_get_in() {
     let mut changing = Changing::with_stranger("changed_twice").await;
     let running = changing.fixture.start(sql("select pg_sleep(3600)"));
