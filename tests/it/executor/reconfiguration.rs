@@ -10,7 +10,7 @@ use rallypoint::{
     executor::TargetConfig,
     postgres::{SUPERUSER, TARGET},
 };
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, ConnectOptions};
 use std::{slice, time::Duration};
 use tokio::time::sleep;
 
@@ -154,6 +154,23 @@ async fn a_target_that_no_login_reaches_is_back_when_the_login_is_mended() {
     changing.change(|config| config.login = good);
     while changing.fixture.slots().await != 2 {}
     assert_eq!(changing.fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
+async fn a_setting_that_the_server_refuses_takes_nothing_from_later_sessions() {
+    let mut changing = Changing::new("changed_setting").await;
+    let good = changing.config.login.clone();
+    let mut url = changing.fixture.options.to_url_lossy();
+    url.query_pairs_mut()
+        .append_pair("options[work_mem]", "nonsense");
+    changing.change(|config| config.login = url.as_str().parse().expect("a login"));
+    let report = changing.fixture.run(sql("select 1")).await;
+    assert!(matches!(report, Report::NotStarted), "{report:?}");
+    while changing.fixture.slots().await != 0 {}
+    changing.change(|config| config.login = good);
+    while changing.fixture.slots().await != 2 {}
+    let check = "select current_setting('client_connection_check_interval')";
+    assert_eq!(changing.fixture.value(check).await, "500ms");
 }
 
 #[tokio::test]

@@ -108,18 +108,23 @@ impl Target {
     /// Opens a session that notices by itself that we are gone, where its server can do that.
     pub(super) async fn open(&self, slot: u32, login: &Arc<Login>) -> Result<Box<Live>, OpenError> {
         let register = &self.register;
-        if !self.no_connection_check.load(Ordering::Relaxed) {
-            match Live::open(login, true, &self.name, slot, register).await {
-                // Unknown to the server (42704), or not supported by its system (22023).
-                Err(OpenError::Target(error))
-                    if matches!(error.sqlstate(), Some("42704" | "22023")) =>
-                {
-                    self.no_connection_check.store(true, Ordering::Relaxed)
-                }
-                other => return other,
-            }
+        if self.no_connection_check.load(Ordering::Relaxed) {
+            return Live::open(login, false, &self.name, slot, register).await;
         }
-        Live::open(login, false, &self.name, slot, register).await
+        match Live::open(login, true, &self.name, slot, register).await {
+            // Unknown to the server (42704), or not supported by its system (22023), unless it is
+            // another setting of the login that the server does not take.
+            Err(OpenError::Target(error))
+                if matches!(error.sqlstate(), Some("42704" | "22023")) =>
+            {
+                let opened = Live::open(login, false, &self.name, slot, register).await;
+                if opened.is_ok() {
+                    self.no_connection_check.store(true, Ordering::Relaxed);
+                }
+                opened
+            }
+            other => other,
+        }
     }
 
     /// The login of the target has opened no session, or the register takes none and there are no
