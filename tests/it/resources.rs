@@ -3,6 +3,7 @@
 
 mod errors;
 mod late_grants;
+mod late_signals;
 mod lock_run;
 mod manage_claims;
 mod tasks;

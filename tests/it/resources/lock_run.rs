@@ -28,7 +28,7 @@ pub(super) fn start(server: &Standalone, arguments: &[&str]) -> Child {
         .expect("the program runs")
 }
 
-fn number(file: &Path) -> i64 {
+pub(super) fn number(file: &Path) -> i64 {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
@@ -38,7 +38,7 @@ pub(super) fn queue(server: &Standalone, name: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("a document")
 }
 
-fn said(output: &Output) -> String {
+pub(super) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -143,7 +143,7 @@ fn the_whole_group_of_a_command_is_killed_when_its_hold_is_lost() {
 }
 
 /// Ended; perhaps nobody has taken note of its end yet.
-fn is_gone(process: Pid) -> bool {
+pub(super) fn is_gone(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default();
     stat.is_empty() || state.trim_start().starts_with('Z')
