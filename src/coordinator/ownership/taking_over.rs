@@ -7,8 +7,9 @@ use super::{
 use crate::{
     clock::uptime,
     core::{BatchNo, Epoch},
-    journal::{Claim, JournalError, Ownership, TakeOver},
+    journal::{Claim, JournalError, Membership, Ownership, TakeOver},
 };
+use tokio::sync::watch;
 
 /// Attempts of a process that starts to own the shard at once.
 const MAX_START_CLAIMS: u32 = 4;
@@ -47,13 +48,13 @@ impl OwnershipTask {
     /// Another replica goes on with the journal: asks whether it has all that this one has seen
     /// durable, as nobody else knows of what is missing.
     pub(super) fn ask_for_lost_batches(&self) {
-        let (state, heartbeat) = (self.state.clone(), self.heartbeat.clone());
-        let journal = self.journal.clone();
+        let (state, membership) = (self.state.clone(), self.membership.clone());
+        let (heartbeat, journal) = (self.heartbeat.clone(), self.journal.clone());
         let ask = move |durable| {
             let journal = journal.clone();
             async move { journal.survived(durable).await }
         };
-        tokio::spawn(ask_until_answered(state, heartbeat, ask));
+        tokio::spawn(ask_until_answered(state, membership, heartbeat, ask));
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
@@ -82,21 +83,28 @@ impl OwnershipTask {
 /// going down, and nobody reads any more what it counts.
 async fn ask_until_answered<A>(
     state: ReplicaState,
+    membership: watch::Sender<Membership>,
     heartbeat: HeartbeatTrigger,
     mut ask: impl FnMut((Epoch, BatchNo)) -> A,
 ) where
-    A: Future<Output = Result<Option<BatchNo>, JournalError>>,
+    A: Future<Output = Result<(Epoch, Option<BatchNo>), JournalError>>,
 {
+    // Only the database that the next owner goes on with says what is lost. One that does not know
+    // of an owner after this one, or of the last one that this replica has heard of, is another
+    // one: an older copy, or a standby that lags behind.
+    let knows_of_next =
+        |epoch: Epoch| epoch > state.status().epoch && epoch >= membership.borrow().epoch;
     let mut failures = 0;
     while let Some(durable) = state.last_durable() {
         if state.role().is_owner() || heartbeat.is_stopping() {
             return;
         }
         match ask(durable).await {
-            Ok(None) => return,
-            Ok(Some(survived)) if state.survived(durable, survived) => return,
+            Ok((epoch, _)) if !knows_of_next(epoch) => {}
+            Ok((_, None)) => return,
+            Ok((_, Some(survived))) if state.survived(durable, survived) => return,
             // One more has become durable here meanwhile.
-            Ok(Some(_)) => continue,
+            Ok(_) => continue,
             Err(error) if failures == 0 => tracing::warn!(
                 %error,
                 "cannot ask yet whether the journal has all batches that this replica has seen \
@@ -112,14 +120,26 @@ async fn ask_until_answered<A>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coordinator::ownership::role::Role;
     use std::{future::ready, time::Duration};
 
     const SEEN: (Epoch, BatchNo) = (Epoch(5), BatchNo(7));
+    const NEXT: Epoch = Epoch(6);
 
     fn deposed() -> ReplicaState {
         let state = ReplicaState::default();
+        state.taken_over(SEEN.0, uptime());
         state.batch_durable(SEEN.0, SEEN.1);
+        state.set_role(Role::Standby);
         state
+    }
+
+    /// What this replica knows when it has heard of an owner of this epoch.
+    fn heard_of(epoch: Epoch) -> watch::Sender<Membership> {
+        watch::Sender::new(Membership {
+            epoch,
+            ..Membership::default()
+        })
     }
 
     #[tokio::test(start_paused = true)]
@@ -132,21 +152,39 @@ mod tests {
                 1 | 2 => Err(JournalError::ReadOnly),
                 3 => {
                     state.batch_durable(SEEN.0, BatchNo(8));
-                    Ok(Some(BatchNo(6)))
+                    Ok((NEXT, Some(BatchNo(6))))
                 }
-                _ => Ok(Some(BatchNo(6))),
+                _ => Ok((NEXT, Some(BatchNo(6)))),
             };
             ready(answer)
         };
-        ask_until_answered(state.clone(), heartbeat, ask).await;
+        ask_until_answered(state.clone(), heard_of(NEXT), heartbeat, ask).await;
         assert_eq!(asked, [SEEN, SEEN, SEEN, (SEEN.0, BatchNo(8))]);
         assert_eq!(state.take_lost_batches(), 2);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_database_that_does_not_know_the_owner_that_follows_is_not_believed() {
+        let later = Epoch(NEXT.0 + 1);
+        // The shard was handed over, and who has taken it is not heard of yet; or it is.
+        for (heard, knows) in [(SEEN.0, NEXT), (later, later)] {
+            let (state, heartbeat) = (deposed(), HeartbeatTrigger::default());
+            let older = (SEEN.0.0 - 1..knows.0).map(Epoch);
+            // Of copies without the batches of before, and of one that has them all.
+            let all = [None, Some(BatchNo(2)), Some(SEEN.1)];
+            let older = older.flat_map(|epoch| all.map(|last| (epoch, last)));
+            let mut answers = older.chain([(knows, Some(BatchNo(6)))]);
+            let ask = |_| ready(Ok(answers.next().expect("the last one is believed")));
+            ask_until_answered(state.clone(), heard_of(heard), heartbeat, ask).await;
+            assert_eq!(answers.next(), None);
+            assert_eq!(state.take_lost_batches(), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_owns_the_shard_again_or_goes_down_does_not_ask_on() {
         let ends: [fn(&ReplicaState, &HeartbeatTrigger); 2] = [
-            |state, _| state.taken_over(Epoch(6), uptime() + Duration::from_secs(60)),
+            |state, _| state.taken_over(NEXT, uptime() + Duration::from_secs(60)),
             |_, heartbeat| heartbeat.announce_stopping(),
         ];
         for end in ends {
@@ -157,7 +195,8 @@ mod tests {
                 end(&state, &heartbeat);
                 ready(Err(JournalError::Timeout))
             };
-            ask_until_answered(state.clone(), heartbeat.clone(), ask).await;
+            let known = heard_of(SEEN.0);
+            ask_until_answered(state.clone(), known, heartbeat.clone(), ask).await;
             assert_eq!(asked, 1);
         }
     }

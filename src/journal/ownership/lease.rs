@@ -95,11 +95,15 @@ cross join leased
 cross join fenced
 cross join survived";
 
-/// As in [`TAKE_OVER`]. A standby that has not taken over may not show all of them yet.
+/// As in [`TAKE_OVER`], with the epoch as of the same moment.
 const SURVIVED: &str = "-- survived
-select max(batch_no), pg_is_in_recovery()
-from batch
-where shard = $1 and batch_no <= $3 and epoch <= $2";
+select s.epoch, (
+    select max(b.batch_no)
+    from batch b
+    where b.shard = $1 and b.batch_no <= $3 and b.epoch <= $2
+)
+from shard s
+where s.shard = $1";
 
 /// Number of times that a claim is made which meets an append of the owner.
 const MAX_TRIES: u32 = 5;
@@ -222,24 +226,22 @@ impl Journal {
         Ok(outcome)
     }
 
-    /// The last batch that is there of those up to `durable`, a batch of this process or of those
-    /// before: an earlier one if the database has lost some; `None`: none. An error while the
-    /// database cannot say.
+    /// The epoch that the database has, and the last batch that is there of those up to `durable`,
+    /// a batch of this process or of those before: an earlier one if the database has lost some;
+    /// `None`: none. It holds if the epoch is one that began after `durable`: a database that does
+    /// not have it yet is an older copy, or a standby that does not show all batches yet.
     pub async fn survived(
         &self,
         (epoch, durable): (Epoch, BatchNo),
-    ) -> Result<Option<BatchNo>, JournalError> {
+    ) -> Result<(Epoch, Option<BatchNo>), JournalError> {
         let shard = self.shard();
         let survived = self.aside(async |connection| {
             let query = sqlx::query_as(SURVIVED)
                 .bind(shard.0)
                 .bind(epoch.0)
                 .bind(durable.0);
-            let (survived, is_standby): (Option<i64>, bool) = query.fetch_one(connection).await?;
-            match is_standby {
-                true => Err(JournalError::ReadOnly),
-                false => Ok(survived.map(BatchNo)),
-            }
+            let (known, survived): (i64, Option<i64>) = query.fetch_one(connection).await?;
+            Ok((Epoch(known), survived.map(BatchNo)))
         });
         survived.await
     }
