@@ -13,7 +13,7 @@ use super::{
     maintenance::{self, MaintenanceTask},
     ownership::{
         OwnershipHandle, OwnershipTask, heartbeat::HeartbeatTrigger, lease_watch::LeaseTiming,
-        replica_state::ReplicaState,
+        replica_state::ReplicaState, unnoted::Unnoted,
     },
     streams::{ended_schedulers::EndedSchedulers, event_buffer::EventBuffers},
 };
@@ -178,6 +178,7 @@ impl Started {
             polls,
             membership,
             requests: requested,
+            unnoted: Unnoted::default(),
             gone_owners: reported_gone,
             events,
         };

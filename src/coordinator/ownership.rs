@@ -10,6 +10,7 @@
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
 mod liveness;
+mod logged_error;
 mod recovery;
 pub(crate) mod replica_state;
 pub(crate) mod requests;
@@ -18,6 +19,7 @@ mod standby;
 mod taking_over;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unnoted;
 
 use super::machine::Event;
 use crate::{
@@ -35,6 +37,7 @@ use role::Role;
 use standby::{NameClaim, Next, Standby};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+use unnoted::Unnoted;
 
 /// The epoch of the first ownership ever.
 const FIRST_EPOCH: Epoch = Epoch(1);
@@ -78,6 +81,8 @@ pub(crate) struct OwnershipTask {
     pub polls: watch::Receiver<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
     pub requests: mpsc::Receiver<OwnershipRequest>,
+    /// Schedulers that this owner has set aside and whose rows do not say so yet.
+    pub unnoted: Unnoted,
     /// Owners at whose address nobody answers any more.
     pub gone_owners: mpsc::Receiver<Owner>,
     pub events: mpsc::Sender<Event>,
@@ -125,7 +130,9 @@ impl OwnershipTask {
                     self.step_down().await;
                 }
                 Some(owned) => {
-                    match self.own(owned).await {
+                    let lost = self.own(owned).await;
+                    self.unnoted.give_up();
+                    match lost {
                         Lost::Deposed => self.log_new_owner(),
                         Lost::Stopped => return,
                     }
@@ -231,6 +238,7 @@ impl OwnershipTask {
                 () = deposed(&mut self.polls, &self.membership, epoch) => return Err(Lost::Deposed),
                 () = self.events.closed() => return Err(Lost::Stopped),
                 request = self.requests.recv() => request,
+                () = self.unnoted.note(&self.journal), if !self.unnoted.is_empty() => continue,
             };
             match request {
                 None => return Err(Lost::Stopped),
@@ -282,6 +290,8 @@ impl OwnershipTask {
             self.membership
                 .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
         }
+        // Before the answer, with which a process that goes down may end.
+        self.unnoted.give_up();
         let _ = to.send(successor.filter(|_| given));
         Err(Lost::Deposed)
     }

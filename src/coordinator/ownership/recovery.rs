@@ -4,7 +4,7 @@
 use super::{OwnershipRequest, OwnershipTask, RETRY_BACKOFF, deposed, successor};
 use crate::{
     coordinator::machine::Event,
-    core::{Epoch, Handle, InDoubtWindow, RequestMemory, Time},
+    core::{Epoch, InDoubtWindow, RequestMemory, Time},
     journal::{self, JournalError, Ownership, Recovered},
 };
 use std::{pin::pin, time::Duration};
@@ -13,8 +13,6 @@ use std::{pin::pin, time::Duration};
 const MAX_FAILURES: u32 = 5;
 /// How long this replica then leaves the shard to others.
 const DECLINE_TIME: Duration = Duration::from_secs(30);
-/// Between tries to note what was set aside.
-const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the journal holds, and what may run.
 type Read = (Recovered, Option<InDoubtWindow>);
@@ -79,7 +77,7 @@ impl OwnershipTask {
     }
 
     fn recovered(
-        &self,
+        &mut self,
         owned: Ownership,
         memory: RequestMemory,
         recovered: Recovered,
@@ -111,7 +109,7 @@ impl OwnershipTask {
             "this replica owns the shard"
         );
         self.state.set_recovered(memory, unreadable);
-        self.note_later(epoch, unnoted);
+        self.unnoted.set(unnoted);
         Event::Recovered {
             schedulers,
             pauses,
@@ -122,47 +120,6 @@ impl OwnershipTask {
             memory,
             window,
         }
-    }
-
-    /// Notes in the rows of these schedulers that they were set aside, once nobody has them locked.
-    fn note_later(&self, epoch: Epoch, mut unnoted: Vec<Handle>) {
-        if unnoted.is_empty() {
-            return;
-        }
-        tracing::warn!(
-            schedulers = unnoted.len(),
-            "rows of schedulers that make no sense to this version are locked by somebody: until \
-             that ends, an owner that can read them again does not know that they were set aside, \
-             and may start a task twice that must start once"
-        );
-        let (journal, state) = (self.journal.clone(), self.state.clone());
-        tokio::spawn(async move {
-            let mut has_failed = false;
-            while !unnoted.is_empty() {
-                tokio::time::sleep(NOTE_INTERVAL).await;
-                match state.owned_epoch() {
-                    Some(owned) if owned == epoch => {}
-                    // A later core of ours reads the rows, and notes what it cannot read itself.
-                    Some(_) => return,
-                    None => {
-                        tracing::warn!(
-                            schedulers = unnoted.len(),
-                            "this ownership has ended, and it is not noted that schedulers were \
-                             set aside: until now somebody had their rows locked"
-                        );
-                        return;
-                    }
-                }
-                match journal.note_set_aside(&unnoted).await {
-                    Ok(left) => unnoted = left,
-                    Err(error) if !has_failed => {
-                        has_failed = true;
-                        tracing::warn!(%error, "cannot note yet which schedulers were set aside");
-                    }
-                    Err(_) => {}
-                }
-            }
-        });
     }
 
     /// Hands the shard to a replica that may be able to read it; false: there is none, or the

@@ -6,13 +6,13 @@ use crate::harness::{
     postgres::{connect, value},
 };
 use rallypoint::postgres::COORDINATION;
-use sqlx::Executor;
+use sqlx::{Executor, PgConnection};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
 
-#[tokio::test]
-async fn a_row_that_is_locked_while_the_journal_is_read_is_noted_when_it_is_free() {
+/// A server that cannot read its scheduler, whose row this session has locked.
+async fn set_aside_and_locked() -> (Cluster, PgConnection) {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client(0);
     let lost = cluster.open_named(&client, "a").await;
@@ -28,6 +28,12 @@ async fn a_row_that_is_locked_while_the_journal_is_read_is_noted_when_it_is_free
     let described = lost.scheduler.describe().await;
     let described = described.expect_err("it cannot be read");
     assert_eq!(described.code, Code::DataLoss, "{described}");
+    (cluster, journal)
+}
+
+#[tokio::test]
+async fn a_row_that_is_locked_while_the_journal_is_read_is_noted_when_it_is_free() {
+    let (_cluster, mut journal) = set_aside_and_locked().await;
     journal.execute("rollback").await.expect("free");
     let noted = async {
         let noted = "select bool_and(set_aside)::text from scheduler";
@@ -36,4 +42,12 @@ async fn a_row_that_is_locked_while_the_journal_is_read_is_noted_when_it_is_free
         }
     };
     timeout(WAIT_TIMEOUT, noted).await.expect("it is noted");
+}
+
+#[tokio::test]
+async fn an_owner_that_stops_before_the_row_is_free_says_what_it_leaves() {
+    let (mut cluster, _locked) = set_aside_and_locked().await;
+    cluster.terminate(0).await;
+    let log = cluster.log_tail(0);
+    assert!(log.contains("it is not noted"), "{log}");
 }
