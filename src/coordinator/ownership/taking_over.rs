@@ -1,8 +1,8 @@
 //! Claims to the shard, and what this process knows from then on if one is granted.
 
 use super::{
-    OwnershipTask, RETRY_BACKOFF, heartbeat::HeartbeatTrigger, replica_state::ReplicaState,
-    standby::Standby,
+    OwnershipTask, RETRY_BACKOFF, heartbeat::HeartbeatTrigger, logged_error::LoggedError,
+    replica_state::ReplicaState, standby::Standby,
 };
 use crate::{
     clock::uptime,
@@ -94,7 +94,7 @@ async fn ask_until_answered<A>(
     // one: an older copy, or a standby that lags behind.
     let knows_of_next =
         |epoch: Epoch| epoch > state.status().epoch && epoch >= membership.borrow().epoch;
-    let mut failures = 0;
+    let (mut failures, mut logged) = (0, LoggedError::default());
     while let Some(durable) = state.last_durable() {
         if state.role().is_owner() || heartbeat.is_stopping() {
             return;
@@ -105,7 +105,7 @@ async fn ask_until_answered<A>(
             Ok((_, Some(survived))) if state.survived(durable, survived) => return,
             // One more has become durable here meanwhile.
             Ok(_) => continue,
-            Err(error) if failures == 0 => tracing::warn!(
+            Err(error) if logged.is_new(&error) => tracing::warn!(
                 %error,
                 "cannot ask yet whether the journal has all batches that this replica has seen \
                  durable"
