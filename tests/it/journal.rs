@@ -16,6 +16,7 @@ mod log_search;
 mod log_views;
 mod make;
 mod migrations;
+mod newer_settings;
 mod ownership;
 mod partitions;
 mod pooler;

@@ -50,6 +50,7 @@ impl Jobs {
             key,
             version: 1,
             settings: job.settings.clone(),
+            unknown: None,
             steps: job.steps.clone(),
             on_failure: job.on_failure.clone(),
             created_at: turn.now,

@@ -95,6 +95,8 @@ pub struct JobImage {
     pub version: i64,
     /// As last set.
     pub settings: Arc<JobSettings>,
+    /// What a newer version has set besides, as JSON; the journal keeps it.
+    pub unknown: Option<Arc<str>>,
     /// The tasks of a run.
     pub steps: Arc<Submit>,
     /// The tasks that follow a run that failed, was lost, missed or completed late.

@@ -84,6 +84,8 @@ pub struct ResourceImage {
     pub key: ResourceKey,
     /// As last set.
     pub settings: ResourceSettings,
+    /// What a newer version has set besides, as JSON; the journal keeps it.
+    pub unknown: Option<Arc<str>>,
     /// When it was created.
     pub created_at: Time,
     /// When it was created, changed or deleted last.

@@ -38,6 +38,7 @@ impl Resources {
         let image = ResourceImage {
             key,
             settings: *settings,
+            unknown: None,
             created_at: turn.now,
             changed_at: turn.now,
             changed_by: caller.name.clone(),

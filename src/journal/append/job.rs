@@ -6,7 +6,7 @@ use crate::core::{
 };
 use crate::journal::{
     encoding::{Blobs, Stamp},
-    rows::job_steps::StepsText,
+    rows::{job_steps::StepsText, settings},
 };
 use bytes::Bytes;
 use sqlx::error::BoxDynError;
@@ -172,7 +172,8 @@ impl Jobs {
             self.namespace.row(text(&image.key.namespace.0));
             self.name.row(text(&image.key.name));
             self.version.push(image.version);
-            let settings = serde_json::to_vec(&*image.settings)?;
+            let unknown = image.unknown.as_deref();
+            let settings = settings::with_unknown(&*image.settings, unknown)?;
             self.settings.row(Some(settings.into()));
             let steps = serde_json::to_vec(&StepsText::of(&image.steps, &image.on_failure))?;
             self.steps.row(Some(steps.into()));

@@ -6,7 +6,10 @@ use super::{
     multirange::Multiranges,
 };
 use crate::core::{ClaimEvent, ClaimRecord, ClaimsCheckpoint, ResourceImage, ResourceKey};
-use crate::journal::encoding::{Blobs, Stamp};
+use crate::journal::{
+    encoding::{Blobs, Stamp},
+    rows::settings,
+};
 use bytes::Bytes;
 use serde::Serialize;
 use sqlx::error::BoxDynError;
@@ -75,7 +78,8 @@ impl Definitions {
         for (key, image) in images {
             self.namespace.row(Some(text(&key.namespace.0)));
             self.name.row(Some(text(&key.name)));
-            self.settings.row(Some(json(&image.settings)?));
+            let settings = settings::with_unknown(&image.settings, image.unknown.as_deref())?;
+            self.settings.row(Some(settings.into()));
             self.created_at.push(Stamp(image.created_at));
             self.changed_at.push(Stamp(image.changed_at));
             self.changed_by.row(Some(text(&image.changed_by)));

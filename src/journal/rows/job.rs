@@ -8,7 +8,7 @@ use crate::core::{
 use crate::journal::{
     JournalError,
     encoding::Stamp,
-    rows::{from_row, job_steps::StepsText},
+    rows::{from_row, job_steps::StepsText, settings},
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -196,8 +196,8 @@ impl JobRow {
     }
 
     fn with(self, tasks: [Submit; 2]) -> Result<(JobImage, JobState), JournalError> {
-        let settings = serde_json::from_slice(&self.settings);
-        let settings = settings.map_err(|error| self.wrong(error))?;
+        let settings = settings::known_and_unknown(&self.settings);
+        let (settings, unknown) = settings.map_err(|error| self.wrong(error))?;
         let paused = self.paused.as_deref().map(serde_json::from_slice);
         let state = JobState {
             next_due: self.next_due.as_ref().map(|due| due.0),
@@ -214,6 +214,7 @@ impl JobRow {
             key: self.key(),
             version: self.version,
             settings: Arc::new(settings),
+            unknown,
             steps,
             on_failure,
             created_at: self.created_at.0,

@@ -7,7 +7,7 @@ use crate::core::{
 use crate::journal::{
     JournalError,
     encoding::Stamp,
-    rows::{cautious_claim, from_row},
+    rows::{cautious_claim, from_row, settings},
 };
 use std::sync::Arc;
 
@@ -62,15 +62,15 @@ from_row!(ClaimRow {
 impl ResourceRow {
     /// The definition. One that makes no sense is closed: nothing is granted.
     pub(crate) fn image(&self) -> ResourceImage {
-        let settings = serde_json::from_slice(&self.settings);
-        let settings = settings.unwrap_or_else(|error| {
+        let settings = settings::known_and_unknown(&self.settings);
+        let (settings, unknown) = settings.unwrap_or_else(|error| {
             tracing::error!(
                 resource = %text(&self.name),
                 %error,
                 "the settings of this resource make no sense to this version: nothing of it is \
                  granted until it is updated"
             );
-            cautious_claim::closed()
+            (cautious_claim::closed(), None)
         });
         let key = ResourceKey {
             namespace: Namespace(text(&self.namespace)),
@@ -79,6 +79,7 @@ impl ResourceRow {
         ResourceImage {
             key,
             settings,
+            unknown,
             created_at: self.created_at.0,
             changed_at: self.changed_at.0,
             changed_by: text(&self.changed_by),

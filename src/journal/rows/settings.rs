@@ -1,33 +1,66 @@
-//! A scheduler's settings as JSON.
+//! Settings of schedulers, jobs and resources as JSON.
 //!
 //! They are written as a whole by whichever version owns the shard. Fields that this version does
 //! not know are kept and written again, so that a newer one beside it finds them as it left them.
 
 use crate::core::Settings;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
-/// As they are written.
+/// Those of a scheduler as they are written.
 pub(crate) fn encode(settings: &Settings) -> serde_json::Result<Vec<u8>> {
-    let Some(unknown) = &settings.unknown else {
-        return serde_json::to_vec(settings);
-    };
-    let mut all = serde_json::to_value(settings)?;
-    add(&mut all, serde_json::from_str(unknown)?);
-    serde_json::to_vec(&all)
+    with_unknown(settings, settings.unknown.as_deref())
 }
 
 /// As they were written, by whichever version.
 pub(crate) fn decode(bytes: &[u8]) -> serde_json::Result<Settings> {
-    let mut settings: Settings = serde_json::from_slice(bytes)?;
-    // What this version wrote comes out as it went in.
-    if serde_json::to_vec(&settings)? != bytes {
-        let unknown = rest(
-            serde_json::from_slice(bytes)?,
-            &serde_json::to_value(&settings)?,
-        );
-        settings.unknown = unknown.map(|unknown| unknown.to_string().into());
+    let (settings, unknown) = known_and_unknown::<Settings>(bytes)?;
+    Ok(Settings {
+        unknown,
+        ..settings
+    })
+}
+
+/// What this version knows of settings, with the fields that it does not know.
+pub(crate) fn with_unknown<T>(known: &T, unknown: Option<&str>) -> serde_json::Result<Vec<u8>>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let Some(unknown) = unknown else {
+        return serde_json::to_vec(known);
+    };
+    let known = serde_json::to_value(known)?;
+    let unknown: Map<String, Value> = serde_json::from_str(unknown)?;
+    let mut all = known.clone();
+    for field in unknown {
+        let mut more = all.clone();
+        add(&mut more, Value::Object(Map::from_iter([field])));
+        // A field of what has been replaced since, as of another kind of schedule, has no place any
+        // more, and would leave settings that no version can read.
+        let read = serde_json::from_value::<T>(more.clone()).and_then(serde_json::to_value);
+        if read.is_ok_and(|read| read == known) {
+            all = more;
+        }
     }
-    Ok(settings)
+    serde_json::to_vec(&all)
+}
+
+/// What this version knows of them, and the other fields as JSON.
+pub(crate) fn known_and_unknown<T>(bytes: &[u8]) -> serde_json::Result<(T, Option<Arc<str>>)>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let known: T = serde_json::from_slice(bytes)?;
+    // What this version wrote comes out as it went in.
+    if serde_json::to_vec(&known)? == bytes {
+        return Ok((known, None));
+    }
+    let unknown = rest(
+        serde_json::from_slice(bytes)?,
+        &serde_json::to_value(&known)?,
+    );
+    Ok((known, unknown.map(|unknown| unknown.to_string().into())))
 }
 
 /// The fields of `all` that `known` has not.
@@ -63,6 +96,8 @@ fn add(all: &mut Value, fields: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::schedule::{RuleText, ScheduleText};
+    use serde_json::json;
     use std::time::Duration;
 
     #[test]
@@ -77,6 +112,25 @@ mod tests {
         assert_eq!(written["color"]["r"], 1);
         assert_eq!(written["default_options"]["sandbox"], "on");
         assert_eq!(written["default_options"]["timeout"]["secs"], 5);
+    }
+
+    #[test]
+    fn a_field_of_what_was_replaced_since_goes_with_it_and_no_other() {
+        let newer = r#"{"rule":{"Interval":{"every":{"secs":60,"nanos":0},
+            "phase":{"secs":0,"nanos":0},"on_boot":true}},"time_zone":"UTC","color":7}"#;
+        let (mut schedule, unknown) = known_and_unknown::<ScheduleText>(newer.as_bytes()).unwrap();
+        let written = |schedule: &ScheduleText| {
+            let written = with_unknown(schedule, unknown.as_deref()).unwrap();
+            serde_json::from_slice::<Value>(&written).unwrap()
+        };
+        schedule.jitter = Duration::from_secs(5);
+        let changed = written(&schedule);
+        assert_eq!(changed["rule"]["Interval"]["on_boot"], true);
+        assert_eq!(changed["color"], 7);
+        schedule.rule = RuleText::Cron("0 3 * * *".into());
+        let replaced = written(&schedule);
+        assert_eq!(replaced["rule"], json!({"Cron": "0 3 * * *"}));
+        assert_eq!(replaced["color"], 7);
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
         },
         version: 7,
         settings: Arc::new(settings()),
+        unknown: None,
         on_failure: Arc::new(Submit {
             runs: vec![run(1, noop())],
             bodies: Packed::new([&b"select alarm()"[..]]),

@@ -209,6 +209,7 @@ pub(super) fn definition(at: Time) -> ResourceRecords {
             }),
             reader_preferred: true,
         },
+        unknown: None,
         created_at: at,
         changed_at: at,
         changed_by: "operator \u{fc}".into(),
