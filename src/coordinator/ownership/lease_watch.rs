@@ -127,6 +127,11 @@ impl LeaseWatch {
         (unrenewed && poll.at >= seen.over).then_some(Claim::Successor(Some(until)))
     }
 
+    /// A claim was granted, and this process was told.
+    pub(crate) fn granted(&mut self) {
+        self.owner_claims = 0;
+    }
+
     fn see(&mut self, poll: &Poll) -> SeenLease {
         let until = poll.reading.owned_until;
         let max_gap = self.timing.heartbeat * MAX_GAP_HEARTBEATS;

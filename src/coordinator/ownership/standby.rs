@@ -118,9 +118,10 @@ impl Standby {
         }
     }
 
-    /// A claim was granted.
+    /// A claim was granted, and this process was told.
     pub(super) fn granted(&mut self) {
         (self.failed_claims, self.asked) = (0, None);
+        self.lease.granted();
     }
 
     /// A claim was not answered, or an ownership has ended, perhaps without the last answer: until
@@ -253,6 +254,16 @@ mod tests {
         assert_eq!(next, Next::HandOver(Epoch(7)));
         standby.who_asked().send(None).expect("it waits");
         assert_eq!(answer.try_recv(), Ok(None));
+    }
+
+    #[test]
+    fn who_learns_late_of_each_of_many_ownerships_need_not_wait_for_any() {
+        let mut standby = standby();
+        for _ in 0..20 {
+            let next = standby.next(ME, &poll(Some(ME)), false);
+            assert_eq!(next, Next::Claim(Claim::Owner(Epoch(7))));
+            standby.granted();
+        }
     }
 
     #[test]
