@@ -101,6 +101,10 @@ impl HeartbeatTask {
     async fn beat(&mut self) -> Duration {
         let (epoch, at, sent) = (self.state.owned_epoch(), Instant::now(), uptime());
         self.heartbeat.stopping = self.trigger.declines();
+        // What the owner of it has said itself counts, too: a database that fails over by then may
+        // not know of that ownership, and would give its epoch to another one.
+        let known = self.membership.borrow().epoch;
+        self.heartbeat.heard = self.heartbeat.heard.max(known);
         self.heartbeat.requests_since = self.state.requests_since(self.clock.now());
         let reading = match self.heartbeat.renew(epoch).await {
             Ok(reading) => reading,

@@ -148,7 +148,7 @@ pub struct Heartbeat {
     pub stopping: bool,
     /// Calls that were accepted since then may be repeated; `None`: as the lease says already.
     pub requests_since: Option<Time>,
-    /// The highest epoch that the database has ever told this run, for the others.
+    /// The highest epoch that this run has ever heard of, for the others.
     pub heard: Epoch,
 }
 

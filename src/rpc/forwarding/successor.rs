@@ -1,7 +1,8 @@
 //! Who owns the shard now, asked of the other replicas while the database does not say it here. An
 //! owner that does not reach the database would else never learn that another replica has taken
 //! over, and whoever listens to it would hear nothing for as long. Nothing rests on their answers
-//! but where calls go: what is written is decided in the database.
+//! but where calls go, and that no later ownership is given that epoch: what is written is decided
+//! in the database.
 
 use super::{peer_service, route::Route};
 use crate::{coordinator::Coordinator, core::Epoch, journal::Member};
