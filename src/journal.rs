@@ -3,9 +3,9 @@
 //! It owns the coordination database: no other module has SQL for it. Each duty has its own
 //! connections: the [`Writer`] appends batches, the [`Heartbeat`] renews the lease, [`Maintenance`]
 //! makes new days and drops old ones, and the [`Reader`]'s small pool serves the handlers of RPCs.
-//! None of them waits for an answer without a limit (`connection_limits.rs`, `link.rs`).
-//! Handlers may be dropped at any point, so reads are single autocommit statements, and handlers
-//! never touch the writer.
+//! None of them waits for an answer without a limit (`connection_limits.rs`,
+//! `bounded_connection.rs`). Handlers may be dropped at any point, so reads are single autocommit
+//! statements, and handlers never touch the writer.
 
 mod append;
 mod audit;
