@@ -1,7 +1,7 @@
 //! Due times in the past have runs after all, since somebody asks for them: one after the other,
 //! and behind what is due by the schedule.
 
-use super::{Answered, Jobs, overlap::Firing};
+use super::{Answered, Jobs, job::may_be_scheduled, overlap::Firing};
 use crate::core::{
     Backfill, Caller, JobNo, JobReject, JobReply, Reject, RunCause, RunImage, RunKey, Time, Turn,
     fairness::allowance::Allowance,
@@ -72,10 +72,10 @@ impl Jobs {
     }
 
     /// These due times have had their fate: no window that is moved back has them once more. Those
-    /// of a schedule are whole seconds, and those of runs that were asked for are not.
+    /// of runs that were asked for are of no window.
     fn note_had(&mut self, turn: &mut Turn, no: JobNo, due: &[Time]) {
-        let scheduled = due.iter().filter(|due| due.0 % 1_000_000 == 0);
-        let newest = scheduled.max().copied();
+        let scheduled = due.iter().copied().filter(|due| may_be_scheduled(*due));
+        let newest = scheduled.max();
         self.change_state(turn, no, |state| {
             state.last_due = state.last_due.max(newest);
         });

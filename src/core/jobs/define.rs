@@ -1,7 +1,7 @@
 //! Jobs are defined, changed, deleted, paused and resumed. What runs goes on; what had passed
 //! before the change has its fate by the rules of before.
 
-use super::{Answered, Job, Jobs, key_of};
+use super::{Answered, Job, Jobs, job::may_be_scheduled, key_of};
 use crate::core::{
     Caller, JobImage, JobNo, JobPause, JobReject, JobReply, JobSettings, JobState, NewJob, Reject,
     RunImage, RunKey, RunReason, RunState, Time, Turn,
@@ -253,13 +253,13 @@ impl Jobs {
         JobReply::Job(job.image.clone(), job.state.clone(), changed)
     }
 
-    /// The due time of a run that no schedule names: now, unless that is taken. Those of schedules
-    /// are whole seconds, these never are.
+    /// The due time of a run that no schedule names: now, unless that is taken, or may be one of a
+    /// schedule.
     pub(super) fn unscheduled(&mut self, turn: &mut Turn, no: JobNo) -> Time {
         let mut due = turn.now;
         self.change_state(turn, no, |state| {
             due = due.max(Time(state.last_unscheduled.0 + 1));
-            if due.0 % 1_000_000 == 0 {
+            if may_be_scheduled(due) {
                 due.0 += 1;
             }
             state.last_unscheduled = due;

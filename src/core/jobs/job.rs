@@ -110,6 +110,12 @@ impl Job {
     }
 }
 
+/// Whether a schedule may name this due time: those are whole seconds. Those of runs that no
+/// schedule names never are.
+pub(super) fn may_be_scheduled(due: Time) -> bool {
+    due.0 % 1_000_000 == 0
+}
+
 /// A time as the calendar has it.
 pub(super) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX)
