@@ -224,3 +224,17 @@ fn a_due_time_that_waits_for_a_backfill_begins_when_that_is_to_be_repeated() {
         assert_eq!(w.states()[4], (500, Running), "{overlap:?}");
     }
 }
+
+#[test]
+fn a_run_that_was_asked_for_is_of_no_window_when_it_is_backfilled() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    w.seconds(100.0);
+    let mut asked = w.to_backfill(&[50]);
+    asked.due[0].0 += 1;
+    w.try_backfill(asked).expect("it had no run");
+    assert_eq!(w.remembered.jobs.jobs[0].1.last_due, None);
+    w.backfill(&[50]);
+    let last = Some(BEGIN + Duration::from_secs(50));
+    assert_eq!(w.remembered.jobs.jobs[0].1.last_due, last);
+}

@@ -26,6 +26,12 @@ fn next_due(w: &World) -> Option<i64> {
     state.next_due.map(|due| (due.0 - BEGIN.0) / 1_000_000)
 }
 
+/// As if a program of before had written the row of the job.
+fn forget_last_due(w: &mut World) -> Option<Time> {
+    let (_, state) = &mut w.remembered.jobs.jobs[0];
+    state.last_due.take()
+}
+
 #[test]
 fn a_day_that_has_had_its_run_has_no_other_in_a_later_window() {
     for (after, before) in [
@@ -167,12 +173,36 @@ fn a_run_that_a_program_of_before_has_not_remembered_counts() {
     w.create("a", daily("09:00", "20:00"));
     w.seconds(HOUR as f64);
     w.succeed_all();
-    let (_, state) = w.remembered.jobs.jobs.first_mut().expect("it is there");
-    assert_eq!(
-        state.last_due.take(),
-        Some(BEGIN + Duration::from_secs(HOUR as u64))
-    );
+    let had = BEGIN + Duration::from_secs(HOUR as u64);
+    assert_eq!(forget_last_due(&mut w), Some(had));
     w.rebuild();
     w.update("a", daily("19:30", "23:00"));
     assert_eq!(next_due(&w), Some(DAY + 11 * HOUR + HOUR / 2));
+}
+
+#[test]
+fn a_window_that_a_program_of_before_has_passed_over_holds_no_other_rule_back() {
+    let mut w = World::new(5);
+    w.create("a", daily("09:00", "20:00"));
+    w.seconds(HOUR as f64);
+    w.succeed_all();
+    w.update("a", daily("11:00", "20:00"));
+    forget_last_due(&mut w);
+    w.crash_and_set_back(Duration::ZERO);
+    w.update("a", of(settings(every(600)), [order(1)]));
+    assert_eq!(next_due(&w), Some(HOUR + 600));
+}
+
+#[test]
+fn a_day_of_which_the_due_time_was_backfilled_has_no_other() {
+    let mut w = World::new(5);
+    w.create("a", daily("12:00", "20:00"));
+    w.seconds(2.0 * HOUR as f64);
+    w.update("a", daily("08:30", "09:00"));
+    let opened = HOUR / 2;
+    assert_eq!(w.backfill(&[opened as u64]), [opened as u64]);
+    w.update("a", daily("09:00", "20:00"));
+    w.seconds(60.0);
+    assert_eq!(w.states(), [(opened, Running)]);
+    assert_eq!(next_due(&w), Some(DAY + HOUR));
 }
