@@ -6,7 +6,7 @@ use crate::core::{JobImage, JobNo, JobState, Namespace, RunImage, RunKey, Submit
 use crate::journal::{
     JournalError, Reader,
     encoding::Stamp,
-    rows::job::{JobRow, RunRow, task_outlines},
+    rows::job::{JobRow, RunRow, job_state_columns, run_columns, task_outlines},
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,17 +20,18 @@ pub struct Page<T, K> {
 }
 
 /// The newest row that a schedule or a backfill names, or the run itself.
-pub(super) const RUN_OF: &str = "-- run_of
-     select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason, r.detail,
-         r.by, r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt, r.handle,
-         r.started_at, r.ended_at, r.next_attempt_at, r.failed, r.cancelled
-     from job_run r
+pub(super) const RUN_OF: &str = concat!(
+    "-- run_of
+     select ",
+    run_columns!(),
+    " from job_run r
      where r.shard = $1
          and r.job_no = $2
          and r.due_at <= $3
          and (r.due_at = $3 or r.cause in (1, 4))
      order by r.due_at desc
-     limit 1";
+     limit 1",
+);
 
 impl Reader {
     /// Jobs of a namespace by name, those after `after`, at most so many. Of their tasks only those
@@ -43,19 +44,18 @@ impl Reader {
     ) -> Result<Page<(JobImage, JobState), String>, JournalError> {
         let mut rows: Vec<JobRow> = self
             .read(|| {
-                sqlx::query_as(
+                sqlx::query_as(concat!(
                     "-- jobs
                      select j.job_no, j.namespace, j.name, j.version, j.settings,
                          ''::bytea as steps, ''::bytea as bodies, ''::bytea as params,
-                         j.created_at, j.changed_at, j.changed_by, j.deleted,
-                         s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
-                         s.failures, s.paused
-                     from job j
+                         j.created_at, j.changed_at, j.changed_by, j.deleted, ",
+                    job_state_columns!(),
+                    " from job j
                      left join job_state s on s.shard = j.shard and s.job_no = j.job_no
                      where j.shard = $1 and j.namespace = $2 and j.name > $3 and not j.deleted
                      order by j.name
                      limit $4",
-                )
+                ))
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(after.as_bytes())

@@ -8,7 +8,9 @@ use crate::journal::{
     JournalError, Reader,
     bounded_connection::BoundedConnection,
     encoding::Stamp,
-    rows::job::{AgentRow, JobRow, RunClaimRow, RunRow},
+    rows::job::{
+        AgentRow, JobRow, RunClaimRow, RunRow, job_columns, run_claim_columns, run_columns,
+    },
 };
 
 /// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are
@@ -19,24 +21,22 @@ pub(super) async fn jobs(
     since: Time,
 ) -> Result<RecoveredJobs, JournalError> {
     let jobs = job_rows(connection, shard).await?;
-    let runs: Vec<RunRow> = sqlx::query_as(
+    let runs: Vec<RunRow> = sqlx::query_as(concat!(
         "-- recover_job_runs
-         select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason,
-             r.detail, r.by, r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt,
-             r.handle, r.started_at, r.ended_at, r.next_attempt_at, r.failed, r.cancelled
-         from job_run r
+         select ",
+        run_columns!(),
+        " from job_run r
          where r.shard = $1 and r.state <= 3
          union all
-         select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason,
-             r.detail, r.by, r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt,
-             r.handle, r.started_at, r.ended_at, r.next_attempt_at, r.failed, r.cancelled
-         from job_run r
+         select ",
+        run_columns!(),
+        " from job_run r
          where r.shard = $1
              and r.request_id is not null
              and r.due_at >= $2
              and r.state > 3
          order by due_at",
-    )
+    ))
     .bind(shard.0)
     .bind(Stamp(since))
     .fetch_all(&mut *connection)
@@ -75,13 +75,11 @@ async fn job_rows(
     connection: &mut BoundedConnection,
     shard: ShardId,
 ) -> Result<Vec<JobRow>, JournalError> {
-    let rows = sqlx::query_as(
+    let rows = sqlx::query_as(concat!(
         "-- recover_jobs
-         select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
-             j.created_at, j.changed_at, j.changed_by, j.deleted,
-             s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
-             s.failures, s.paused
-         from job j
+         select ",
+        job_columns!(),
+        " from job j
          left join job_state s on s.shard = j.shard and s.job_no = j.job_no
          where j.shard = $1
              and (
@@ -92,7 +90,7 @@ async fn job_rows(
                      where r.shard = $1 and r.job_no = j.job_no and r.state <= 3
                  )
              )",
-    )
+    ))
     .bind(shard.0)
     .fetch_all(connection)
     .await?;
@@ -104,14 +102,13 @@ async fn open_claims(
     connection: &mut BoundedConnection,
     shard: ShardId,
 ) -> Result<Vec<RunClaim>, JournalError> {
-    let rows: Vec<RunClaimRow> = sqlx::query_as(
+    let rows: Vec<RunClaimRow> = sqlx::query_as(concat!(
         "-- recover_run_claims
-         select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id, c.lease_ms,
-             c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at, c.late_succeeded,
-             c.late_detail
-         from job_claim c
+         select ",
+        run_claim_columns!(),
+        " from job_claim c
          where c.shard = $1 and c.ended_at is null",
-    )
+    ))
     .bind(shard.0)
     .fetch_all(connection)
     .await?;
@@ -179,16 +176,14 @@ impl Reader {
     ) -> Result<Option<(JobImage, JobState)>, JournalError> {
         let row: Option<JobRow> = self
             .read(|| {
-                sqlx::query_as(
+                sqlx::query_as(concat!(
                     "-- job
-                     select j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies,
-                         j.params, j.created_at, j.changed_at, j.changed_by, j.deleted,
-                         s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token,
-                         s.failures, s.paused
-                     from job j
+                     select ",
+                    job_columns!(),
+                    " from job j
                      left join job_state s on s.shard = j.shard and s.job_no = j.job_no
                      where j.shard = $1 and j.namespace = $2 and j.name = $3 and not j.deleted",
-                )
+                ))
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(name.as_bytes())
@@ -217,17 +212,15 @@ impl Reader {
     ) -> Result<Vec<RunRow>, JournalError> {
         let rows = self
             .read(|| {
-                sqlx::query_as(
+                sqlx::query_as(concat!(
                     "-- job_runs
-                     select r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state,
-                         r.reason, r.detail, r.by, r.request_id, r.from_order, r.closes_at,
-                         r.catches_up, r.attempt, r.handle, r.started_at, r.ended_at,
-                         r.next_attempt_at, r.failed, r.cancelled
-                     from job_run r
+                     select ",
+                    run_columns!(),
+                    " from job_run r
                      where r.shard = $1 and r.job_no = $2 and r.due_at < $3
                      order by r.due_at desc
                      limit $4",
-                )
+                ))
                 .bind(self.shard.0)
                 .bind(job.0)
                 .bind(Stamp(before))
@@ -242,15 +235,14 @@ impl Reader {
     pub async fn run_claims(&self, run: RunKey) -> Result<Vec<RunClaim>, JournalError> {
         let rows: Vec<RunClaimRow> = self
             .read(|| {
-                sqlx::query_as(
+                sqlx::query_as(concat!(
                     "-- run_claims
-                     select c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id,
-                         c.lease_ms, c.claimed_at, c.ended_at, c.outcome, c.detail, c.late_at,
-                         c.late_succeeded, c.late_detail
-                     from job_claim c
+                     select ",
+                    run_claim_columns!(),
+                    " from job_claim c
                      where c.shard = $1 and c.job_no = $2 and c.due_at = $3
                      order by c.token",
-                )
+                ))
                 .bind(self.shard.0)
                 .bind(run.job.0)
                 .bind(Stamp(run.due))

@@ -13,6 +13,27 @@ use crate::journal::{
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
+/// The columns that say where a job stands, of a table called `s`.
+macro_rules! job_state_columns {
+    () => {
+        "s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
+        s.paused"
+    };
+}
+pub(crate) use job_state_columns;
+
+/// The columns of a [`JobRow`], of tables called `j` and `s`.
+macro_rules! job_columns {
+    () => {
+        concat!(
+            "j.job_no, j.namespace, j.name, j.version, j.settings, j.steps, j.bodies, j.params,
+            j.created_at, j.changed_at, j.changed_by, j.deleted, ",
+            $crate::journal::rows::job::job_state_columns!()
+        )
+    };
+}
+pub(crate) use job_columns;
+
 /// A job, and where it stands.
 #[derive(Debug)]
 pub(crate) struct JobRow {
@@ -58,6 +79,16 @@ from_row!(JobRow {
     failures,
     paused,
 });
+
+/// The columns of a [`RunRow`], of a table called `r`.
+macro_rules! run_columns {
+    () => {
+        "r.job_no, r.due_at, r.last_due_at, r.due_count, r.cause, r.state, r.reason, r.detail, r.by,
+        r.request_id, r.from_order, r.closes_at, r.catches_up, r.attempt, r.handle, r.started_at,
+        r.ended_at, r.next_attempt_at, r.failed, r.cancelled"
+    };
+}
+pub(crate) use run_columns;
 
 /// A due time.
 #[derive(Debug)]
@@ -106,6 +137,15 @@ from_row!(RunRow {
     failed,
     cancelled,
 });
+
+/// The columns of a [`RunClaimRow`], of a table called `c`.
+macro_rules! run_claim_columns {
+    () => {
+        "c.job_no, c.due_at, c.token, c.owner, c.caller, c.request_id, c.lease_ms, c.claimed_at,
+        c.ended_at, c.outcome, c.detail, c.late_at, c.late_succeeded, c.late_detail"
+    };
+}
+pub(crate) use run_claim_columns;
 
 /// A claim of a run.
 #[derive(Debug)]
