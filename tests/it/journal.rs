@@ -9,6 +9,7 @@ mod clocks;
 mod events;
 mod jobs;
 mod label_rows;
+mod last_due;
 mod listing;
 mod log;
 mod log_documents;

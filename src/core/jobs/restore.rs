@@ -53,7 +53,7 @@ impl Jobs {
         if *job.state.time_zones != *self.zones.release() {
             job.state.next_due = job.next_by_other_time_zones(now);
         }
-        // A program of before did not remember it.
+        // A program of before did not remember it, and no row of a due time is left.
         if job.state.last_due.is_none() {
             job.state.last_due = job.last_by_definition(now);
         }

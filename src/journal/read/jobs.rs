@@ -12,6 +12,7 @@ use crate::journal::{
         AgentRow, JobRow, RunClaimRow, RunRow, job_columns, run_claim_columns, run_columns,
     },
 };
+use std::collections::HashMap;
 
 /// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are
 /// not over, and those that were asked for since then, by calls that may be repeated.
@@ -52,6 +53,7 @@ pub(super) async fn jobs(
             None => unreadable.extend(key),
         }
     }
+    note_last_due(connection, shard, &mut readable).await?;
     Ok(RecoveredJobs {
         shard,
         // Whoever takes them over says so.
@@ -95,6 +97,48 @@ async fn job_rows(
     .fetch_all(connection)
     .await?;
     Ok(rows)
+}
+
+/// Rows of due times say, too, which was the last one of a job: an owner of a version from before
+/// that was noted leaves what is noted as it was. Runs that were asked for since stand before it;
+/// of a job that has had a thousand of them it stays unknown, so that a recovery takes no longer.
+async fn note_last_due(
+    connection: &mut BoundedConnection,
+    shard: ShardId,
+    jobs: &mut [(JobImage, JobState)],
+) -> Result<(), JournalError> {
+    let scheduled = jobs.iter().map(|(job, _)| job);
+    let scheduled = scheduled.filter(|job| job.settings.schedule.follows().is_none());
+    let scheduled: Vec<i64> = scheduled.map(|job| job.no.0).collect();
+    // Those that a schedule may name are whole seconds.
+    let rows: Vec<(i64, Stamp)> = sqlx::query_as(
+        "-- recover_last_due
+         select j.job_no, d.due
+         from unnest($2::int8[]) j (job_no)
+         cross join lateral (
+             select coalesce(n.last_due_at, n.due_at) as due
+             from (
+                 select r.due_at, r.last_due_at, r.cause
+                 from job_run r
+                 where r.shard = $1 and r.job_no = j.job_no
+                 order by r.due_at desc
+                 limit 1000
+             ) n
+             where n.cause in (1, 4) and n.due_at = date_trunc('second', n.due_at)
+             order by n.due_at desc
+             limit 1
+         ) d",
+    )
+    .bind(shard.0)
+    .bind(&scheduled)
+    .fetch_all(connection)
+    .await?;
+    let last = rows.into_iter().map(|(no, due)| (JobNo(no), due.0));
+    let last: HashMap<JobNo, Time> = last.collect();
+    for (job, state) in jobs {
+        state.last_due = state.last_due.max(last.get(&job.no).copied());
+    }
+    Ok(())
 }
 
 /// Claims of runs that have not ended.

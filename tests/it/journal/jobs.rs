@@ -106,7 +106,7 @@ fn a_stopped_agent(at: Time) -> AgentImage {
     }
 }
 
-fn a_run(key: RunKey) -> RunImage {
+pub(super) fn a_run(key: RunKey) -> RunImage {
     RunImage {
         key,
         last: None,
@@ -144,7 +144,7 @@ fn a_claim(run: RunKey) -> RunClaim {
     }
 }
 
-async fn recovered(owned: &Owned) -> RecoveredJobs {
+pub(super) async fn recovered(owned: &Owned) -> RecoveredJobs {
     let read = recover(&owned.journal, ENOUGH, since(owned.now)).await;
     read.expect("it can be read").jobs
 }
