@@ -142,6 +142,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "last_due",
         include_str!("../../migrations/0037_last_due.sql"),
     ),
+    (
+        38,
+        "periods_since",
+        include_str!("../../migrations/0038_periods_since.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but

@@ -114,6 +114,9 @@ impl Jobs {
         if !is_due_alike {
             let job = Job::new(image.clone(), JobState::default(), &self.zones);
             state.next_due = job.due_after_change(known, turn.now);
+            if !job.keeps_periods_of(known) {
+                state.periods_since = Some(turn.now);
+            }
         }
         let reply = self.define(turn, image, state);
         self.shorten_offers(turn, allowance.limits, no);

@@ -69,6 +69,12 @@ impl Job {
         })
     }
 
+    /// Whether it is due once in a period, and was by the definition before, in one of this length.
+    pub(super) fn keeps_periods_of(&self, before: &Job) -> bool {
+        let period = |job: &Job| job.schedule.as_ref().and_then(Schedule::period);
+        period(self).is_some() && period(self) == period(before)
+    }
+
     /// When it is due next, now that this definition takes the place of the one before. What is due
     /// once in a period stays due once in it: where the window moves, the present period has had
     /// its due time, or has it in the new window, which may be open already. No due time comes
@@ -79,7 +85,7 @@ impl Job {
         let (Some(old), Some(new)) = (&before.schedule, &self.schedule) else {
             return self.due_after(after);
         };
-        if new.period().is_none() || new.period() != old.period() {
+        if !self.keeps_periods_of(before) {
             return self.due_after(after);
         }
         let first_day = |schedule: &Schedule, at: Time| schedule.first_day_of_period(timestamp(at));
@@ -89,12 +95,13 @@ impl Job {
         let had = last.filter(counts);
         let had = had.and_then(|last| first_day(new, last));
         let promised = promised.and_then(|next| first_day(new, next));
+        let since = before.state.periods_since.unwrap_or(self.image.created_at);
         let is_next = |due: &DueTime| {
             let at = time_of(due.at);
             let period = first_day(new, at);
-            // A window that opened before there was the job is none of it, unless its period was
-            // to have another one.
-            let may_be_past = at >= self.image.created_at || period == promised;
+            // A window that opened before the job was due once in such a period is none of it,
+            // unless its period was to have another one.
+            let may_be_past = at >= since || period == promised;
             let is_open = due.closes.is_some_and(|closes| time_of(closes) > now);
             Some(at) > last && period > had && (at > now || (is_open && may_be_past))
         };

@@ -118,6 +118,8 @@ pub struct JobState {
     pub next_due: Option<Time>,
     /// The last due time of a schedule that has had its fate; `None`: none has.
     pub last_due: Option<Time>,
+    /// Since when its rule has had such periods, or none; `None`: since it was created.
+    pub periods_since: Option<Time>,
     /// The release of the time zone database it was computed with.
     pub time_zones: Arc<str>,
     /// The last run that no schedule names, or backfill: rises with each.

@@ -30,6 +30,7 @@ pub(super) const ON_STATE_CONFLICT: &str = "
 on conflict on constraint job_state_pkey do update
 set next_due = excluded.next_due,
     last_due = excluded.last_due,
+    periods_since = excluded.periods_since,
     time_zones = excluded.time_zones,
     last_unscheduled = excluded.last_unscheduled,
     last_token = excluded.last_token,
@@ -99,6 +100,7 @@ columns! {
         job_no: Vec<i64>,
         next_due: Vec<Option<Stamp>>,
         last_due: Vec<Option<Stamp>>,
+        periods_since: Vec<Option<Stamp>>,
         time_zones: Blobs,
         last_unscheduled: Vec<Stamp>,
         last_token: Vec<i64>,
@@ -199,6 +201,7 @@ impl States {
             self.job_no.push(no.0);
             self.next_due.push(state.next_due.map(Stamp));
             self.last_due.push(state.last_due.map(Stamp));
+            self.periods_since.push(state.periods_since.map(Stamp));
             self.time_zones.row(text(&state.time_zones));
             self.last_unscheduled.push(Stamp(state.last_unscheduled));
             self.last_token.push(state.last_token.0);

@@ -16,8 +16,8 @@ use uuid::Uuid;
 /// The columns that say where a job stands, of a table called `s`.
 macro_rules! job_state_columns {
     () => {
-        "s.next_due, s.last_due, s.time_zones, s.last_unscheduled, s.last_token, s.failures,
-        s.paused"
+        "s.next_due, s.last_due, s.periods_since, s.time_zones, s.last_unscheduled, s.last_token,
+        s.failures, s.paused"
     };
 }
 pub(crate) use job_state_columns;
@@ -51,6 +51,7 @@ pub(crate) struct JobRow {
     pub deleted: bool,
     next_due: Option<Stamp>,
     last_due: Option<Stamp>,
+    periods_since: Option<Stamp>,
     time_zones: Option<Vec<u8>>,
     last_unscheduled: Option<Stamp>,
     last_token: Option<i64>,
@@ -73,6 +74,7 @@ from_row!(JobRow {
     deleted,
     next_due,
     last_due,
+    periods_since,
     time_zones,
     last_unscheduled,
     last_token,
@@ -242,6 +244,7 @@ impl JobRow {
         let state = JobState {
             next_due: self.next_due.as_ref().map(|due| due.0),
             last_due: self.last_due.as_ref().map(|due| due.0),
+            periods_since: self.periods_since.as_ref().map(|at| at.0),
             time_zones: self.time_zones.as_deref().map(text).unwrap_or_default(),
             last_unscheduled: self.last_unscheduled.as_ref().map_or(Time(0), |at| at.0),
             last_token: RunToken(self.last_token.unwrap_or(0)),

@@ -75,6 +75,7 @@ pub(super) fn of_job(no: i64, at: Time) -> JobRecords {
     let state = JobState {
         next_due: Some(at + Duration::from_secs(60)),
         last_due: Some(at),
+        periods_since: Some(at + Duration::from_secs(1)),
         time_zones: "2026f".into(),
         last_unscheduled: at,
         last_token: RunToken(4),

@@ -39,6 +39,8 @@ pub(crate) struct Jobs {
     /// The first day of the last period of each job that has had its due time, by the windows that
     /// it has had since it had a rule of another kind.
     had: BTreeMap<JobNo, i64>,
+    /// Since when each job has had a rule of this kind, if that is not as old as the job.
+    same_since: BTreeMap<JobNo, Time>,
     runs: BTreeMap<RunKey, RunImage>,
     claims: BTreeMap<(RunKey, RunToken), RunClaim>,
     /// Runs that were asked for before their job changed, perhaps, though they are due behind that.
@@ -100,6 +102,9 @@ impl Jobs {
             self.states.insert(*no, state.clone());
             if unclear.contains(no) {
                 self.next.insert(*no, state.next_due.unwrap_or(Time::NEVER));
+                self.same_since.remove(no);
+                let since = state.periods_since;
+                self.same_since.extend(since.map(|since| (*no, since)));
             }
             let next = Some(self.next[no]).filter(|next| *next != Time::NEVER);
             assert_eq!(state.next_due, next, "job {}: its next due time", no.0);
@@ -144,9 +149,12 @@ impl Jobs {
             Some(known) => {
                 if !have_same_periods(&known, job) {
                     self.had.remove(&job.no);
+                    self.same_since.insert(job.no, job.changed_at);
                 }
                 let last = self.last.get(&job.no).copied();
-                after_change(&known, job, last, self.next[&job.no])
+                let since = self.same_since.get(&job.no);
+                let since = since.copied().unwrap_or(job.created_at);
+                after_change(&known, job, since, (last, self.next[&job.no]))
             }
             None => after(job, job.changed_at),
         };

@@ -206,3 +206,30 @@ fn a_day_of_which_the_due_time_was_backfilled_has_no_other() {
     assert_eq!(w.states(), [(opened, Running)]);
     assert_eq!(next_due(&w), Some(DAY + HOUR));
 }
+
+#[test]
+fn a_window_from_before_the_rule_was_one_of_days_does_not_open() {
+    let monthly = RuleText::Cron("0 0 1 * *".to_owned());
+    let weekly = RuleText::OncePer {
+        period: Period::Week,
+        after: "SUN 07:00".to_owned(),
+        before: String::new(),
+    };
+    for rule in [monthly, every(7 * DAY as u64), weekly] {
+        let mut w = World::new(5);
+        w.create("a", of(settings(rule.clone()), [order(1)]));
+        w.seconds(2.0 * HOUR as f64);
+        w.update("a", daily("08:30", "20:00"));
+        assert_eq!(next_due(&w), Some(DAY + HOUR / 2), "{rule:?}");
+        w.rebuild();
+        w.update("a", daily("09:00", "20:00"));
+        w.seconds(60.0);
+        assert_eq!(w.states(), [], "{rule:?}");
+        // As of a job that was made then.
+        w.update("a", daily("11:00", "20:00"));
+        assert_eq!(next_due(&w), Some(3 * HOUR), "{rule:?}");
+        w.update("a", daily("10:00", "20:00"));
+        w.seconds(60.0);
+        assert_eq!(w.states(), [(2 * HOUR, Running)], "{rule:?}");
+    }
+}

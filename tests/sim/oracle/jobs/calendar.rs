@@ -36,14 +36,14 @@ pub(super) fn have_same_periods(one: &JobImage, other: &JobImage) -> bool {
     has_windows(one) && period(one) == period(other)
 }
 
-/// The first due time after a job has changed. `last` has had its fate, whatever the definition
-/// was, and `next` was to come by the one before. Where both have the same periods, one that has
-/// had its due time has no other.
+/// The first due time after a job has changed, which has had a rule of the kind before since then.
+/// `last` has had its fate, whatever the definition was, and `next` was to come by the one before.
+/// Where both have the same periods, one that has had its due time has no other.
 pub(super) fn after_change(
     before: &JobImage,
     job: &JobImage,
-    last: Option<Time>,
-    next: Time,
+    since: Time,
+    (last, next): (Option<Time>, Time),
 ) -> Time {
     let changed_at = job.changed_at;
     if !have_same_periods(before, job) {
@@ -56,7 +56,7 @@ pub(super) fn after_change(
     let mut due = after(job, Time(changed_at.0 - DAYS * DAY * SECOND));
     while due != Time::NEVER {
         let period = first_day(job, due);
-        let may_be_past = due >= job.created_at || period == next;
+        let may_be_past = due >= since || period == next;
         let is_open = closes(job, due).is_some_and(|closes| closes > changed_at);
         let is_in_time = due > changed_at || (is_open && may_be_past);
         if Some(due) > last && period > had && is_in_time {
