@@ -29,6 +29,7 @@ mod runs;
 mod steps;
 mod timers;
 mod turns;
+mod undecided;
 mod wake;
 
 use super::{

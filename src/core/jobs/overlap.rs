@@ -130,14 +130,9 @@ impl Jobs {
 
     /// What becomes of a run that was to be repeated, and is not.
     pub(super) fn give_up_repeating(&mut self, turn: &mut Turn, key: RunKey, reason: RunReason) {
-        let state = match self.runs.get(&key).and_then(|run| run.reason) {
-            Some(RunReason::MaxRuntime) => RunState::TimedOut,
-            Some(RunReason::SchedulerGone | RunReason::ClaimantLost) => RunState::Lost,
-            _ => RunState::Failed,
-        };
-        let cause = self.runs.get(&key).map(|run| run.cause);
-        self.give_up(turn, key, state, reason);
-        if let Some(cause) = cause {
+        if let Some(run) = self.runs.get(&key) {
+            let (state, cause) = (run.failed_as(), run.cause);
+            self.give_up(turn, key, state, reason);
             self.count(turn, key.job, cause, state);
         }
     }

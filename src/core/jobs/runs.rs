@@ -184,6 +184,9 @@ impl Jobs {
         key: RunKey,
         state: RunState,
     ) {
+        if state.is_failure() && self.is_unreadable(key.job) {
+            return self.leave_undecided(turn, key);
+        }
         let next = self.next_attempt(turn.now, key, state);
         let Some(run) = self.runs.get_mut(&key) else {
             return;

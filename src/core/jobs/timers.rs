@@ -80,6 +80,9 @@ impl Jobs {
             RunState::Running if is_due => {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
+            RunState::Retrying if run.is_undecided() && !self.is_unreadable(key.job) => {
+                self.decide_failure(turn, allowance, key)
+            }
             RunState::Retrying if is_due && self.may_start(run) => {
                 self.repeat(turn, allowance, key)
             }
@@ -106,7 +109,7 @@ impl Jobs {
         match run.state {
             RunState::Running if run.reason.is_none() => self.times_out_at(key),
             RunState::Retrying => {
-                let at = run.next_attempt_at?;
+                let at = run.next_attempt_at.unwrap_or_default();
                 Some(at.max(self.no_room_until(key.job)))
             }
             RunState::Waiting if self.is_claimed(key.job) => run.closes,
