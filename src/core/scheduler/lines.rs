@@ -1,8 +1,9 @@
 //! Where the tasks of a scheduler wait for resources: each lane of the queue whose order may start
 //! tasks has a line there (`core/resources/task_lines.rs`).
 //!
-//! An order may have as many lanes as tasks. When it begins to start tasks they join in slices, and
-//! when it ceases to, their lines count for nothing here from then on, and leave a few at a time.
+//! An order may have as many lanes as tasks. When it begins to start tasks, and when new tasks
+//! come, they join in slices. When it ceases to, their lines count for nothing here from then on,
+//! and leave a few at a time.
 
 use super::{
     Scheduler,
@@ -182,10 +183,10 @@ impl LinesOfOrder {
 }
 
 impl Scheduler {
-    /// Has its lines follow what has become of the queue. Of orders that have just been opened, or
-    /// have their first lanes, up to `most` lanes join here, and the others with
-    /// [`Scheduler::join_lines`]; the lines of those that are closed leave a few at a time. Returns
-    /// how many lanes have joined.
+    /// Has its lines follow what has become of the queue. Of orders that have just been opened, and
+    /// of what new tasks have begun, up to `most` lanes join here, and the others with
+    /// [`Scheduler::join_lines`]; lines of closed orders leave a few at a time. Returns how many
+    /// lanes have joined.
     pub(crate) fn follow_lanes(&mut self, resources: &mut Resources, most: u32) -> u32 {
         let open = self.queue.open_orders(self.start_limit());
         let before = std::mem::replace(&mut self.lines.open, open);
@@ -198,8 +199,9 @@ impl Scheduler {
         }
         let mut begins = false;
         for order in open.iter() {
-            if self.queue.begin_lanes(order) {
-                self.lines.joining.insert(order, Seq(0));
+            if let Some(after) = self.queue.follow_lanes(order) {
+                let joined = self.lines.joining.entry(order).or_insert(after);
+                *joined = after.min(*joined);
                 begins = true;
             }
         }

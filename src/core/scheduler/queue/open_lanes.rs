@@ -42,10 +42,10 @@ impl Queue {
         }
     }
 
-    /// The lanes of an order are followed from now on. Returns whether there are any that were not.
-    pub(crate) fn begin_lanes(&mut self, order: Option<Order>) -> bool {
-        let lanes = self.claimed_mut(order);
-        lanes.is_some_and(ResourceLanes::follow)
+    /// The lanes of an order are followed from now on. Returns the number after which those come
+    /// that were not, if there are any.
+    pub(crate) fn follow_lanes(&mut self, order: Option<Order>) -> Option<Seq> {
+        self.claimed_mut(order)?.follow()
     }
 
     /// They are followed no more.

@@ -2,9 +2,9 @@
 //! set of resources, so that those that cannot have theirs keep no others waiting.
 //!
 //! Within a lane tasks start by their number. Whoever follows the lanes is told which of them have
-//! another first task than before. There may be as many lanes as tasks, so nothing is noted while
-//! nobody follows them, and all spans are in one map besides: what is asked about a task must not
-//! ask every lane.
+//! another first task than before, and after which task new ones begin. There may be as many lanes
+//! as tasks, so nothing is noted while nobody follows them, and all spans are in one map besides:
+//! what is asked about a task must not ask every lane.
 
 use super::{found_range::FoundRange, span::Span, step_counter::step};
 use crate::core::{Seq, Want, fairness::slot_kinds::KindId};
@@ -32,6 +32,9 @@ pub(crate) struct ResourceLanes {
     is_followed: bool,
     /// Lanes that have got another first task, or lost their last one, since they are followed.
     changed: BTreeSet<LaneKey>,
+    /// The first task of the earliest lane that has begun behind all others since then: one call
+    /// may bring as many lanes as tasks, so they are not noted one by one.
+    begun: Option<Seq>,
 }
 
 type Spans = BTreeMap<Seq, Span>;
@@ -95,15 +98,20 @@ impl ResourceLanes {
         self.spans.values().next()
     }
 
-    /// They are followed from now on. Returns whether there are any that were not.
-    pub(crate) fn follow(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_followed, true) && !self.is_empty()
+    /// They are followed from now on. Returns the number after which those come that were not, if
+    /// there are any.
+    pub(crate) fn follow(&mut self) -> Option<Seq> {
+        match std::mem::replace(&mut self.is_followed, true) {
+            true => self.begun.take().map(|first| Seq(first.0 - 1)),
+            false => (!self.is_empty()).then_some(Seq(0)),
+        }
     }
 
     /// They are followed no more.
     pub(crate) fn unfollow(&mut self) {
         self.is_followed = false;
         self.changed.clear();
+        self.begun = None;
     }
 
     /// Takes the lanes whose first task is another one, or gone.
@@ -204,12 +212,25 @@ impl ResourceLanes {
         }
         if before != after {
             before.map(|seq| self.fronts.remove(&seq));
-            self.fronts.extend(after.map(|seq| (seq, key.clone())));
             if self.is_followed {
+                self.note(key, before, after);
+            }
+            self.fronts.extend(after.map(|seq| (seq, key.clone())));
+        }
+        changed
+    }
+
+    /// Notes that a lane, which is not among the fronts now, has another first task than before.
+    fn note(&mut self, key: &LaneKey, before: Option<Seq>, after: Option<Seq>) {
+        let last = self.fronts.last_key_value().map(|(seq, _)| *seq);
+        match after.filter(|_| before.is_none()) {
+            Some(first) if last < Some(first) => {
+                self.begun = Some(self.begun.map_or(first, |begun| begun.min(first)));
+            }
+            _ => {
                 self.changed.insert(key.clone());
             }
         }
-        changed
     }
 }
 

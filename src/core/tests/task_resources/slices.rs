@@ -86,6 +86,27 @@ fn lines_join_and_leave_a_few_at_a_time() {
 }
 
 #[test]
+fn lines_of_new_tasks_join_a_few_at_a_time_beside_those_that_stand_there() {
+    let (mut w, s) = sliced(0);
+    w.submit(s, with_keys(free(), 1));
+    assert_eq!(ready(&w, s), 1);
+    w.submit(s, with_keys(free(), 1_000));
+    assert!((2..1_000).contains(&ready(&w, s)));
+    settle_in_short_batches(&mut w);
+    assert_eq!(
+        ready(&w, s),
+        1_000,
+        "two tasks stand in the line of the first key"
+    );
+    w.set_slots(2_000);
+    assert_eq!(w.running(s).len(), 1_000);
+    w.submit(s, with_keys(free(), 2));
+    w.succeed(s, [1, 3]);
+    let running = w.running(s);
+    assert!(running.contains(&2) && running.contains(&1_003));
+}
+
+#[test]
 fn who_pauses_and_resumes_has_no_more_lines_than_tasks() {
     let (mut w, s) = sliced(0);
     w.submit(s, with_keys(free(), 300));
