@@ -68,6 +68,7 @@ impl Admission {
             certified: opened.certified,
             stranger: opened.stranger,
             held_bytes: Arc::default(),
+            held_event_bytes: Arc::default(),
             turns: Arc::default(),
             used: Arc::new(used),
         };

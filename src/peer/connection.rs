@@ -50,6 +50,8 @@ pub struct ConnectionInfo {
     pub stranger: Option<Arc<Stranger>>,
     /// Room that the messages and answers of its calls hold, for callers who are not known.
     pub held_bytes: Arc<AtomicUsize>,
+    /// The same of events of their streams.
+    pub held_event_bytes: Arc<AtomicUsize>,
     /// Who may have answers under way.
     pub turns: Arc<Turns>,
     /// Whether an answer was fetched.
@@ -183,6 +185,7 @@ mod tests {
             certified: None,
             stranger: Some(stranger),
             held_bytes: Arc::default(),
+            held_event_bytes: Arc::default(),
             turns: Arc::default(),
             used: Arc::default(),
         };

@@ -25,7 +25,9 @@ use crate::{
 pub(super) use messages::{call_too_large, message_late, message_malformed, more_than_one_message};
 use reason::Reason;
 pub(super) use retries::{already_retried, not_retriable, retried_meanwhile};
-pub(super) use room::{no_answer_room, no_message_room, no_stream_room, no_watch_room};
+pub(super) use room::{
+    no_answer_room, no_event_room, no_message_room, no_stream_room, no_watch_room,
+};
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};

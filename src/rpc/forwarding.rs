@@ -4,6 +4,7 @@
 
 pub(crate) mod about;
 mod caller_places;
+pub(crate) mod forwarded_streams;
 pub(crate) mod peer_service;
 pub(crate) mod route;
 pub(crate) mod successor;

@@ -123,7 +123,7 @@ fn called(request: Request<Body>, settings: &Settings) -> Result<Called, Box<Res
     if let Some(document) = document {
         return Err(Box::new(document));
     }
-    call::of(request, &settings.room, settings.largest)
+    call::of(request, &settings.rooms, settings.largest)
 }
 
 /// What is there to be read, for anybody: the page and the description of the API.

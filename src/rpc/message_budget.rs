@@ -7,12 +7,12 @@
 //! anybody may call take small messages only, and those no room: whoever is not known keeps none
 //! from the others.
 //!
-//! The answer to a call takes its room out of the same budget (`unfetched`).
+//! The answer to a call takes its room out of the same budget, but for events (`unfetched`).
 
 use super::{
     errors,
     gateway::messages,
-    room::{Place, Room, SMALL_BYTES},
+    room::{Place, Rooms, SMALL_BYTES},
     unfetched::{self, Turn},
 };
 use crate::{
@@ -49,17 +49,17 @@ const PREFIX_BYTES: usize = 5;
 #[derive(Clone)]
 pub(super) struct MessageRoom<S> {
     inner: S,
-    room: Room,
+    rooms: Rooms,
     largest: usize,
 }
 
 impl<S> MessageRoom<S> {
     /// Messages of more than `largest` bytes are refused by their length, and smaller ones of some
     /// methods ([`largest`]).
-    pub(super) fn new(inner: S, room: Room, largest: usize) -> Self {
+    pub(super) fn new(inner: S, rooms: Rooms, largest: usize) -> Self {
         MessageRoom {
             inner,
-            room,
+            rooms,
             largest,
         }
     }
@@ -80,9 +80,9 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let info = request.extensions().get::<ConnectionInfo>().cloned();
-        let share = self.room.of_call(request.extensions());
-        let takes_room = unfetched::takes_room(request.uri().path());
-        let place = Arc::new(share.place());
+        let shares = self.rooms.of_call(request.extensions());
+        let room = unfetched::room_of(request.uri().path(), &shares);
+        let place = Arc::new(shares.calls.place());
         let mut turn = None;
         if let Some(info) = info {
             if unfetched::takes_turns(request.uri().path()) {
@@ -101,9 +101,9 @@ where
         async move {
             let answered = answer.await?;
             drop(place);
-            Ok(match takes_room {
-                true => unfetched::held(answered, share, turn),
-                false => answered,
+            Ok(match room {
+                Some(share) => unfetched::held(answered, share, turn),
+                None => answered,
             })
         }
         .boxed()
@@ -336,7 +336,7 @@ mod tests {
             false => stream::pending().boxed(),
         };
         let body = Body::new(StreamBody::new(stream::iter(frames).chain(rest)));
-        let place = Arc::new(Room::default().share(None).place());
+        let place = Arc::new(Rooms::default().shares(None).calls.place());
         let most = largest(path, 1 << 20);
         let mut messages = Messages::new(body, place, most, is_stream(path));
         let mut handed_on = Vec::new();

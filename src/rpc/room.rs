@@ -1,11 +1,11 @@
 //! Room in memory that the callers of a port share: for messages that arrive, and for answers that
-//! have not been written yet.
+//! have not been written yet; and room of its own for events of streams that are not read.
 //!
 //! A caller may hold as much as stays free for the others, so one gets half of the room, two get a
 //! third each, and a newcomer always finds some. That is by identity, whatever connections it has,
 //! and by connection where it is not known who calls.
 
-use super::auth::Known;
+use super::{auth::Known, errors};
 use crate::peer::ConnectionInfo;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -14,9 +14,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 use tokio::sync::OwnedSemaphorePermit;
-use tonic::codegen::http::Extensions;
+use tonic::{Status, codegen::http::Extensions};
 
-/// Room for the messages and answers of all callers.
+/// Room for the messages and answers of all callers, and as much for events of their streams.
 const ROOM_BYTES: usize = 192 << 20;
 /// A smaller message or answer takes no room: its stream takes as much.
 pub(super) const SMALL_BYTES: usize = 1 << 10;
@@ -24,12 +24,30 @@ pub(super) const SMALL_BYTES: usize = 1 << 10;
 /// Callers that are remembered before those who hold nothing are forgotten.
 const MANY: usize = 64;
 
-/// The room of a port. Clones are the same room.
-#[derive(Clone, Default)]
+/// The rooms of a port. Clones are the same rooms.
+#[derive(Clone)]
+pub(super) struct Rooms {
+    calls: Room,
+    events: Room,
+}
+
+/// The rooms as one call has them.
+#[derive(Clone)]
+pub(super) struct Shares {
+    /// For messages and answers.
+    pub calls: Share,
+    /// For events of streams: who does not read them goes on making calls.
+    pub events: Share,
+}
+
+/// One room. Clones are the same room.
+#[derive(Clone)]
 pub(super) struct Room {
     /// Held by all callers.
     used: Arc<AtomicUsize>,
     callers: Arc<Mutex<Callers>>,
+    /// What is said to whoever finds none for an answer.
+    no_room: fn() -> Status,
 }
 
 /// What each caller holds who is known.
@@ -65,10 +83,65 @@ struct Held {
     _turn: Option<OwnedSemaphorePermit>,
 }
 
+impl Default for Rooms {
+    fn default() -> Rooms {
+        Rooms {
+            calls: Room::default(),
+            events: Room::of_events(),
+        }
+    }
+}
+
+impl Rooms {
+    /// Those of a connection, as long as it is not known who calls.
+    pub(super) fn shares(&self, connection: Option<&ConnectionInfo>) -> Shares {
+        let of_calls = connection.map(|info| info.held_bytes.clone());
+        let of_events = connection.map(|info| info.held_event_bytes.clone());
+        Shares {
+            calls: self.calls.share(of_calls),
+            events: self.events.share(of_events),
+        }
+    }
+
+    /// Those of a call with these extensions. One that came over HTTP has shares already, with
+    /// which its text is read: from here on these, too, are its caller's.
+    pub(super) fn of_call(&self, extensions: &Extensions) -> Shares {
+        let shares = match extensions.get::<Shares>() {
+            Some(shares) => shares.clone(),
+            None => self.shares(extensions.get()),
+        };
+        if let Some(known) = extensions.get::<Known>() {
+            for share in [&shares.calls, &shares.events] {
+                share.give_to(&known.caller.name);
+            }
+        }
+        shares
+    }
+}
+
+impl Default for Room {
+    /// For messages and answers.
+    fn default() -> Room {
+        Room::new(errors::no_answer_room)
+    }
+}
+
 impl Room {
-    /// That of a connection, as long as it is not known who calls.
-    pub(super) fn share(&self, connection: Option<&ConnectionInfo>) -> Share {
-        let of_connection = connection.map(|info| info.held_bytes.clone());
+    fn new(no_room: fn() -> Status) -> Room {
+        Room {
+            used: Arc::default(),
+            callers: Arc::default(),
+            no_room,
+        }
+    }
+
+    /// For events of streams.
+    pub(super) fn of_events() -> Room {
+        Room::new(errors::no_event_room)
+    }
+
+    /// That of a connection that holds so much, as long as it is not known who calls.
+    pub(super) fn share(&self, of_connection: Option<Arc<AtomicUsize>>) -> Share {
         Share {
             room: self.clone(),
             of_connection: of_connection.unwrap_or_default(),
@@ -76,17 +149,10 @@ impl Room {
         }
     }
 
-    /// That of a call with these extensions. One that came over HTTP has a share already, with
-    /// which its text is read: from here on that, too, is its caller's.
-    pub(super) fn of_call(&self, extensions: &Extensions) -> Share {
-        let share = match extensions.get::<Share>() {
-            Some(share) => share.clone(),
-            None => self.share(extensions.get()),
-        };
-        if let Some(known) = extensions.get::<Known>() {
-            let name = &known.caller.name;
-            share.of_caller.get_or_init(|| self.held_by(name));
-        }
+    /// That of a caller with this name.
+    pub(super) fn share_of(&self, caller: &Arc<str>) -> Share {
+        let share = self.share(None);
+        share.give_to(caller);
         share
     }
 
@@ -105,6 +171,16 @@ impl Room {
 }
 
 impl Share {
+    /// It is this caller's from now on, if it was nobody's.
+    fn give_to(&self, caller: &Arc<str>) {
+        self.of_caller.get_or_init(|| self.room.held_by(caller));
+    }
+
+    /// What is said when there is no room for an answer.
+    pub(super) fn no_room(&self) -> Status {
+        (self.room.no_room)()
+    }
+
     /// Holds nothing yet.
     pub(super) fn place(&self) -> Place {
         Place {
@@ -184,8 +260,8 @@ mod tests {
     use super::*;
     use crate::core::{Caller, Namespace};
 
-    /// That of a call of somebody who is known, on a connection of its own.
-    fn of(room: &Room, name: &str, came: Option<&Share>) -> Share {
+    /// Those of a call of somebody who is known, on a connection of its own.
+    fn of(rooms: &Rooms, name: &str, came: Option<&Shares>) -> Shares {
         let mut extensions = Extensions::new();
         let caller = Caller {
             namespace: Namespace::default_namespace(),
@@ -195,43 +271,49 @@ mod tests {
             caller,
             sees_all: false,
         });
-        if let Some(share) = came {
-            extensions.insert(share.clone());
+        if let Some(shares) = came {
+            extensions.insert(shares.clone());
         }
-        room.of_call(&extensions)
+        rooms.of_call(&extensions)
     }
 
     #[test]
     fn a_caller_gets_half_of_the_room_whatever_connections_it_has() {
-        let room = Room::default();
-        let mut places = Vec::new();
-        loop {
-            // Every other call comes over HTTP, and its text takes the room.
-            let text = (places.len() % 2 == 1).then(|| room.share(None));
-            let call = of(&room, "token:ann", text.as_ref());
-            let next = text.unwrap_or(call).place();
-            if !next.take(5 << 20) {
-                break;
+        let rooms = Rooms::default();
+        let share_of: [fn(Shares) -> Share; 2] = [|of| of.calls, |of| of.events];
+        for (room, share) in [&rooms.calls, &rooms.events].into_iter().zip(share_of) {
+            let mut places = Vec::new();
+            loop {
+                // Every other call comes over HTTP, and its text takes the room.
+                let text = (places.len() % 2 == 1).then(|| rooms.shares(None));
+                let call = of(&rooms, "token:ann", text.as_ref());
+                let next = share(text.unwrap_or(call)).place();
+                if !next.take(5 << 20) {
+                    break;
+                }
+                places.push(next);
             }
-            places.push(next);
+            assert!((ROOM_BYTES / 2).abs_diff(room.used()) < 5 << 20);
+            let others = share(of(&rooms, "token:ben", None));
+            assert!(others.place().take(5 << 20));
+            drop(places);
+            assert_eq!(room.used(), 0);
+            let again = share(of(&rooms, "token:ann", None));
+            assert!(again.place().take(5 << 20));
         }
-        assert!((ROOM_BYTES / 2).abs_diff(room.used()) < 5 << 20);
-        assert!(of(&room, "token:ben", None).place().take(5 << 20));
-        drop(places);
-        assert_eq!(room.used(), 0);
-        assert!(of(&room, "token:ann", None).place().take(5 << 20));
     }
 
     #[test]
     fn callers_who_hold_nothing_are_forgotten() {
-        let room = Room::default();
-        let held = of(&room, "token:ann", None).place();
+        let rooms = Rooms::default();
+        let held = of(&rooms, "token:ann", None).calls.place();
         assert!(held.take(ROOM_BYTES / 2));
         for number in 0..10 * MANY {
-            of(&room, &number.to_string(), None);
+            of(&rooms, &number.to_string(), None);
         }
-        assert!(!of(&room, "token:ann", None).place().take(5 << 20));
-        let callers = room.callers.lock().expect("kept");
+        let again = of(&rooms, "token:ann", None).calls;
+        assert!(!again.place().take(5 << 20));
+        let callers = rooms.calls.callers.lock().expect("kept");
         assert!(callers.held.len() <= MANY + 1);
     }
 

@@ -1,6 +1,7 @@
 //! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
 //! defaults are "no limit", so each limit is set here. Memory is bounded by what connections have
-//! sent and nobody has read (a window each) and by the room for messages and answers (`room`).
+//! sent and nobody has read (a window each) and by the rooms for messages, answers and events
+//! of streams (`room`).
 
 use super::{
     audit::{Audit, Auditing},
@@ -9,7 +10,7 @@ use super::{
     deadline::Deadlines,
     errors,
     fetched::Fetched,
-    forwarding::{peer_service::Peering, route::Route},
+    forwarding::{forwarded_streams::ForwardedStreams, peer_service::Peering, route::Route},
     gateway::{Gateway, Hosts, Settings},
     job::Jobs,
     message_budget::MessageRoom,
@@ -17,7 +18,7 @@ use super::{
     operator::Operators,
     resource::Resources,
     retiring,
-    room::{Room, SMALL_BYTES},
+    room::{Rooms, SMALL_BYTES},
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -113,9 +114,10 @@ fn services(
     auth: Auth,
     route: Option<Route>,
 ) -> Routes {
-    let limit = match route {
-        Some(_) => MAX_REQUEST_BYTES,
-        None => MAX_FORWARDED_BYTES,
+    let is_for_callers = route.is_some();
+    let limit = match is_for_callers {
+        true => MAX_REQUEST_BYTES,
+        false => MAX_FORWARDED_BYTES,
     };
     let reader = coordinator.journal().reader();
     let operators = Operators {
@@ -149,7 +151,13 @@ fn services(
         metrics: config.metrics.clone(),
         route,
     };
-    Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
+    let schedulers = SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit);
+    let routes = match is_for_callers {
+        // What is not read of its streams has room by `MessageRoom`.
+        true => Routes::new(schedulers),
+        false => Routes::new(ForwardedStreams::new(schedulers)),
+    };
+    routes
         .add_service(StatusServiceServer::new(statuses))
         .add_service(OperatorServiceServer::new(operators))
         .add_service(ResourceServiceServer::new(resources))
@@ -212,8 +220,8 @@ pub(crate) async fn serve(
     let routes = with_reflection(services.add_service(health_service))?;
     let connections = accepted(listener, &config);
     let authenticator = config.authenticator.clone();
-    let room = Room::default();
-    let gateway = Arc::new(gateway(&config, &room));
+    let rooms = Rooms::default();
+    let gateway = Arc::new(gateway(&config, &rooms));
     let audit = config.audit.clone();
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
     let router = transport()
@@ -233,7 +241,7 @@ pub(crate) async fn serve(
             Authorization::new(inner, authenticator.clone())
         }))
         .layer(layer_fn(move |inner| {
-            MessageRoom::new(inner, room.clone(), MAX_REQUEST_BYTES)
+            MessageRoom::new(inner, rooms.clone(), MAX_REQUEST_BYTES)
         }))
         .add_routes(routes);
     let serve = |connections, ending| {
@@ -269,10 +277,10 @@ fn accepted(listener: TcpListener, config: &Config) -> ReceiverStream<io::Result
     )
 }
 
-fn gateway(config: &Config, room: &Room) -> Settings {
+fn gateway(config: &Config, rooms: &Rooms) -> Settings {
     Settings {
         hosts: config.hosts.clone(),
-        room: room.clone(),
+        rooms: rooms.clone(),
         largest: MAX_REQUEST_BYTES,
         is_starting: false,
         authenticator: config.authenticator.clone(),

@@ -6,7 +6,7 @@ use super::{
     errors,
     gateway::{Gateway, Hosts, Settings},
     message_budget::MessageRoom,
-    room::{Room, SMALL_BYTES},
+    room::{Rooms, SMALL_BYTES},
     server,
     status::readiness,
 };
@@ -43,10 +43,10 @@ pub(crate) async fn serve_unready(
     let health = health.max_decoding_message_size(SMALL_BYTES);
     readiness::set_not_serving(&reporter).await;
     let permits = Arc::new(Semaphore::new(server::MAX_CONNECTIONS));
-    let room = Room::default();
+    let rooms = Rooms::default();
     let gateway = Arc::new(Settings {
         hosts,
-        room: room.clone(),
+        rooms: rooms.clone(),
         largest: server::MAX_REQUEST_BYTES,
         is_starting: true,
         authenticator: None,
@@ -57,7 +57,7 @@ pub(crate) async fn serve_unready(
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(layer_fn(Refuse))
         .layer(layer_fn(move |inner| {
-            MessageRoom::new(inner, room.clone(), server::MAX_REQUEST_BYTES)
+            MessageRoom::new(inner, rooms.clone(), server::MAX_REQUEST_BYTES)
         }))
         .add_routes(Routes::new(health))
         .serve_with_incoming_shutdown(

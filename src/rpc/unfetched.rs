@@ -1,8 +1,11 @@
 //! Answers that are not written yet: they have room as messages do, from when the transport gets
 //! them until their bytes are written or dropped, whatever window the caller grants. Where there is
-//! none, the call ends with OVERLOADED instead of its answer.
+//! none, the call ends with OVERLOADED instead of its answer, or of its next part.
 
-use super::{errors, room::Share};
+use super::{
+    errors,
+    room::{Share, Shares},
+};
 use crate::{
     core::{Caller, is_identity},
     identity::{Access, Role, STREAMS, access},
@@ -21,6 +24,9 @@ use tonic::{Extensions, Status, body::Body, codegen::http::Response};
 
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
+/// A stream that may have any number of events to give, each page of them of a bounded size. There
+/// may be very many of these streams, so they have a room of their own.
+pub(super) const SYNCHRONIZATION: &str = "/rallypoint.v1.SchedulerService/Synchronization";
 /// A stream whose messages grow with the slots of the service.
 const WATCH_EXECUTIONS: &str = "/rallypoint.v1.StatusService/WatchExecutions";
 
@@ -73,11 +79,19 @@ impl Turn {
     }
 }
 
-/// Whether answers of the method at a path take room: of methods that only read. A call that has
-/// had an effect is never refused for want of room. Its answer is small, but for those with the
-/// definition of a job, which are for operators. Of streams only that of reflection and that of
-/// what runs take room: of each other one a bounded number of bytes is unread.
-pub(super) fn takes_room(path: &str) -> bool {
+/// Where answers of the method at a path take their room; `None`: they take none.
+pub(super) fn room_of(path: &str, shares: &Shares) -> Option<Share> {
+    match path {
+        SYNCHRONIZATION => Some(shares.events.clone()),
+        _ => takes_room(path).then(|| shares.calls.clone()),
+    }
+}
+
+/// Whether answers of the method at a path take room as messages do: of methods that only read. A
+/// call that has had an effect is never refused for want of room. Its answer is small, but for
+/// those with the definition of a job, which are for operators. Of streams only that of reflection
+/// and that of what runs do: of each other one a bounded number of bytes is unread.
+fn takes_room(path: &str) -> bool {
     let reads = matches!(
         access(path),
         Some(Access::In(Role::Reader) | Access::Everywhere(Role::Reader))
@@ -142,7 +156,7 @@ impl http_body::Body for Unfetched {
         self.is_refused = true;
         // What is left of it goes here, and not when the caller has read this.
         self.body = Body::empty();
-        Poll::Ready(Some(errors::trailers::of(&errors::no_answer_room())))
+        Poll::Ready(Some(errors::trailers::of(&self.share.no_room())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -153,7 +167,11 @@ impl http_body::Body for Unfetched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{core::Namespace, identity::METHODS, rpc::room::Room};
+    use crate::{
+        core::Namespace,
+        identity::METHODS,
+        rpc::room::{Room, Rooms},
+    };
     use http_body_util::{BodyExt, Full};
     use tonic_types::StatusExt;
 
@@ -254,6 +272,31 @@ mod tests {
             frames.pop();
             frames.pop();
         }
+    }
+
+    #[tokio::test]
+    async fn streams_that_are_not_read_leave_room_to_calls_and_end_when_theirs_is_full() {
+        let shares = Rooms::default().shares(None);
+        let events = room_of(SYNCHRONIZATION, &shares).expect("it takes room");
+        let mut unread = Vec::new();
+        let trailers = loop {
+            let frame = answer(&events).frame().await.expect("a frame");
+            match frame.expect("no fault").into_data() {
+                Ok(data) => unread.push(data),
+                Err(trailers) => break trailers.into_trailers().expect("trailers"),
+            }
+        };
+        let status = Status::from_header_map(&trailers).expect("a status");
+        let details = status.get_error_details();
+        let info = details.error_info().expect("a reason");
+        assert_eq!(info.reason, "OVERLOADED");
+        assert_eq!(info.metadata["limit"], "unread_event_bytes");
+        let calls = room_of("/rallypoint.v1.SchedulerService/ListTasks", &shares);
+        let answered = answer(&calls.expect("it takes room")).frame().await;
+        assert!(answered.expect("a frame").expect("no fault").is_data());
+        drop(unread);
+        let resumed = answer(&events).frame().await;
+        assert!(resumed.expect("a frame").expect("no fault").is_data());
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! A stream that is not read holds a bounded number of bytes, however many events it has to give:
 //! what was read from the journal at once (128 KiB, and beyond that one event, whose result may
 //! have 1 MiB), and two pages as messages, one that waits for the caller's window and one that is
-//! being written. Over all streams only their number is limited (`Limits::streams`).
+//! being written. Over all streams the messages have a room (`rpc/room.rs`), and their number is
+//! limited (`Limits::streams`).
 
 use super::{
     event_buffer::{EventBuffer, EventBuffers, StreamState},

@@ -17,6 +17,14 @@ pub(in crate::rpc) fn no_answer_room() -> Status {
     no_room("unfetched_bytes", message)
 }
 
+/// More events of streams wait to be read than the server keeps. The stream goes on where it is
+/// opened again.
+pub(in crate::rpc) fn no_event_room() -> Status {
+    let message = "too many events of streams have not been read: read those that are open, and \
+                   resume this one with its last resume_token";
+    no_room("unread_event_bytes", message)
+}
+
 /// So many streams of a caller, or of a namespace, go through this server to the owner that others
 /// would find no place.
 pub(in crate::rpc) fn no_stream_room(whose: &str) -> Status {

@@ -15,8 +15,8 @@ use crate::{
         deadline::{TIMEOUT, timeout},
         errors,
         message_budget::largest,
-        room::{Room, Share},
-        unfetched::takes_room,
+        room::{Rooms, Share},
+        unfetched::room_of,
     },
 };
 use prost_reflect::MethodDescriptor;
@@ -60,7 +60,7 @@ pub(super) struct Called {
 /// The call that `request` asks for, or the answer to it.
 pub(super) fn of(
     request: Request<Body>,
-    room: &Room,
+    rooms: &Rooms,
     most: usize,
 ) -> Result<Called, Box<Response<Body>>> {
     let refused = |status: Status| Box::new(answer::failure(&status));
@@ -80,16 +80,17 @@ pub(super) fn of(
         _ => return Err(wrong_verb(path)),
     };
     let deadline = deadline(&parts.headers).map_err(refused)?;
-    let share = room.share(parts.extensions.get::<ConnectionInfo>());
+    let shares = rooms.shares(parts.extensions.get::<ConnectionInfo>());
     let message = JsonMessage {
         kind: method.input(),
         resume_token: last_event(&parts.headers).map_err(refused)?,
-        place: share.place(),
+        place: shares.calls.place(),
         largest: largest(path, most),
     };
-    parts.extensions.insert(share.clone());
+    let room = room_of(path, &shares);
+    parts.extensions.insert(shares);
     Ok(Called {
-        room: takes_room(path).then_some(share),
+        room,
         request: Request::from_parts(into_grpc(parts), message.read(body)),
         answer_in: method,
         deadline,
@@ -191,6 +192,7 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::room::Shares;
 
     #[test]
     fn a_call_brings_the_share_with_which_its_text_is_read() {
@@ -198,9 +200,9 @@ mod tests {
             .header(CONTENT_TYPE, JSON)
             .body(Body::empty())
             .expect("a request");
-        let Ok(called) = of(request, &Room::default(), 1 << 20) else {
+        let Ok(called) = of(request, &Rooms::default(), 1 << 20) else {
             panic!("it is one");
         };
-        assert!(called.request.extensions().get::<Share>().is_some());
+        assert!(called.request.extensions().get::<Shares>().is_some());
     }
 }

@@ -124,7 +124,10 @@ impl Events {
         };
         match room.hold(event, None) {
             Some(event) => event,
-            None => Bytes::from(self.end(&errors::no_answer_room())),
+            None => {
+                let no_room = room.no_room();
+                Bytes::from(self.end(&no_room))
+            }
         }
     }
 

@@ -257,14 +257,14 @@ fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::{gateway::Hosts, room::Room};
+    use crate::rpc::{gateway::Hosts, room::Rooms};
     use tonic::codegen::http::header::RETRY_AFTER;
 
     #[tokio::test]
     async fn a_server_that_starts_does_not_say_who_may_do_what() {
         let mut settings = Settings {
             hosts: Hosts::Any,
-            room: Room::default(),
+            rooms: Rooms::default(),
             largest: 1 << 20,
             is_starting: true,
             authenticator: None,

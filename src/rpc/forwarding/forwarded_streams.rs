@@ -1,0 +1,133 @@
+//! Synchronization for other replicas. What is not read of it takes room here, too, by the caller
+//! on whose behalf it is asked for: the other replica takes a little of it off the connection, and
+//! the rest waits here.
+
+use crate::{
+    core::is_identity,
+    rpc::{
+        auth::{CALLER, NAMESPACE},
+        room::Room,
+        unfetched::{SYNCHRONIZATION, held},
+    },
+};
+use futures_util::future::{BoxFuture, Either, FutureExt};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tonic::{
+    body::Body,
+    codegen::http::{HeaderMap, Request, Response},
+    server::NamedService,
+};
+use tower::Service;
+
+/// A service whose streams of events have room.
+#[derive(Clone)]
+pub(in crate::rpc) struct ForwardedStreams<S> {
+    inner: S,
+    room: Room,
+}
+
+impl<S> ForwardedStreams<S> {
+    pub(in crate::rpc) fn new(inner: S) -> Self {
+        ForwardedStreams {
+            inner,
+            room: Room::of_events(),
+        }
+    }
+}
+
+impl<S: NamedService> NamedService for ForwardedStreams<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for ForwardedStreams<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_stream = request.uri().path() == SYNCHRONIZATION;
+        let share = is_stream.then(|| self.room.share_of(&reader(request.headers())));
+        let answer = self.inner.call(request);
+        match share {
+            Some(share) => Either::Right(
+                answer
+                    .map(|answered| Ok(held(answered?, share, None)))
+                    .boxed(),
+            ),
+            None => Either::Left(answer),
+        }
+    }
+}
+
+/// Whose stream it is. Names that callers give themselves tell nobody apart.
+fn reader(headers: &HeaderMap) -> Arc<str> {
+    let text = |key: &'static str| headers.get(key).and_then(|value| value.to_str().ok());
+    let namespace = text(NAMESPACE).unwrap_or_default();
+    match text(CALLER).filter(|name| is_identity(name)) {
+        Some(name) => format!("{namespace} {name}").into(),
+        None => namespace.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Full};
+    use tower::service_fn;
+
+    /// A part of an answer of 30 MiB, if there is room for it.
+    async fn part<S>(service: &mut ForwardedStreams<S>, path: &str, caller: &str) -> Option<Bytes>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+        S::Future: Send + 'static,
+    {
+        let request = Request::post(path)
+            .header(NAMESPACE, "default")
+            .header(CALLER, caller);
+        let request = request.body(Body::empty()).expect("a request");
+        let Ok(answered) = service.call(request).await;
+        let frame = answered.into_body().frame().await.expect("a frame");
+        frame.expect("no fault").into_data().ok()
+    }
+
+    #[tokio::test]
+    async fn what_is_not_read_has_room_by_caller_and_only_of_streams() {
+        let bytes = Bytes::from(vec![7; 30 << 20]);
+        let answer = move || Response::new(Body::new(Full::new(bytes.clone())));
+        let mut service = ForwardedStreams::new(service_fn(move |_: Request<Body>| {
+            std::future::ready(Ok::<_, Infallible>(answer()))
+        }));
+        let mut unread = Vec::new();
+        while let Some(part) = part(&mut service, SYNCHRONIZATION, "token:ann").await {
+            unread.push(part);
+        }
+        assert_eq!(unread.len(), 3, "half of the room");
+        let ben = part(&mut service, SYNCHRONIZATION, "token:ben").await;
+        assert!(ben.is_some(), "somebody else");
+        let other = "/rallypoint.v1.SchedulerService/DescribeScheduler";
+        assert!(part(&mut service, other, "token:ann").await.is_some());
+        for (one, another) in [("ann", "ben"), ("token:ann", "token:ann")] {
+            let of = |name: &str| {
+                let mut headers = HeaderMap::new();
+                headers.insert(CALLER, name.parse().expect("a value"));
+                reader(&headers)
+            };
+            assert_eq!(of(one), of(another));
+        }
+        drop((unread, ben));
+        assert_eq!(service.room.used(), 0);
+    }
+}
