@@ -3,7 +3,6 @@
 //! send them.
 
 pub(crate) mod about;
-mod caller_places;
 pub(crate) mod forwarded_streams;
 pub(crate) mod peer_service;
 pub(crate) mod route;

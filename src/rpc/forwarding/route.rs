@@ -1,7 +1,6 @@
 //! Where a call is handled: on this replica while it owns the shard, else on the owner, one hop
 //! away. Also decides which errors make it worth asking for the owner again.
 
-use super::caller_places::{CallerPlace, CallerPlaces};
 use crate::{
     backoff,
     coordinator::{Admission, Capacity, Coordinator, Permit, Role},
@@ -32,10 +31,8 @@ pub(crate) const OWNER_WAITS: [Duration; 3] = [
 ];
 
 /// Streams that this replica has open at the owner, as many as the peer port takes on a connection.
-/// A namespace has what it leaves free for others.
+/// A namespace has what it leaves free for others, and so has a caller of what its namespace has.
 const MAX_STREAMS: usize = 65_536;
-/// Of these, those of one caller who is known: half of what a namespace has while no other has any.
-const STREAMS_PER_CALLER: usize = MAX_STREAMS / 4;
 
 /// The destination to the owner.
 #[derive(Clone)]
@@ -44,14 +41,6 @@ pub(crate) struct Route {
     /// `None`: there are no other replicas.
     peers: Option<Peers>,
     streams: Admission,
-    callers: CallerPlaces,
-}
-
-/// The place of a stream at the owner, given back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct StreamPlace {
-    _of_caller: CallerPlace,
-    _of_namespace: Permit,
 }
 
 /// The replica that handles a call.
@@ -82,28 +71,17 @@ impl Route {
                 calls: MAX_STREAMS,
                 bytes: 0,
             }),
-            callers: CallerPlaces::default(),
         }
     }
 
     /// The place of a stream at the owner. Fails when its caller has too many, or the namespace;
     /// one that goes on, as it was open here before, only when there is no place at all.
-    pub(crate) fn stream_place(
-        &self,
-        caller: &Caller,
-        goes_on: bool,
-    ) -> Result<StreamPlace, Status> {
-        let namespace = &caller.namespace;
-        let (most, of_namespace) = match goes_on {
-            false => (STREAMS_PER_CALLER, self.streams.admit(namespace, 0)),
-            true => (MAX_STREAMS, self.streams.admit_beyond_share(namespace)),
+    pub(crate) fn stream_place(&self, caller: &Caller, goes_on: bool) -> Result<Permit, Status> {
+        let place = match goes_on {
+            false => self.streams.admit_caller(caller),
+            true => self.streams.admit_beyond_share(caller),
         };
-        let of_namespace = of_namespace.map_err(|_| errors::no_stream_room("namespace"))?;
-        let of_caller = self.callers.take(caller, most);
-        Ok(StreamPlace {
-            _of_caller: of_caller.ok_or_else(|| errors::no_stream_room("caller"))?,
-            _of_namespace: of_namespace,
-        })
+        place.map_err(errors::no_stream_room)
     }
 
     pub(crate) fn has_peers(&self) -> bool {

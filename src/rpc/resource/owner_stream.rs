@@ -3,8 +3,9 @@
 
 use super::{Messages, Resources, errors};
 use crate::{
+    coordinator::Permit,
     core::Caller,
-    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, StreamPlace},
+    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
 };
 use futures_util::stream;
 use rallypoint_client::api::resource_service_client::ResourceServiceClient;
@@ -41,7 +42,7 @@ struct Forwarded<M> {
     resources: Resources,
     stream: Streaming<M>,
     owner: OwnerAddress,
-    _place: StreamPlace,
+    _place: Permit,
 }
 
 impl Resources {

@@ -4,12 +4,12 @@
 
 use super::Schedulers;
 use crate::{
-    coordinator::EventStream,
+    coordinator::{EventStream, Permit},
     core::Caller,
     rpc::{
         convert::stream::{message, until},
         errors,
-        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, StreamPlace},
+        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
         validate::StreamQuery,
     },
 };
@@ -29,7 +29,7 @@ pub(crate) struct ResumableStream {
     query: StreamQuery,
     source: Source,
     /// Its place at the owner, kept when that changes.
-    place: Option<StreamPlace>,
+    place: Option<Permit>,
     has_ended: bool,
 }
 
@@ -152,7 +152,7 @@ async fn open_source(
     schedulers: &Schedulers,
     caller: &Caller,
     query: &StreamQuery,
-    place: &mut Option<StreamPlace>,
+    place: &mut Option<Permit>,
     goes_on: bool,
 ) -> Result<Source, Status> {
     let route = schedulers.route.as_ref();
