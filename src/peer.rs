@@ -43,8 +43,11 @@ const STREAMS_PER_CONNECTION: u32 = 65_536;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 const MAX_HEADER_BYTES: u32 = 32 << 10;
-/// Interval between pings, and how long a replica may take to answer one.
+/// Interval between pings.
 const KEEPALIVE: Duration = Duration::from_secs(2);
+/// How long a replica may take to answer one: over a slow link it waits behind what is on its way
+/// of a large answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How other replicas reach this one.
 #[derive(Clone, Debug)]
@@ -116,7 +119,7 @@ impl Port {
             .http2_max_pending_accept_reset_streams(Some(STREAMS_PER_CONNECTION as usize))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .add_routes(routes)
             .serve_with_incoming(connections(self.listener, permits, accept, None, None));
         let renewed = async {

@@ -1,6 +1,7 @@
-//! Two channels to each other replica, created on first use: for calls, and for streams, of which
-//! so many may be open that no call would get through beside them. A channel connects and
-//! reconnects by itself, with the latest certificates. Each session of an executor has one more.
+//! Three channels to each other replica, created on first use: for calls, for large calls, behind
+//! which others would wait, and for streams, of which so many may be open that no call would get
+//! through beside them. A channel connects and reconnects by itself, with the latest certificates.
+//! Each session of an executor has one more.
 
 use super::{Tls, connection::Stream};
 use crate::socket;
@@ -25,9 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
-/// How long it may take beside a session: over a slow link a ping waits behind what is on its way
-/// of a large report. A session notices by itself when the other side is silent.
-const SESSION_PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take beside a session or a large call: over a slow link a ping waits behind what
+/// is on its way of a large message. A session notices by itself when the other side is silent, and
+/// a call when another replica owns the shard.
+const LARGE_PING_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a forwarded stream that may wait here until its caller reads them.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The largest window there is: with a smaller one, streams that callers do not read would use it
@@ -47,6 +49,7 @@ pub struct Peers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Use {
     Calls,
+    LargeCalls,
     Streams,
 }
 
@@ -65,6 +68,12 @@ impl Peers {
         self.for_use(address, Use::Calls)
     }
 
+    /// The same for calls with large messages: while one is on its way over a slow link, other
+    /// calls go on, and the connection is not taken for one that is silent.
+    pub fn large_calls(&self, address: &str) -> Result<Channel, Error> {
+        self.for_use(address, Use::LargeCalls)
+    }
+
     /// The same for what stays open: streams, and calls that wait for tasks.
     pub fn streams(&self, address: &str) -> Result<Channel, Error> {
         self.for_use(address, Use::Streams)
@@ -73,7 +82,7 @@ impl Peers {
     /// A channel for one session of an executor: it keeps no call waiting, and the next session is
     /// not on a connection on which this one heard nothing more.
     pub fn session(&self, address: &str) -> Result<Channel, Error> {
-        self.connect(address, SESSION_PING_TIMEOUT)
+        self.connect(address, LARGE_PING_TIMEOUT)
     }
 
     fn for_use(&self, address: &str, used: Use) -> Result<Channel, Error> {
@@ -82,7 +91,11 @@ impl Peers {
         if let Some(channel) = channels.get(&key) {
             return Ok(channel.clone());
         }
-        let channel = self.connect(address, KEEPALIVE)?;
+        let ping_timeout = match used {
+            Use::Calls | Use::Streams => KEEPALIVE,
+            Use::LargeCalls => LARGE_PING_TIMEOUT,
+        };
+        let channel = self.connect(address, ping_timeout)?;
         if channels.len() >= MAX_CHANNELS {
             channels.clear();
         }

@@ -82,12 +82,13 @@ async fn connections_that_say_nothing_block_no_replica() {
 }
 
 #[tokio::test]
-async fn a_session_shares_its_connection_with_nobody() {
+async fn sessions_and_large_calls_share_no_connection_with_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let peers = Peers::new(None);
     let channels = [
         peers.channel(&address),
+        peers.large_calls(&address),
         peers.session(&address),
         peers.session(&address),
     ];

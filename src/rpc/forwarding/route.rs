@@ -57,6 +57,8 @@ pub(crate) enum Destination {
 #[derive(Clone)]
 pub(crate) struct OwnerAddress {
     pub channel: Channel,
+    /// For calls with large messages.
+    pub large_calls: Channel,
     /// For what stays open.
     pub streams: Channel,
     pub id: Uuid,
@@ -127,6 +129,7 @@ impl Route {
             let address = member.address.as_deref()?;
             Some(OwnerAddress {
                 channel: peers.channel(address).ok()?,
+                large_calls: peers.large_calls(address).ok()?,
                 streams: peers.streams(address).ok()?,
                 id: member.id,
             })

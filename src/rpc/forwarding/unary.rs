@@ -26,6 +26,8 @@ use uuid::Uuid;
 
 /// Limit of a forwarded response; none of these services has a larger one.
 pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// A larger message has others wait behind it, where the link to the owner is slow.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// The request of a unary call of a service, which `S` carries out.
 pub(crate) trait Unary<S>: Message + Clone + 'static {
@@ -256,10 +258,10 @@ impl<S: Sync> Endpoint<'_, S> {
         let waits = call.waits();
         let place = waits.then(|| route.stream_place(caller, false));
         let _place = place.transpose()?;
-        let channel = if waits {
-            &owner.streams
-        } else {
-            &owner.channel
+        let channel = match waits {
+            true => &owner.streams,
+            false if call.encoded_len() > LARGE_BYTES => &owner.large_calls,
+            false => &owner.channel,
         };
         let stopping = async {
             match waits {
