@@ -24,9 +24,17 @@ use crate::{
     journal::Reader,
 };
 use jiff::Timestamp;
+use prost::Message;
 use rallypoint_client::api::{self, job_service_server::JobService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
+
+/// Jobs that are read at a time for a page: a definition may have some hundred KiB of dates.
+const JOBS_PER_READ: usize = 50;
+/// Size at which a page of jobs ends.
+const MAX_PAGE_BYTES: usize = 1 << 20;
+/// Claims that are told of a run, the newest ones.
+const CLAIMS_SHOWN: i64 = 500;
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -149,15 +157,8 @@ impl JobService for Jobs {
     ) -> Answer<api::ListJobsResponse> {
         let (caller, request) = self.in_turn(request).await?;
         let (size, after) = validate::list_jobs(&request)?;
-        let page = self.reader.jobs(&caller.namespace, after, size).await;
-        let page = page.map_err(errors::journal)?;
-        let jobs = page.items.iter();
-        Ok(Response::new(api::ListJobsResponse {
-            next_page_token: page.next.unwrap_or_default(),
-            jobs: jobs
-                .map(|(job, state)| convert::job(job, state, false))
-                .collect(),
-        }))
+        let page = self.page(&caller, size, after).await?;
+        Ok(Response::new(page))
     }
 
     async fn preview_schedule(
@@ -191,7 +192,7 @@ impl JobService for Jobs {
         let run = self.reader.run_of(RunKey { job, due }).await;
         let run = run.map_err(errors::journal)?;
         let run = run.ok_or_else(|| errors::job::unknown_run("the job has no such run"))?;
-        let claims = self.reader.run_claims(run.key).await;
+        let claims = self.reader.run_claims(run.key, CLAIMS_SHOWN).await;
         let claims = claims.map_err(errors::journal)?;
         Ok(Response::new(api::GetRunResponse {
             run: Some(convert::run(&name, &run)),
@@ -275,6 +276,39 @@ impl Jobs {
         let read = self.reader.job(&caller.namespace, &name).await;
         let job = read.map_err(errors::journal)?;
         job.ok_or_else(|| errors::job::unknown(&name))
+    }
+
+    /// Jobs after a name. The page ends when it is full, or large.
+    async fn page(
+        &self,
+        caller: &Caller,
+        size: usize,
+        after: &str,
+    ) -> Result<api::ListJobsResponse, Status> {
+        let mut list = api::ListJobsResponse {
+            next_page_token: after.to_owned(),
+            ..Default::default()
+        };
+        let mut bytes = 0;
+        loop {
+            let most = JOBS_PER_READ.min(size - list.jobs.len());
+            let after = &list.next_page_token;
+            let page = self.reader.jobs(&caller.namespace, after, most).await;
+            let page = page.map_err(errors::journal)?;
+            for (image, state) in &page.items {
+                let job = convert::job(image, state, false);
+                bytes += job.encoded_len();
+                list.jobs.push(job);
+                if bytes > MAX_PAGE_BYTES {
+                    list.next_page_token = image.key.name.to_string();
+                    return Ok(list);
+                }
+            }
+            list.next_page_token = page.next.unwrap_or_default();
+            if list.next_page_token.is_empty() || list.jobs.len() == size {
+                return Ok(list);
+            }
+        }
     }
 
     /// The number of a job, for those who need no more of it.

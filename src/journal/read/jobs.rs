@@ -275,8 +275,8 @@ impl Reader {
         Ok(rows)
     }
 
-    /// Claims of a run, oldest first.
-    pub async fn run_claims(&self, run: RunKey) -> Result<Vec<RunClaim>, JournalError> {
+    /// The newest claims of a run, at most so many, oldest first.
+    pub async fn run_claims(&self, run: RunKey, most: i64) -> Result<Vec<RunClaim>, JournalError> {
         let rows: Vec<RunClaimRow> = self
             .read(|| {
                 sqlx::query_as(concat!(
@@ -285,14 +285,16 @@ impl Reader {
                     run_claim_columns!(),
                     " from job_claim c
                      where c.shard = $1 and c.job_no = $2 and c.due_at = $3
-                     order by c.token",
+                     order by c.token desc
+                     limit $4",
                 ))
                 .bind(self.shard.0)
                 .bind(run.job.0)
                 .bind(Stamp(run.due))
+                .bind(most)
                 .fetch_all(&self.pool)
             })
             .await?;
-        rows.into_iter().map(RunClaimRow::claim).collect()
+        rows.into_iter().rev().map(RunClaimRow::claim).collect()
     }
 }

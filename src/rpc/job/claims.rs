@@ -118,7 +118,7 @@ impl Jobs {
         token: RunToken,
         owner: Epoch,
     ) -> Result<KnownClaim, Status> {
-        let claims = self.reader.run_claims(key).await;
+        let claims = self.reader.run_claims(key, i64::MAX).await;
         let claims = claims.map_err(errors::journal)?;
         let is_last = claims.last().is_some_and(|last| last.token == token);
         let claim = claims.into_iter().find(|claim| claim.token == token);

@@ -222,7 +222,7 @@ async fn what_was_written_of_jobs_is_recovered_and_what_is_over_is_listed() {
         (ended.state, ended.ended_at)
     );
     let claims: Vec<RunClaim> = over.claims.values().cloned().collect();
-    let known = reader.run_claims(claims[0].run).await.expect("read");
+    let known = reader.run_claims(claims[0].run, 100).await.expect("read");
     assert_eq!(known, claims);
     let mut connection = owned.psql().await;
     let shown: String =

@@ -217,7 +217,7 @@ async fn so_do_reads_of_jobs_and_claims() {
             1 => assert!(reader.job_no(&default, "a").await.unwrap().is_none()),
             2 => assert!(reader.jobs(&default, "", 9).await.unwrap().items.is_empty()),
             3 => assert!(reader.job_runs(job, owned.now, 9).await.unwrap().is_empty()),
-            4 => assert!(reader.run_claims(run).await.unwrap().is_empty()),
+            4 => assert!(reader.run_claims(run, 100).await.unwrap().is_empty()),
             5 => assert!(reader.run_of(run).await.unwrap().is_none()),
             _ => assert!(reader.claim(ClaimNo(1)).await.unwrap().is_none()),
         }
