@@ -76,12 +76,18 @@ impl fmt::Display for Path<'_> {
 
 impl Violations {
     pub fn add(&mut self, field: Path<'_>, reason: Reason, message: impl Into<String>) {
+        self.add_with(field, reason, || message.into());
+    }
+
+    /// The same with a message that takes a while to make, which it is only if it is reported: a
+    /// call may have thousands of tasks, and the same may be wrong with each.
+    pub fn add_with(&mut self, field: Path<'_>, reason: Reason, message: impl FnOnce() -> String) {
         self.count += 1;
         if self.reported.len() < MAX_REPORTED {
             self.reported.push(Violation {
                 field: field.to_string(),
                 reason,
-                message: message.into(),
+                message: message(),
             });
         }
     }
@@ -144,6 +150,19 @@ mod tests {
             (MAX_REPORTED, 10_000)
         );
     }
+
+    #[test]
+    fn no_message_is_made_that_is_not_reported() {
+        let (mut violations, mut made) = (Violations::default(), 0);
+        for _ in 0..10_000 {
+            violations.add_with(Path::Root.field("x"), Reason::KindMissing, || {
+                made += 1;
+                "no".to_owned()
+            });
+        }
+        assert_eq!((made, violations.count()), (MAX_REPORTED, 10_000));
+    }
+
     #[test]
     fn the_text_names_every_field_at_fault_and_of_many_the_first_ones() {
         let mut violations = Violations::default();

@@ -59,8 +59,8 @@ impl Forecast {
         for (name, asked) in &request.slots_of_targets {
             let path = path.key(name);
             let asked = count(&mut v, path, *asked);
-            if let Err(message) = targets.check(name) {
-                v.add(path, Reason::TargetUnknown, message);
+            if !targets.has(name) {
+                v.add_with(path, Reason::TargetUnknown, || targets.unknown(name));
             }
             let target = name.as_str().into();
             slots_of.insert(Work::Sql { target }, asked);

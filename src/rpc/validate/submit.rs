@@ -196,10 +196,10 @@ fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets)
         Some(Kind::Noop(_)) => return Work::Noop,
         Some(Kind::Sql(sql)) => match targets.find(&sql.target) {
             Some(target) => return Work::Sql { target },
-            None => v.add(
+            None => v.add_with(
                 path.field("sql").field("target"),
                 Reason::TargetUnknown,
-                targets.unknown(&sql.target),
+                || targets.unknown(&sql.target),
             ),
         },
         None => v.add(

@@ -83,7 +83,8 @@ async fn of_a_run_with_very_many_claims_the_newest_are_told() {
     let mut journal = connect(&server.journal).await;
     let rows = "insert into job_run (shard, job_no, due_at, due_count, cause, state,
                     catches_up, attempt, failed, cancelled, ended_at)
-                select shard, job_no, '2026-01-01Z'::timestamptz, 1, 2, 4, false, 1, 0, 0, now() from job;
+                select shard, job_no, '2026-01-01Z'::timestamptz, 1, 2, 4, false, 1, 0, 0, now()
+                from job;
                 insert into job_claim (shard, job_no, due_at, token, owner, caller, lease_ms,
                     claimed_at, ended_at)
                 select shard, job_no, '2026-01-01Z'::timestamptz, no, convert_to(no::text, 'UTF8'),
