@@ -18,7 +18,7 @@ use super::{
     operator::Operators,
     resource::Resources,
     retiring,
-    room::{Rooms, SMALL_BYTES},
+    room::{Room, Rooms, SMALL_BYTES},
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -119,7 +119,6 @@ fn services(
         true => MAX_REQUEST_BYTES,
         false => MAX_FORWARDED_BYTES,
     };
-    let reader = coordinator.journal().reader();
     let operators = Operators {
         coordinator: coordinator.clone(),
         auth: auth.clone(),
@@ -130,7 +129,7 @@ fn services(
     };
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),
-        reader: reader.clone(),
+        reader: coordinator.journal().reader(),
         auth,
         targets: config.targets.clone(),
         // Also when another replica asks: it is the owner who explains.
@@ -139,28 +138,25 @@ fn services(
             Some(Route::new(coordinator.clone(), config.peers.clone())),
         ),
         stopping: stopping.clone(),
-        route: route.clone(),
+        route,
     };
     let jobs = jobs_of(&schedulers);
     let statuses = statuses_of(&schedulers, config.status_source.clone());
-    let resources = Resources {
-        coordinator: coordinator.clone(),
-        reader,
-        auth: schedulers.auth.clone(),
-        stopping: stopping.clone(),
-        metrics: config.metrics.clone(),
-        route,
-    };
+    let resources = resources_of(&schedulers, &config.metrics);
     let schedulers = SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit);
+    let resources = ResourceServiceServer::new(resources);
     let routes = match is_for_callers {
-        // What is not read of its streams has room by `MessageRoom`.
-        true => Routes::new(schedulers),
-        false => Routes::new(ForwardedStreams::new(schedulers)),
+        // What is not read of their streams has room by `MessageRoom`.
+        true => Routes::new(schedulers).add_service(resources),
+        false => {
+            let room = Room::of_events();
+            Routes::new(ForwardedStreams::new(schedulers, room.clone()))
+                .add_service(ForwardedStreams::new(resources, room))
+        }
     };
     routes
         .add_service(StatusServiceServer::new(statuses))
         .add_service(OperatorServiceServer::new(operators))
-        .add_service(ResourceServiceServer::new(resources))
         .add_service(JobServiceServer::new(jobs).max_decoding_message_size(limit))
 }
 
@@ -172,6 +168,18 @@ fn jobs_of(schedulers: &Schedulers) -> Jobs {
         auth: schedulers.auth.clone(),
         targets: schedulers.targets.clone(),
         stopping: schedulers.stopping.clone(),
+        route: schedulers.route.clone(),
+    }
+}
+
+/// ResourceService, by what SchedulerService has.
+fn resources_of(schedulers: &Schedulers, metrics: &Metrics) -> Resources {
+    Resources {
+        coordinator: schedulers.coordinator.clone(),
+        reader: schedulers.reader.clone(),
+        auth: schedulers.auth.clone(),
+        stopping: schedulers.stopping.clone(),
+        metrics: metrics.clone(),
         route: schedulers.route.clone(),
     }
 }

@@ -24,9 +24,12 @@ use tonic::{Extensions, Status, body::Body, codegen::http::Response};
 
 /// A forecast waits its turn by itself, before it reads anything, and takes its time.
 const FORECAST: &str = "/rallypoint.v1.SchedulerService/ForecastScheduler";
-/// A stream that may have any number of events to give, each page of them of a bounded size. There
-/// may be very many of these streams, so they have a room of their own.
-pub(super) const SYNCHRONIZATION: &str = "/rallypoint.v1.SchedulerService/Synchronization";
+/// Streams of what happens. A message of theirs has a bounded size, but there may be very many of
+/// them, so they have a room of their own.
+const EVENTS: [&str; 2] = [
+    "/rallypoint.v1.SchedulerService/Synchronization",
+    "/rallypoint.v1.ResourceService/WatchResource",
+];
 /// A stream whose messages grow with the slots of the service.
 const WATCH_EXECUTIONS: &str = "/rallypoint.v1.StatusService/WatchExecutions";
 
@@ -81,16 +84,22 @@ impl Turn {
 
 /// Where answers of the method at a path take their room; `None`: they take none.
 pub(super) fn room_of(path: &str, shares: &Shares) -> Option<Share> {
-    match path {
-        SYNCHRONIZATION => Some(shares.events.clone()),
-        _ => takes_room(path).then(|| shares.calls.clone()),
+    match tells_events(path) {
+        true => Some(shares.events.clone()),
+        false => takes_room(path).then(|| shares.calls.clone()),
     }
+}
+
+/// Whether the method at a path is a stream of what happens.
+pub(super) fn tells_events(path: &str) -> bool {
+    EVENTS.contains(&path)
 }
 
 /// Whether answers of the method at a path take room as messages do: of methods that only read. A
 /// call that has had an effect is never refused for want of room. Its answer is small, but for
 /// those with the definition of a job, which are for operators. Of streams only that of reflection
-/// and that of what runs do: of each other one a bounded number of bytes is unread.
+/// and that of what runs do: of each other one a bounded number of bytes is unread, and of
+/// [`EVENTS`] in sum.
 fn takes_room(path: &str) -> bool {
     let reads = matches!(
         access(path),
@@ -277,7 +286,7 @@ mod tests {
     #[tokio::test]
     async fn streams_that_are_not_read_leave_room_to_calls_and_end_when_theirs_is_full() {
         let shares = Rooms::default().shares(None);
-        let events = room_of(SYNCHRONIZATION, &shares).expect("it takes room");
+        let [events, others] = EVENTS.map(|path| room_of(path, &shares).expect("it takes room"));
         let mut unread = Vec::new();
         let trailers = loop {
             let frame = answer(&events).frame().await.expect("a frame");
@@ -291,6 +300,8 @@ mod tests {
         let info = details.error_info().expect("a reason");
         assert_eq!(info.reason, "OVERLOADED");
         assert_eq!(info.metadata["limit"], "unread_event_bytes");
+        let other = answer(&others).frame().await.expect("a frame");
+        assert!(!other.expect("no fault").is_data(), "it is the same room");
         let calls = room_of("/rallypoint.v1.SchedulerService/ListTasks", &shares);
         let answered = answer(&calls.expect("it takes room")).frame().await;
         assert!(answered.expect("a frame").expect("no fault").is_data());

@@ -20,8 +20,8 @@ pub(in crate::rpc) fn no_answer_room() -> Status {
 /// More events of streams wait to be read than the server keeps. The stream goes on where it is
 /// opened again.
 pub(in crate::rpc) fn no_event_room() -> Status {
-    let message = "too many events of streams have not been read: read those that are open, and \
-                   resume this one with its last resume_token";
+    let message = "too much of streams has not been read: read those that are open, and open this \
+                   one again (Synchronization with its last resume_token)";
     no_room("unread_event_bytes", message)
 }
 

@@ -1,13 +1,13 @@
-//! Synchronization for other replicas. What is not read of it takes room here, too, by the caller
-//! on whose behalf it is asked for: the other replica takes a little of it off the connection, and
-//! the rest waits here.
+//! Streams of events for other replicas. What is not read of them takes room here, too, by the
+//! caller on whose behalf they are asked for: the other replica takes a little of each off the
+//! connection, and the rest waits here.
 
 use crate::{
     core::is_identity,
     rpc::{
         auth::{CALLER, NAMESPACE},
         room::Room,
-        unfetched::{SYNCHRONIZATION, held},
+        unfetched::{held, tells_events},
     },
 };
 use futures_util::future::{BoxFuture, Either, FutureExt};
@@ -31,11 +31,9 @@ pub(in crate::rpc) struct ForwardedStreams<S> {
 }
 
 impl<S> ForwardedStreams<S> {
-    pub(in crate::rpc) fn new(inner: S) -> Self {
-        ForwardedStreams {
-            inner,
-            room: Room::of_events(),
-        }
+    /// `room`: that of all such services.
+    pub(in crate::rpc) fn new(inner: S, room: Room) -> Self {
+        ForwardedStreams { inner, room }
     }
 }
 
@@ -57,8 +55,8 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_stream = request.uri().path() == SYNCHRONIZATION;
-        let share = is_stream.then(|| self.room.share_of(&reader(request.headers())));
+        let tells_events = tells_events(request.uri().path());
+        let share = tells_events.then(|| self.room.share_of(&reader(request.headers())));
         let answer = self.inner.call(request);
         match share {
             Some(share) => Either::Right(
@@ -88,6 +86,8 @@ mod tests {
     use http_body_util::{BodyExt, Full};
     use tower::service_fn;
 
+    const SYNCHRONIZATION: &str = "/rallypoint.v1.SchedulerService/Synchronization";
+
     /// A part of an answer of 30 MiB, if there is room for it.
     async fn part<S>(service: &mut ForwardedStreams<S>, path: &str, caller: &str) -> Option<Bytes>
     where
@@ -107,9 +107,9 @@ mod tests {
     async fn what_is_not_read_has_room_by_caller_and_only_of_streams() {
         let bytes = Bytes::from(vec![7; 30 << 20]);
         let answer = move || Response::new(Body::new(Full::new(bytes.clone())));
-        let mut service = ForwardedStreams::new(service_fn(move |_: Request<Body>| {
-            std::future::ready(Ok::<_, Infallible>(answer()))
-        }));
+        let inner =
+            service_fn(move |_: Request<Body>| std::future::ready(Ok::<_, Infallible>(answer())));
+        let mut service = ForwardedStreams::new(inner, Room::of_events());
         let mut unread = Vec::new();
         while let Some(part) = part(&mut service, SYNCHRONIZATION, "token:ann").await {
             unread.push(part);
