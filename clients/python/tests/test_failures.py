@@ -2,16 +2,12 @@
 
 import asyncio
 import concurrent.futures
-import itertools
 import pickle
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
-import grpc
 import pytest
-from answering import answering
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
@@ -23,7 +19,6 @@ from rallypoint import (
     SchedulerHalted,
     TaskCancelled,
     TaskFailed,
-    TaskFuture,
     TasksFailed,
     _methods,
     _submission,
@@ -32,7 +27,6 @@ from rallypoint import (
 )
 from rallypoint._backoff import Backoff
 from rallypoint._details import unavailable
-from rallypoint.v1 import scheduler_pb2, task_pb2
 
 
 @pytest.mark.parametrize("seen", [slice(100), slice(1, None)])
@@ -268,65 +262,6 @@ def test_what_is_behind_a_refused_order_is_not_sent(
             s.synchronize()
         assert s.submit(noop(), order=200).exception(30) is None
     client.close()
-
-
-def test_what_is_behind_refused_orders_is_not_sent_before_each_was_asked_about() -> None:
-    is_away = threading.Event()
-    numbers = itertools.count(1)
-    taken: list[int] = []
-
-    def get(*_: Any) -> Any:
-        opened = scheduler_pb2.Scheduler(handle="a")
-        return scheduler_pb2.GetSchedulerResponse(scheduler=opened)
-
-    def submit(request: Any, context: Any) -> Any:
-        if is_away.is_set():
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "not now")
-        taken.extend(task.order for task in request.tasks)
-        return scheduler_pb2.ExecAsyncResponse(first_seq=next(numbers))
-
-    def follow(request: Any, context: Any) -> Any:
-        for seq in itertools.count(request.after + 1):
-            while len(taken) < seq:
-                if not context.is_active():
-                    return
-                time.sleep(0.01)
-            event = task_pb2.AsyncDone(done_no=seq, seq=seq, outcome=task_pb2.OUTCOME_SUCCEEDED)
-            yield scheduler_pb2.SynchronizationResponse(done=[event])
-
-    def resume(_: Any, context: Any) -> Any:
-        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not now")
-
-    def ended(future: TaskFuture) -> TaskFuture:
-        assert not concurrent.futures.wait([future], 30).not_done
-        return future
-
-    with answering() as service, Client(service.address) as client:
-        service.answers(_methods.GET_SCHEDULER, get)
-        service.answers(_methods.EXEC_ASYNC, submit)
-        service.streams(_methods.SYNCHRONIZATION, follow)
-        service.answers(_methods.RESUME_SCHEDULER, resume)
-        s = Scheduler(client).open()
-        is_away.set()
-        refused = [ended(s.submit(noop(), order=order)) for order in (100, 50)]
-        is_away.clear()
-        for future in reversed(refused):
-            ended(s.submit(noop(), order=200))
-            assert future.exception(0) is not None
-        assert taken == []
-        assert s.submit(noop(), order=200).exception(30) is None
-        is_away.set()
-        ended(s.submit(noop(), order=300))
-        is_away.clear()
-        with pytest.raises(CallError, match="not now"):
-            s.resume(ignore_failures=True)
-        ended(s.submit(noop(), order=400))
-        assert taken == [200]
-        resumed = scheduler_pb2.ResumeSchedulerResponse()
-        service.answers(_methods.RESUME_SCHEDULER, lambda *_: resumed)
-        s.resume(ignore_failures=True)
-        assert s.submit(noop(), order=400).exception(30) is None
-    assert taken == [200, 400]
 
 
 async def test_a_full_queue_is_no_outage() -> None:

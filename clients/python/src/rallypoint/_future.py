@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rallypoint import _background, _checks
-from rallypoint._gaps import Gap
 from rallypoint._result import Result, notices_of
+from rallypoint._rounds import Gap, Round
 from rallypoint._times import Seconds
 from rallypoint._waiting import (
     Future,
@@ -104,8 +104,8 @@ class TaskFuture(Future[Result]):
         self.seq = 0
         #: That of its retry, once there is one.
         self._retry: TaskFuture | None = None
-        #: In which round of the ledger it failed; 0: it did not, or somebody has seen that.
-        self._failed_in = 0
+        #: In which round of the ledger it failed; None: it did not, or somebody has seen that.
+        self._failed_in: Round[TaskFuture] | None = None
         #: What was refused with it or before it, if it was refused for others.
         self._gap: Gap | None = None
         self._is_cancelling = False
@@ -203,7 +203,7 @@ class TaskFuture(Future[Result]):
             halted = self._submitter.watch(self)
             wait_until_any_is_done([self] if halted is None else [self, halted], timeout)
             self._raise_halt(halted)
-        if self._failed_in:
+        if self._failed_in is not None:
             self._submitter.seen(self)
 
     def _raise_halt(self, halted: Future[None] | None) -> None:

@@ -16,26 +16,14 @@ from typing import TYPE_CHECKING
 from rallypoint._failures import TasksFailed
 from rallypoint._future import TaskFuture
 from rallypoint._result import Result
-from rallypoint.errors import TaskCancelled
+from rallypoint._rounds import Gap, Round
+from rallypoint.errors import CallError, TaskCancelled
 
 if TYPE_CHECKING:
     from rallypoint._progress import Progress
 
-# Failures that TasksFailed has, and those that are kept, of which some may be seen by then.
+# Failures that TasksFailed has.
 _MAX_SHOWN = 100
-_MAX_FAILURES = 10_000
-
-
-class _Count:
-    """How many tasks did not succeed, and how many of them were cancelled."""
-
-    def __init__(self) -> None:
-        self.all = self.cancelled = 0
-
-    def add(self, is_cancelled: bool, count: int) -> None:
-        """So many more, or fewer."""
-        self.all += count
-        self.cancelled += count if is_cancelled else 0
 
 
 class Ledger:
@@ -45,25 +33,14 @@ class Ledger:
         self._lock = threading.Lock()
         self._open: set[TaskFuture] = set()
         self._waiters: list[tuple[set[TaskFuture], asyncio.Future[None]]] = []
-        # Failures that nobody has asked for, the first of them, and how many there are besides.
-        self._failures: dict[TaskFuture, None] = {}
-        self._left_out = _Count()
-        # Another one since failures were raised, or set aside; and the last of which that was so.
-        self._round, self._told = 1, 0
+        # What fails now: another one since failures were raised, or set aside; and those that are
+        # set aside as long as it is not known whether they are ignored.
+        self._round: Round[TaskFuture] = Round()
+        self._aside: list[Round[TaskFuture]] = []
         #: Whether a failure cancels other tasks, and whether this program cancels everything.
         self.cancels_rest = self.is_cancelled = False
         self._submitted = self._done = self._failed = self._cancelled = 0
         self._begun: float | None = None
-
-    @property
-    def round(self) -> int:
-        """That of what fails now: another one since failures were raised, or set aside."""
-        return self._round
-
-    @property
-    def told(self) -> int:
-        """The last round whose failures were raised, or are ignored."""
-        return self._told
 
     def add(self, futures: list[TaskFuture]) -> None:
         """They were submitted. From any thread."""
@@ -108,20 +85,27 @@ class Ledger:
 
     def _add_failure(self, future: TaskFuture, is_cancelled: bool) -> None:
         future._failed_in = self._round
-        if len(self._failures) < _MAX_FAILURES:
-            self._failures[future] = None
-        else:
-            self._left_out.add(is_cancelled, 1)
+        self._round.add(future, is_cancelled)
+
+    def add_gap(self, order: int, error: CallError) -> Gap:
+        """Of a call whose tasks are about to fail, the lowest of them of this order."""
+        with self._lock:
+            return self._round.add_gap(order, error)
+
+    def lowest_gap(self) -> Gap | None:
+        """Of those that the program has not asked about, nor was told of. From any thread."""
+        with self._lock:
+            lowest = [live.lowest_gap() for live in (*self._aside, self._round)]
+        return min((gap for gap in lowest if gap), key=lambda gap: gap.order, default=None)
 
     def seen(self, future: TaskFuture) -> None:
         """Somebody has asked for its error. From any thread."""
         with self._lock:
-            if future._failed_in == self._round:
-                future._failed_in = 0
-                if future in self._failures:
-                    del self._failures[future]
-                else:
-                    self._left_out.add(future.cancelled(), -1)
+            if (failed_in := future._failed_in) is not None:
+                future._failed_in = None
+                failed_in.present().seen(future, future.cancelled())
+            if (gap := future._gap) is not None:
+                gap.round.present().close_gap(gap)
 
     def leave(self, error: Exception) -> None:
         """Nobody will hear of those that have not ended, which is no failure."""
@@ -147,8 +131,9 @@ class Ledger:
 
     def raise_unseen(self) -> None:
         """Raises TasksFailed for failures that nobody has asked for, once."""
-        unseen, count, told = self._take_unseen()
-        self._told = max(self._told, told)
+        with self._lock:
+            told, self._round = self._round, Round()
+            unseen, count = told.take()
         for future in unseen:
             count.add(future.cancelled(), 1)
         if count.all:
@@ -156,26 +141,24 @@ class Ledger:
 
     @contextlib.contextmanager
     def set_aside(self) -> Iterator[None]:
-        """The failures so far are not raised, unless the block fails."""
-        unseen, left_out, told = self._take_unseen()
+        """The failures so far are not raised, unless the block fails.
+
+        What is raised meanwhile tells nothing of them.
+        """
+        with self._lock:
+            aside, self._round = self._round, Round()
+            self._aside.append(aside)
         try:
             yield
         except BaseException:
             with self._lock:
-                for future in unseen:
-                    self._add_failure(future, future.cancelled())
-                self._left_out.add(True, left_out.cancelled)
-                self._left_out.add(False, left_out.all - left_out.cancelled)
+                self._aside.remove(aside)
+                aside.take_over(self._round)
+                self._round = aside
             raise
-        self._told = max(self._told, told)
-
-    def _take_unseen(self) -> tuple[list[TaskFuture], _Count, int]:
-        """The failures since they were taken last, how many were left out, and their round."""
         with self._lock:
-            unseen, left_out, taken = list(self._failures), self._left_out, self._round
-            self._failures, self._left_out = {}, _Count()
-            self._round += 1
-        return unseen, left_out, taken
+            self._aside.remove(aside)
+            aside.take()
 
     def progress(self) -> Progress:
         """How far it is."""

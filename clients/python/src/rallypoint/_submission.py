@@ -22,11 +22,11 @@ from rallypoint import _background, _methods
 from rallypoint._connection import Connection
 from rallypoint._events import Events
 from rallypoint._future import TaskFuture
-from rallypoint._gaps import Gap
 from rallypoint._halts import Halts
 from rallypoint._leases import HURRY
 from rallypoint._ledger import Ledger
 from rallypoint._request_id import new_request_id
+from rallypoint._rounds import Gap
 from rallypoint._waiting import Future
 from rallypoint.errors import CallError, RallypointError, TaskCancelled
 from rallypoint.v1 import scheduler_pb2, task_pb2
@@ -65,8 +65,6 @@ class Submission:
         self._is_sending = False  # set on the background thread alone
         self._sender: asyncio.Task[None] | None = None
         self._closed: str | None = None
-        # Of the orders, those of which the program has not been told.
-        self._gaps: list[Gap] = []
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._cancels: set[asyncio.Task[None]] = set()
         # Of an end in a hurry: how long calls may take, and why they are in vain.
@@ -103,10 +101,7 @@ class Submission:
 
     def _mark_later(self, entries: Sequence[Entry]) -> None:
         """Those that are behind a gap are not sent."""
-        told = self._ledger.told
-        self._gaps = [gap for gap in self._gaps if gap.round > told]
-        if self._gaps:
-            lowest = min(self._gaps, key=lambda gap: gap.order)
+        if (lowest := self._ledger.lowest_gap()) is not None:
             for future, message in entries:
                 if message.HasField("order") and message.order > lowest.order:
                     future._gap = lowest
@@ -154,9 +149,6 @@ class Submission:
     def seen(self, future: TaskFuture) -> None:
         """Somebody has asked for its error. From any thread."""
         self._ledger.seen(future)
-        with self._lock:
-            if future._gap is not None:
-                self._gaps = [gap for gap in self._gaps if gap is not future._gap]
 
     def watch(self, future: TaskFuture) -> Future[None] | None:
         """Gets SchedulerHalted once a halt blocks its task; None: nothing halts here."""
@@ -317,8 +309,7 @@ class Submission:
         orders = [message.order for _, message in refused if message.HasField("order")]
         if not orders:
             return
-        gap = Gap(min(orders), unsent, self._ledger.round)
-        self._gaps.append(gap)
+        gap = self._ledger.add_gap(min(orders), unsent)
         for future, _ in refused:
             future._gap = gap
 
