@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import itertools
 import threading
 import time
@@ -13,7 +14,17 @@ import grpc
 import pytest
 from answering import Answering, answering
 
-from rallypoint import CallError, Client, Scheduler, TaskFuture, TasksFailed, _methods, noop
+from rallypoint import (
+    CallError,
+    Client,
+    Scheduler,
+    TaskFuture,
+    TasksFailed,
+    _methods,
+    _rounds,
+    _submission,
+    noop,
+)
 from rallypoint.v1 import scheduler_pb2, task_pb2
 
 
@@ -34,10 +45,15 @@ class Refusing:
 
     def refused(self, order: int) -> TaskFuture:
         """A task whose call was refused."""
+        with self.away():
+            return self.ended(order)
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """A block in which calls are refused."""
         self._is_away.set()
-        future = self.ended(order)
+        yield
         self._is_away.clear()
-        return future
 
     def ended(self, order: int) -> TaskFuture:
         """A task that has ended, about which nobody has asked."""
@@ -87,6 +103,39 @@ def test_each_call_is_asked_about_by_itself(refusing: Refusing) -> None:
         assert not refusing.is_sent(200)
         assert future.exception(0) is not None
     assert refusing.is_sent(200)
+
+
+def test_of_many_calls_that_nobody_asks_about_the_first_are_kept(
+    refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_rounds, "_MAX_GAPS", 2)
+    refused = [refusing.refused(order) for order in (100, 50, 50, 40)]
+    ledger = refusing.scheduler._core.ledger
+    assert len(ledger._round._gaps) == 2
+    with pytest.raises(CallError, match="not now"):
+        refusing.scheduler.resume(ignore_failures=True)
+    refused.append(refusing.refused(40))
+    assert len(ledger._round._gaps) == 2
+    for future in (refused[1], refused[0], refused[3], refused[4]):
+        assert future.exception(0) is not None
+        assert future.exception(0) is not None  # once more is no other one
+        assert not refusing.is_sent(60)
+    assert refused[2].exception(0) is not None
+    assert refusing.is_sent(60)
+
+
+def test_what_was_behind_a_refused_call_is_no_other_one(
+    refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_submission, "_MAX_TASKS", 1)
+    first, behind = refusing.refused(100), refusing.scheduler._core.entry(noop(), 200)
+    unordered = refusing.scheduler._core.entry(noop(), None)
+    with refusing.away():
+        refusing.scheduler._core.submission.put([unordered, behind])
+        assert not concurrent.futures.wait([unordered[0], behind[0]], 30).not_done
+    assert not refusing.is_sent(300)
+    assert first.exception(0) is not None
+    assert refusing.is_sent(300)
 
 
 def test_a_resume_that_ignores_failures_counts_when_it_is_taken(refusing: Refusing) -> None:

@@ -12,6 +12,8 @@ from rallypoint.errors import CallError
 
 # Failures that are kept, of which some may be seen by the time they are raised.
 _MAX_FAILURES = 10_000
+# Refused calls that are kept, each of which may be asked about.
+_MAX_GAPS = 100
 
 F = TypeVar("F", bound=Future[Any])
 
@@ -41,6 +43,8 @@ class Gap:
         self.error = error
         #: Where its failures are, or were before they were moved.
         self.round = failed_in
+        #: Somebody has asked about one of its tasks.
+        self.is_closed = False
 
 
 class Round(Generic[F]):
@@ -50,7 +54,10 @@ class Round(Generic[F]):
         # Failures that nobody has asked for, the first of them, and how many there are besides.
         self._failures: dict[F, None] = {}
         self._left_out = Count()
+        # Gaps likewise: the first of them, the lowest of the others, and how many those are.
         self._gaps: list[Gap] = []
+        self._lowest_left_out: Gap | None = None
+        self._gaps_left_out = 0
         # The one that has taken over what was here.
         self._moved_to: Round[F] | None = None
 
@@ -78,29 +85,55 @@ class Round(Generic[F]):
     def add_gap(self, order: int, error: CallError) -> Gap:
         """Of a call whose tasks are about to fail."""
         gap = Gap(order, error, self)
-        self._gaps.append(gap)
+        self._keep_gap(gap)
         return gap
 
+    def _keep_gap(self, gap: Gap) -> None:
+        if len(self._gaps) < _MAX_GAPS:
+            self._gaps.append(gap)
+        else:
+            self._leave_out(gap, 1)
+
+    def _leave_out(self, lowest: Gap, count: int) -> None:
+        self._gaps_left_out += count
+        if self._lowest_left_out is None or lowest.order < self._lowest_left_out.order:
+            self._lowest_left_out = lowest
+
     def close_gap(self, gap: Gap) -> None:
-        """Somebody has asked about one of its tasks."""
+        """Somebody has asked about one of its tasks.
+
+        Those that are left out are closed together, when each of them was asked about.
+        """
+        if gap.is_closed:
+            return
+        gap.is_closed = True
         if gap in self._gaps:
             self._gaps.remove(gap)
+        elif self._gaps_left_out:
+            self._gaps_left_out -= 1
+            if not self._gaps_left_out:
+                self._lowest_left_out = None
 
     def lowest_gap(self) -> Gap | None:
         """The one with the lowest order."""
-        return min(self._gaps, key=lambda gap: gap.order, default=None)
+        left_out = [] if self._lowest_left_out is None else [self._lowest_left_out]
+        return min([*self._gaps, *left_out], key=lambda gap: gap.order, default=None)
 
     def take(self) -> tuple[list[F], Count]:
         """The failures, and how many were left out: the program is told of all that is here."""
         failures, left_out = list(self._failures), self._left_out
         # Futures that are kept do not keep those that failed with them.
-        self._failures, self._left_out, self._gaps = {}, Count(), []
+        self._failures, self._left_out = {}, Count()
+        self._gaps, self._lowest_left_out, self._gaps_left_out = [], None, 0
         return failures, left_out
 
     def take_over(self, later: Round[F]) -> None:
         """What has failed since is here, too."""
         later._moved_to = self
-        self._gaps += later._gaps
+        for gap in later._gaps:
+            self._keep_gap(gap)
+        if later._lowest_left_out is not None:
+            self._leave_out(later._lowest_left_out, later._gaps_left_out)
         failures, left_out = later.take()
         for future in failures:
             self.add(future, future.cancelled())

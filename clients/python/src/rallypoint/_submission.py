@@ -306,11 +306,13 @@ class Submission:
                 self._refuse([(future, message)], unsent)
 
     def _note_gap(self, refused: list[Entry], unsent: CallError) -> None:
-        orders = [message.order for _, message in refused if message.HasField("order")]
+        # Those that were behind one are not sent because of that one.
+        new = [(future, message) for future, message in refused if future._gap is None]
+        orders = [message.order for _, message in new if message.HasField("order")]
         if not orders:
             return
         gap = self._ledger.add_gap(min(orders), unsent)
-        for future, _ in refused:
+        for future, _ in new:
             future._gap = gap
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
