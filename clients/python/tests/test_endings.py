@@ -18,11 +18,13 @@ import pytest
 from answering import answering
 
 from rallypoint import (
+    AsyncClient,
     CallError,
     Client,
     RallypointError,
     Scheduler,
     _background,
+    _client,
     _methods,
     _scheduler,
     _submission,
@@ -63,6 +65,26 @@ def test_a_client_is_closed_though_ctrl_c_comes_meanwhile(monkeypatch: pytest.Mo
         patch.setattr(_background, "wait_until_done", press)
         with pytest.raises(KeyboardInterrupt):
             client.close()
+    with pytest.raises(CallError, match="the client is closed"):
+        client.connection().servers.pick()
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+async def test_a_client_is_closed_though_a_callback_waits(
+    kind: type[Client | AsyncClient],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(_client, "_LAST_MOMENT", 0.1)
+    is_over = threading.Event()
+    _background.call(is_over.wait)
+    client = kind("127.0.0.1:1")
+    try:
+        if (closing := client.close()) is not None:
+            await closing
+    finally:
+        is_over.set()
+    assert "a callback of a future waits; what was being given back (at least " in caplog.text
     with pytest.raises(CallError, match="the client is closed"):
         client.connection().servers.pick()
 

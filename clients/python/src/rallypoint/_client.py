@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import re
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 
 from rallypoint import _background, _checks, _methods, _times
@@ -18,6 +21,8 @@ from rallypoint._times import Seconds
 from rallypoint._token import Token
 from rallypoint.errors import RallypointError
 from rallypoint.v1 import resource_pb2
+
+log = logging.getLogger("rallypoint")
 
 DEFAULT_SERVER = "http://127.0.0.1:50051"
 _PRINTABLE = r"[ -~]+"
@@ -144,7 +149,10 @@ class Client(BaseClient):
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, and what still uses it. What was given up before is given back."""
+        """Ends the connection, and what still uses it. What was given up before is given back.
+
+        That takes half a second at most, and 2 s when a callback of a future waits meanwhile.
+        """
         try:
             if self._has_others():
                 _give_back()
@@ -180,10 +188,15 @@ class AsyncClient(BaseClient):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection, and what still uses it. What was given up before is given back."""
+        """Ends the connection, and what still uses it. What was given up before is given back.
+
+        That takes half a second at most, and 2 s when a callback of a future waits meanwhile.
+        """
         try:
             if self._has_others():
-                await _background.afinish(given_back())
+                with _last_moment():
+                    async with asyncio.timeout(_LAST_MOMENT):
+                        await _background.afinish(given_back())
         finally:  # also when this is cancelled meanwhile
             self._close()
 
@@ -216,8 +229,23 @@ async def _delete_resource(client: BaseClient, name: str) -> None:
     await client.connection().call(_methods.DELETE_RESOURCE, request)
 
 
+@contextlib.contextmanager
+def _last_moment() -> Iterator[None]:
+    """Around what waits so long for the background thread, which a callback may keep for ever."""
+    try:
+        yield
+    except TimeoutError:
+        log.warning(
+            "the background thread has not answered for %g s, as when a callback of a future "
+            "waits; what was being given back (at least %d) ends with its lease, or when it has "
+            "been idle for long",
+            _LAST_MOMENT,
+            len(_background.unattended()),
+        )
+
+
 def _give_back() -> None:
-    with contextlib.suppress(TimeoutError):  # a callback may keep that thread for ever
+    with _last_moment():
         _background.finish(given_back(), within=_LAST_MOMENT)
 
 
