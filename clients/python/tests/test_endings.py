@@ -122,11 +122,18 @@ def test_a_scheduler_that_is_being_opened_at_ctrl_c_is_released_before_the_progr
 
 
 def test_a_program_with_the_default_client_ends_though_a_callback_does_not() -> None:
-    code = (
-        "import time; from rallypoint import _background, _client; "
-        "_client.client_of(None); _background.call(time.sleep, 3600)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    code = """
+import atexit, time
+atexit.register(lambda: print(client.connection().servers.is_closed))  # the last one to be called
+from rallypoint import _background, _client
+give_back = _client._give_back
+_client._give_back = lambda: (print("waits"), give_back())
+client = _client.client_of(None)
+_background.call(time.sleep, 3600)
+"""
+    program = [sys.executable, "-c", code]
+    ended = subprocess.run(program, check=True, timeout=60, capture_output=True, text=True)
+    assert ended.stdout.split() == ["waits", "True"]
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

@@ -249,14 +249,6 @@ def _give_back() -> None:
         _background.finish(given_back(), within=_LAST_MOMENT)
 
 
-def _at_exit() -> None:
-    """At the end of a program: what Ctrl-C has left, such as a scheduler that was being opened."""
-    if _background.is_running() and not _background.is_here():
-        _give_back()
-
-
-atexit.register(_at_exit)
-
 _lock = threading.Lock()
 _default: Client | None = None
 
@@ -273,5 +265,20 @@ def client_of(client: BaseClient | str | None) -> BaseClient:
     with _lock:
         if _default is None or not _default._is_here():
             _default = Client()
-            atexit.register(_default.close)
         return _default
+
+
+def _at_exit() -> None:
+    """At the end of a program: what Ctrl-C has left, such as a scheduler that was being opened.
+
+    It is waited for once, for all clients.
+    """
+    try:
+        if _background.is_running() and not _background.is_here():
+            _give_back()
+    finally:
+        if _default is not None:
+            _default._close()
+
+
+atexit.register(_at_exit)
