@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from answering import answering
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
@@ -29,6 +30,7 @@ from rallypoint import (
     claim_run,
 )
 from rallypoint._leases import DEFAULT_LEASE, Lease
+from rallypoint.v1 import job_pb2
 
 JOBS = """
 [jobs.{name}]
@@ -96,6 +98,36 @@ async def test_a_failure_is_said_and_the_run_offered_again(
     assert "division by zero" in rallypoint_server.run(
         "--json", "jobs", "get-run", job, run.due.isoformat()
     )
+
+
+@pytest.fixture
+def claims() -> Iterator[tuple[Client, list[job_pb2.FinishRunRequest]]]:
+    """A service that has a run for everybody, and how runs were finished."""
+    finished: list[job_pb2.FinishRunRequest] = []
+
+    def claim(request: Any, _: Any) -> Any:
+        answer = job_pb2.ClaimRunResponse()
+        answer.run.job, answer.claim.token = request.name, 1
+        return answer
+
+    def finish(request: Any, _: Any) -> Any:
+        finished.append(request)
+        return job_pb2.FinishRunResponse()
+
+    with answering() as service, Client(service.address) as client:
+        service.answers(_runs._CLAIM_RUN, claim)
+        service.answers(_runs._FINISH_RUN, finish)
+        yield client, finished
+
+
+async def test_a_failure_is_said_whose_text_is_none(
+    face: Face, claims: tuple[Client, list[job_pb2.FinishRunRequest]]
+) -> None:
+    client, finished = claims
+    with pytest.raises(OSError, match="no file"):
+        async with face.block(claim_run("a", client=client)):
+            raise OSError("no file caf\udce9")
+    assert [(said.failed, said.detail) for said in finished] == [(True, "OSError: no file caf?")]
 
 
 async def test_the_target_lets_a_run_be_finished_once(

@@ -126,7 +126,9 @@ class ClaimedRun:
     async def _finish(self, failed: str | None) -> None:
         """Says how the work went. Raises RunLost when the claim had ended before."""
         self._lease.stop()
-        detail = (failed or "").encode()[:_MAX_DETAIL_BYTES].decode(errors="ignore")
+        # Names of files may hold what is no text.
+        text = (failed or "").encode(errors="replace")
+        detail = text[:_MAX_DETAIL_BYTES].decode(errors="ignore")
         request = job_pb2.FinishRunRequest(
             name=self.job,
             due=self._run.due,
