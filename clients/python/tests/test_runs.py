@@ -9,7 +9,7 @@ import socket
 import time
 import types
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,34 @@ async def test_a_failure_is_said_whose_text_is_none(
         async with face.block(claim_run("a", client=client)):
             raise OSError("no file caf\udce9")
     assert [(said.failed, said.detail) for said in finished] == [(True, "OSError: no file caf?")]
+
+
+def test_a_run_whose_work_has_not_begun_is_not_done(
+    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
+) -> None:
+    client, finished = claims
+    begun: list[ClaimedRun] = []
+
+    async def work(run: ClaimedRun) -> None:
+        begun.append(run)
+
+    @claim_run("a", client=client)
+    def nightly(run: ClaimedRun) -> object:  # as a decorator of others may leave it
+        return work(run)
+
+    def lines(run: ClaimedRun) -> Iterator[int]:
+        yield run.token
+
+    async def more_lines(run: ClaimedRun) -> AsyncIterator[int]:
+        yield run.token
+
+    with pytest.raises(TypeError, match="directly above `async def`"):
+        nightly()
+    assert begun == []
+    assert [said.failed for said in finished] == [True]
+    for generator in (lines, more_lines):
+        with pytest.raises(TypeError, match="work: calling a generator function does nothing"):
+            claim_run("a", client=client)(generator)
 
 
 async def test_the_target_lets_a_run_be_finished_once(

@@ -219,6 +219,11 @@ class claim_run:
     def __call__(self, work: Callable[Concatenate[ClaimedRun, P], T]) -> Callable[P, T | None]: ...
     def __call__(self, work: Callable[..., Any]) -> Callable[..., Any]:
         """Decorates a function."""
+        if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
+            raise TypeError(
+                "work: calling a generator function does nothing, and its run would count as done; "
+                "give a function, or use `with claim_run('…')` inside it"
+            )
         if inspect.iscoroutinefunction(work):
 
             @functools.wraps(work)
@@ -231,7 +236,7 @@ class claim_run:
         @functools.wraps(work)
         def run_sync(*arguments: Any, **named: Any) -> Any:
             with self._again() as run:
-                return None if run is None else work(run, *arguments, **named)
+                return None if run is None else _done(work(run, *arguments, **named))
 
         return run_sync
 
@@ -336,6 +341,17 @@ class claim_run:
         holder = f", {answer.holder.owner} has it" if answer.HasField("holder") else ""
         log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
         return None
+
+
+def _done(result: T) -> T:
+    """What a function returned. Raises TypeError when its work has not begun."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            "the function returned a coroutine, whose run would count as done before it has begun; "
+            "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
+        )
+    return result
 
 
 def _left(answer: job_pb2.ClaimRunResponse | job_pb2.RenewRunResponse) -> float | None:
