@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import AsyncScheduler, Client, RallypointError, Scheduler, lock, sql
+from rallypoint import (
+    AsyncScheduler,
+    Client,
+    RallypointError,
+    Result,
+    Scheduler,
+    TaskFuture,
+    _background,
+    lock,
+    sql,
+)
+from rallypoint._future import _Elsewhere
+from rallypoint.v1 import task_pb2
 
 
 def test_a_callback_that_exits_stops_nothing(rallypoint: Client) -> None:
@@ -22,6 +34,24 @@ def test_a_callback_that_exits_stops_nothing(rallypoint: Client) -> None:
         s.resume()
         assert heard.wait(30)
         assert s.submit("select 1").result(30).rows_affected == 1
+
+
+def test_a_callback_that_a_callback_adds_stops_nothing() -> None:
+    first, second = (TaskFuture(_Elsewhere("a"), None, None) for _ in range(2))
+    is_added, heard = threading.Event(), threading.Event()
+
+    def add(_: object) -> None:
+        second.add_done_callback(lambda _: sys.exit(3))
+        second.add_done_callback(lambda _: heard.set())
+        is_added.set()
+
+    first.add_done_callback(add)
+    result = Result(task_pb2.AsyncDone())
+    _background.call(first.set_result, result)
+    assert is_added.wait(30)
+    _background.call(second.set_result, result)
+    assert heard.wait(30)
+    assert _background.run(asyncio.sleep(0, "alive")) == "alive"
 
 
 async def test_asyncio_waits_for_futures(rallypoint: Client) -> None:

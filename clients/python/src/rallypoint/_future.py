@@ -43,7 +43,8 @@ class _Callback:
 
     def __init__(self, function: Callable[[Any], object]) -> None:
         self.function = function
-        self._loop = asyncio._get_running_loop()
+        # The loop of the background thread is not the program's: there it is guarded, too.
+        self._loop = None if _background.is_here() else asyncio._get_running_loop()
 
     def __eq__(self, other: object) -> bool:
         return self.function == (other.function if isinstance(other, _Callback) else other)
