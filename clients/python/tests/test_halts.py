@@ -3,14 +3,27 @@
 import asyncio
 import concurrent.futures
 import pickle
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from answering import answering
 from conftest import Face
 
-from rallypoint import AsyncScheduler, CallError, Client, Scheduler, SchedulerHalted, noop
+from rallypoint import (
+    AsyncScheduler,
+    CallError,
+    Client,
+    RallypointError,
+    Scheduler,
+    SchedulerHalted,
+    _methods,
+    noop,
+)
 from rallypoint._events import Events
 from rallypoint._halts import Halts
+from rallypoint.v1 import scheduler_pb2
 
 
 async def test_who_waits_for_a_blocked_task_is_told(face: Face, rallypoint: Client) -> None:
@@ -85,6 +98,33 @@ async def test_a_halt_outlasts_the_setting(face: Face, rallypoint: Client) -> No
             with pytest.raises(SchedulerHalted):
                 await face.result(blocked)
         await s.resume(ignore_failures=True)
+
+
+def test_who_synchronizes_where_a_failure_may_halt_is_told_that_the_block_was_left() -> None:
+    def get(*_: Any) -> Any:
+        opened = scheduler_pb2.Scheduler(handle="a")
+        opened.settings.on_failure = scheduler_pb2.ON_FAILURE_HALT
+        return scheduler_pb2.GetSchedulerResponse(scheduler=opened)
+
+    def follow(_: Any, context: Any) -> Iterator[Any]:
+        yield scheduler_pb2.SynchronizationResponse(pending=1)
+        while context.is_active():
+            time.sleep(0.01)
+
+    with answering() as service, Client(service.address) as client:
+        service.answers(_methods.GET_SCHEDULER, get)
+        taken = scheduler_pb2.ExecAsyncResponse(first_seq=1)
+        service.answers(_methods.EXEC_ASYNC, lambda *_: taken)
+        service.streams(_methods.SYNCHRONIZATION, follow)
+        s = Scheduler(client, on_exit="leave").open()
+        s.submit(noop())
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(s.synchronize)
+            while not s._core.ledger._waiters:
+                time.sleep(0.01)
+            s.close()
+            with pytest.raises(RallypointError, match="the task goes on"):
+                waiting.result(30)
 
 
 async def test_who_waits_is_told_though_a_stream_was_refused(

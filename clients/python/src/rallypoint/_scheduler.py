@@ -157,7 +157,10 @@ class SchedulerCore:
         self.ledger.raise_unseen()
 
     async def _ended(self, futures: set[TaskFuture]) -> None:
-        """Until all of them have ended. Raises SchedulerHalted when they cannot."""
+        """Until all of them have ended. Raises SchedulerHalted when they cannot.
+
+        Raises RallypointError when it will not be known, since somebody has left the block.
+        """
         if not self._halts.can_be:
             await self.ledger.wait(futures)
             return
@@ -168,6 +171,7 @@ class SchedulerCore:
             await asyncio.wait([ended, halted], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 raise halted.result()
+            ended.result()
         finally:
             ended.cancel()
             halted.cancel()
