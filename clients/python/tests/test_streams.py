@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import threading
@@ -16,6 +17,7 @@ from answering import Answering, answering
 from rallypoint import CallError, Client, _background, _methods, _servers, lock
 from rallypoint._connection import Connection
 from rallypoint.v1 import resource_pb2, scheduler_pb2, task_pb2
+from rallypoint.wire import status_pb2
 
 
 @pytest.fixture
@@ -96,6 +98,29 @@ def test_a_claim_whose_stream_breaks_at_each_place_in_line_is_granted(service: A
     # Each of the pauses is at least half of the first one: all of them are longer than this.
     with Client(service.address, retry_timeout=0.2) as client, lock("orders", client=client):
         pass
+
+
+def test_an_error_with_details_that_cannot_be_read_is_heard(service: Answering) -> None:
+    status = status_pb2.Status()
+    status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=b"\xff")
+
+    def refuse(_: Any, context: Any) -> Any:
+        context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "a proxy says no")
+
+    def tell(request: Any, context: Any) -> Iterator[Any]:
+        yield refuse(request, context)
+
+    service.answers(_methods.DESCRIBE_SCHEDULER, refuse)
+    service.streams(_methods.SYNCHRONIZATION, tell)
+    connection = connection_to(service)
+    described = scheduler_pb2.DescribeSchedulerRequest()
+    for waiting in (
+        connection.call(_methods.DESCRIBE_SCHEDULER, described),
+        last_event(connection, 1),
+    ):
+        with pytest.raises(CallError, match="PERMISSION_DENIED: a proxy says no"):
+            _background.run(asyncio.wait_for(waiting, 30))
 
 
 @pytest.mark.parametrize("is_known", [False, True])

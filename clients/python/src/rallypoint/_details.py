@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from google.protobuf.message import Message
 
 from rallypoint.errors import CallError
 
@@ -34,15 +35,12 @@ def _error(code: str, message: str, metadata: Any) -> CallError:
 
     info, violations, retry_after = status_pb2.ErrorInfo(), [], None
     for detail in _details(metadata):
-        kind = detail.type_url.rpartition("/")[2]
-        if kind == "google.rpc.ErrorInfo":
-            found = status_pb2.ErrorInfo.FromString(detail.value)
-            info = found if found.domain == _DOMAIN else info
-        elif kind == "google.rpc.BadRequest":
-            bad = status_pb2.BadRequest.FromString(detail.value)
-            violations = [_violation(field) for field in bad.field_violations]
-        elif kind == "google.rpc.RetryInfo":
-            delay = status_pb2.RetryInfo.FromString(detail.value).retry_delay
+        if isinstance(detail, status_pb2.ErrorInfo):
+            info = detail if detail.domain == _DOMAIN else info
+        elif isinstance(detail, status_pb2.BadRequest):
+            violations = [_violation(field) for field in detail.field_violations]
+        elif isinstance(detail, status_pb2.RetryInfo):
+            delay = detail.retry_delay
             retry_after = delay.seconds + delay.nanos / 1e9
     said = dict(info.metadata)
     reason = info.reason or None
@@ -64,13 +62,22 @@ def _violation(violation: "status_pb2.FieldViolation") -> tuple[str, str]:
     return violation.field, violation.description.removeprefix(f"{violation.field}: ")
 
 
-def _details(metadata: Any) -> "list[status_pb2.Detail]":
+def _details(metadata: Any) -> list[Message]:
     from rallypoint.wire import status_pb2
 
+    kinds: dict[str, type[Message]] = {
+        "google.rpc.ErrorInfo": status_pb2.ErrorInfo,
+        "google.rpc.BadRequest": status_pb2.BadRequest,
+        "google.rpc.RetryInfo": status_pb2.RetryInfo,
+    }
     for key, value in metadata:
         if key == _KEY:
             try:
-                return list(status_pb2.Status.FromString(value).details)
+                named = [
+                    (kinds.get(detail.type_url.rpartition("/")[2]), detail.value)
+                    for detail in status_pb2.Status.FromString(value).details
+                ]
+                return [kind.FromString(content) for kind, content in named if kind is not None]
             except Exception:  # not of this service: the code says enough
                 return []
     return []
