@@ -1,4 +1,4 @@
-//! What the README promises, one file for each subject.
+//! What `docs/promises.md` promises, one file for each subject.
 
 mod attempts;
 mod calls;

@@ -255,9 +255,9 @@ fn no_value_is_shown_wherever_it_stands() {
 }
 
 #[test]
-fn the_file_in_the_readme_has_the_right_form() {
-    let readme = include_str!("../../../README.md");
-    let (_, file) = readme.split_once("```toml\n").expect("a file");
+fn the_file_in_the_documents_has_the_right_form() {
+    let page = include_str!("../../../docs/operations.md");
+    let (_, file) = page.split_once("```toml\n").expect("a file");
     let (file, _) = file.split_once("```").expect("its end");
     let mut faults = Faults::of("rallypoint.toml".as_ref());
     let contents = contents::parse(file, &mut faults);
