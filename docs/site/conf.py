@@ -4,9 +4,7 @@ The pages are those of docs/, and the files elsewhere that they link to, so link
 the site as where the repository is read.
 """
 
-from docutils import nodes
 from pygments.lexers import PostgresLexer
-from sphinx.application import Sphinx
 from sphinx.highlighting import lexers
 
 project = "Rallypoint"
@@ -39,14 +37,3 @@ lexers["sql"] = PostgresLexer()
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
-
-
-def _as_orphan(app: Sphinx, _doctree: nodes.document) -> None:
-    """Decisions are many: their README lists them, and the sidebar does not."""
-    if "/decisions/0" in app.env.docname:
-        app.env.metadata[app.env.docname]["orphan"] = True
-
-
-def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
-    app.connect("doctree-read", _as_orphan)
