@@ -318,7 +318,7 @@ async fn released(
         Err(error) if error.is("CLAIM_ENDED") => {
             let what = "the command has ended, and its lock was lost before it was given back";
             Err(CliError::new(what)
-                .why(table::plain(&error.message))
+                .why(plain(&error.message))
                 .next(format!(
                     "others may have had it meanwhile: see `rallypoint resource claim {claim}`"
                 )))
