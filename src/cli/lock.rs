@@ -317,11 +317,9 @@ async fn released(
         Ok(()) => Ok(()),
         Err(error) if error.is("CLAIM_ENDED") => {
             let what = "the command has ended, and its lock was lost before it was given back";
-            Err(CliError::new(what)
-                .why(plain(&error.message))
-                .next(format!(
-                    "others may have had it meanwhile: see `rallypoint resource claim {claim}`"
-                )))
+            Err(CliError::new(what).why(plain(&error.message)).next(format!(
+                "others may have had it meanwhile: see `rallypoint resource claim {claim}`"
+            )))
         }
         Err(error) => {
             output::note(format!("the lock could not be released: {error}"));
