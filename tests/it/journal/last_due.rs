@@ -10,11 +10,30 @@ use std::time::Duration;
 /// A row of a due time, or of a range, in milliseconds since the first of them.
 type Row = (u64, Option<u64>, RunCause);
 
+fn after(begin: Time, ms: u64) -> Time {
+    begin + Duration::from_millis(ms)
+}
+
+fn run(job: JobNo, begin: Time, (due, last, cause): &Row) -> (RunKey, RunImage) {
+    let key = RunKey {
+        job,
+        due: after(begin, *due),
+    };
+    let run = RunImage {
+        last: last.map(|last| after(begin, last)),
+        cause: *cause,
+        state: RunState::Missed,
+        ended_at: Some(begin),
+        ..a_run(key)
+    };
+    (key, run)
+}
+
 #[tokio::test]
 async fn due_times_that_an_owner_has_not_noted_count() {
     let mut owned = Owned::new().await;
     let begin = Time(owned.now.0 / 1_000_000 * 1_000_000);
-    let at = |ms| begin + Duration::from_millis(ms);
+    let at = |ms| after(begin, ms);
     // What is noted, what has its row, and which was the last.
     let cases: [(Option<u64>, &[Row], Option<u64>); 4] = [
         (Some(0), &[], Some(0)),
@@ -46,21 +65,7 @@ async fn due_times_that_an_owner_has_not_noted_count() {
         jobs.claims.clear();
         let state = jobs.states.get_mut(&JobNo(no)).expect("it has one");
         state.last_due = noted.map(at);
-        let run = |(due, last, cause): &Row| {
-            let key = RunKey {
-                job: JobNo(no),
-                due: at(*due),
-            };
-            let run = RunImage {
-                last: last.map(at),
-                cause: *cause,
-                state: RunState::Missed,
-                ended_at: Some(begin),
-                ..a_run(key)
-            };
-            (key, run)
-        };
-        jobs.runs = rows.iter().map(run).collect();
+        jobs.runs = rows.iter().map(|row| run(JobNo(no), begin, row)).collect();
         owned
             .write(Records {
                 jobs,
