@@ -5,7 +5,7 @@
 
 use crate::{
     executor::{Session, SessionNote},
-    journal::{JournalError, Sessions},
+    journal::{self, JournalError, Sessions},
 };
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
@@ -66,14 +66,32 @@ impl Register {
         // Who no longer waits asks again.
         if declared.is_none() && !answer.is_closed() {
             // Lost with its database, perhaps. Who waits shows it, for operators to decide.
-            let (server, slot) = (session.postmaster.as_ref(), session.slot);
-            let sessions = &self.sessions;
-            if sessions.register(target, slot, pid, start, server).await? {
-                sessions.note_pending(target, pid, start, why).await?;
-            }
+            self.enter_again(&session).await?;
+            self.sessions.note_pending(target, pid, start, why).await?;
         }
         let _ = answer.send(declared.unwrap_or(false));
         Ok(())
+    }
+
+    /// As a session of the executor that opened it: what is entered as one of this executor is
+    /// forgotten when it leaves, and no later owner asks for it before this one is fenced.
+    async fn enter_again(&self, session: &Session) -> Result<(), JournalError> {
+        let Some(host) = session.host else {
+            let (server, slot) = (session.postmaster.as_ref(), session.slot);
+            let (target, pid, start) = (&session.target, session.pid, session.backend_start);
+            let registered = self.sessions.register(target, slot, pid, start, server);
+            return registered.await.map(drop);
+        };
+        let lost = journal::Session {
+            replica: host.replica,
+            incarnation: host.incarnation,
+            target: session.target.clone(),
+            slot: session.slot,
+            backend_pid: session.pid,
+            backend_start: session.backend_start,
+            postmaster: session.postmaster.clone(),
+        };
+        self.sessions.enter_again(&lost).await
     }
 
     async fn register(

@@ -8,6 +8,7 @@ use crate::harness::{
     process::{PROGRAM, Process, free_address},
     work::{Work, slots_of, sql},
 };
+use nix::sys::signal::Signal;
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use rallypoint_client::{
     Client,
@@ -239,6 +240,37 @@ async fn a_session_that_the_register_has_lost_is_waited_for_all_the_same() {
     let declared = scene.run(&["declare-dead", "far", "--replica", "r0", "--reason", reason]);
     assert!(declared.status.success(), "{declared:?}");
     conversation.until(|now| now.running == 0).await;
+}
+
+#[tokio::test]
+async fn a_lost_session_that_is_entered_again_outlives_the_owner_that_waits_for_it() {
+    let mut scene = Scene::start();
+    let conversation = scene.open().await;
+    conversation.submit([asleep()]).await;
+    scene.runs(&conversation).await;
+    scene.restart(None);
+    scene.pending(1).await;
+    let mut journal = connect(&conversation.journal).await;
+    let whose =
+        "select replica::text || ' ' || incarnation::text from session where target = 'far'";
+    let opened_by = value(&mut journal, whose).await;
+    // As after a failover to a standby that lacks commits.
+    let lost = sqlx::query("delete from session where target = 'far'").execute(&mut journal);
+    assert_eq!(lost.await.expect("deleted").rows_affected(), 1);
+    scene.pending(1).await;
+    assert_eq!(value(&mut journal, whose).await, opened_by);
+    // Whoever waits leaves, and the next owner waits as well.
+    scene.running.signal(Signal::SIGTERM);
+    let ended = async {
+        while scene.running.exited().is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, ended).await.expect("it ends in time");
+    scene.restart(None);
+    scene.pending(1).await;
+    conversation.until(|now| now.running == 1).await;
+    assert_eq!(value(&mut journal, whose).await, opened_by);
 }
 
 #[tokio::test]

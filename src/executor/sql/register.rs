@@ -3,7 +3,10 @@
 //! Invariant: no task runs on a session that is not durably registered, so that a new owner can end
 //! it; and nobody waits for the end of a session without the register showing why.
 
-use crate::{core::Time, executor_protocol::Postmaster};
+use crate::{
+    core::Time,
+    executor_protocol::{Host, Postmaster},
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{
@@ -19,6 +22,8 @@ const NOTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A backend of a target that runs our tasks, as the register knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
+    /// The executor that opened it; `None`: this one.
+    pub host: Option<Host>,
     pub target: Arc<str>,
     pub slot: u32,
     /// Process id of the backend.

@@ -177,6 +177,7 @@ mod tests {
 
     fn session(postmaster: Option<Postmaster>) -> Session {
         Session {
+            host: None,
             target: "app".into(),
             slot: 1,
             pid: 7,

@@ -179,6 +179,7 @@ mod tests {
 
     fn session() -> Session {
         Session {
+            host: None,
             target: "app".into(),
             slot: 1,
             pid: 7,

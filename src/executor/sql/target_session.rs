@@ -82,6 +82,7 @@ impl Live {
         };
         let known = Identity::of(&mut connection).await?;
         let session = Session {
+            host: None,
             target: Arc::clone(target),
             slot,
             pid: known.pid,

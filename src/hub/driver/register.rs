@@ -3,6 +3,7 @@
 
 use crate::{
     executor,
+    executor_protocol::Host,
     hub::event::{Answer, Enrolled, Life, RegisterRequest},
     journal::{ExecutorRow, JournalError, Membership, Replica, Session, Sessions},
     peer,
@@ -105,6 +106,10 @@ async fn judge(row: ExecutorRow, seems: Life) -> Enrolled {
 /// A session as the executor ends it.
 pub(super) fn on_target(session: Session) -> executor::Session {
     executor::Session {
+        host: Some(Host {
+            replica: session.replica,
+            incarnation: session.incarnation,
+        }),
         target: session.target,
         slot: session.slot,
         pid: session.backend_pid,

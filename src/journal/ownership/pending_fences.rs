@@ -5,7 +5,7 @@
 //! did so and why stays. Only such a row says that it is dead; that there is none says nothing.
 
 use crate::core::Time;
-use crate::journal::{JournalError, Reader, Sessions, encoding::Stamp, rows::from_row};
+use crate::journal::{JournalError, Reader, Session, Sessions, encoding::Stamp, rows::from_row};
 
 /// Bytes of a reason that are kept.
 const MAX_WHY_BYTES: usize = 1_000;
@@ -89,6 +89,38 @@ impl Sessions {
                 .fetch_one(&self.reader.pool)
             })
             .await
+    }
+
+    /// Enters a session again that has lost its row and whose end is awaited, as the session of the
+    /// executor that opened it, fenced or not: the next owner has to find it there, and it stays
+    /// when this run leaves.
+    pub async fn enter_again(&self, session: &Session) -> Result<(), JournalError> {
+        let server = session.postmaster.as_ref();
+        self.reader
+            .read(|| {
+                sqlx::query(
+                    "-- enter_session_again
+                     insert into session (shard, replica, incarnation, target, slot, backend_pid,
+                         backend_start, system_identifier, server_address, server_port,
+                         postmaster_start)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                     on conflict on constraint session_pkey do nothing",
+                )
+                .bind(self.reader.shard.0)
+                .bind(session.replica)
+                .bind(session.incarnation)
+                .bind(&*session.target)
+                .bind(session.slot as i32)
+                .bind(session.backend_pid)
+                .bind(Stamp(session.backend_start))
+                .bind(server.map(|one| one.system))
+                .bind(server.and_then(|one| one.address.as_deref()))
+                .bind(server.map(|one| one.port))
+                .bind(server.map(|one| Stamp(one.started)))
+                .execute(&self.reader.pool)
+            })
+            .await?;
+        Ok(())
     }
 }
 

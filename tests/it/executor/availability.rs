@@ -102,6 +102,7 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
     assert_eq!(fixture.slots().await, 1);
     postgres.stop();
     let gone = Session {
+        host: None,
         target: "app".into(),
         slot: 1,
         pid: 1,

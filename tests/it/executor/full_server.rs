@@ -173,6 +173,7 @@ async fn the_only_session_gives_its_place_when_one_is_to_be_ended() {
         .await
         .expect("a backend");
     let gone = Session {
+        host: None,
         target: "app".into(),
         slot: 1,
         pid,

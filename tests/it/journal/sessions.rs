@@ -206,6 +206,32 @@ async fn a_session_without_a_row_is_not_declared_dead() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_entered_again_stays_that_of_the_executor_which_opened_it() {
+    let scene = scene().await;
+    let (dead, living) = dead_and_living(&scene).await;
+    let (me, present) = (scene.owned.replica.id, scene.owned.epoch);
+    assert!(living.fence(me, 1, present).await.unwrap().is_some());
+    let left = living.of_fenced().await.unwrap();
+    assert_eq!(left.len(), 2);
+    // As after a failover to a standby that lacks commits.
+    let lost = "delete from session where backend_pid = 101";
+    scene.owned.psql().await.execute(lost).await.unwrap();
+    assert_eq!(living.of_fenced().await.unwrap(), left[..1]);
+    let said = async || {
+        let said = living.note_pending("app", 101, scene.now, "it is away");
+        said.await.unwrap()
+    };
+    assert_eq!(said().await, None);
+    for _ in 0..2 {
+        living.enter_again(&left[1]).await.unwrap();
+        assert_eq!(said().await, Some(false));
+    }
+    // Whoever waits for it leaves, or owns nothing any more.
+    living.leave().await.unwrap();
+    assert_eq!(dead.of_fenced().await.unwrap(), left);
+}
+
+#[tokio::test]
 async fn a_heartbeat_from_the_future_is_not_fresh() {
     let scene = scene().await;
     let other = scene.owned.journal.sessions(replica("two"));
