@@ -5,8 +5,8 @@ use crate::{environment::Environment, load};
 use anyhow::{Result, bail, ensure};
 use rallypoint::{
     core::{
-        Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run,
-        Seq, ShardId, Spec, SubmissionRecord, Submit, Time, Work,
+        Attempt, BatchNo, CompletionRecord, Done, DoneNo, Epoch, Handle, Outcome, Packed, Records,
+        Run, Seq, ShardId, Spec, SubmissionRecord, Submit, Time, Work,
     },
     journal::{Batch, Claim, Commit, Replica, TakeOver},
 };
@@ -32,7 +32,13 @@ pub(crate) async fn append(
         address: None,
     };
     let TakeOver::Owned(owned) = journal
-        .take_over(&replica, Claim::Start, Duration::from_secs(5), None)
+        .take_over(
+            &replica,
+            Claim::Start,
+            Duration::from_secs(5),
+            None,
+            Epoch(0),
+        )
         .await?
     else {
         bail!("a fresh journal already has an owner")

@@ -90,7 +90,13 @@ pub(crate) async fn enrolled(journal: &Journal, name: &str) -> Replica {
 
 pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
     match journal
-        .take_over(replica, Claim::Start, Duration::from_secs(5), None)
+        .take_over(
+            replica,
+            Claim::Start,
+            Duration::from_secs(5),
+            None,
+            Epoch(0),
+        )
         .await
         .unwrap()
     {

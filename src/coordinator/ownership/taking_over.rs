@@ -60,9 +60,11 @@ impl OwnershipTask {
     pub(super) async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
         let sent = uptime();
         let durable = self.state.last_durable();
+        // Its owner may have told of it since the last heartbeat, and the database not know it.
+        let heard = self.membership.borrow().epoch;
         let taken = self
             .journal
-            .take_over(&self.replica, claim, self.timing.lease, durable)
+            .take_over(&self.replica, claim, self.timing.lease, durable, heard)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.correct(owned.now, uptime().saturating_sub(sent));

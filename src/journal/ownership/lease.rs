@@ -44,7 +44,7 @@ with free as materialized (
 -- a database that was set back has forgotten epochs that replicas have heard of
 begun as (
     update shard s
-    set epoch = greatest(s.epoch, heard.epoch) + 1
+    set epoch = greatest(s.epoch, heard.epoch, $12) + 1
     from free
     cross join (
         select max(epoch) as epoch
@@ -184,14 +184,16 @@ impl Claim {
 impl Journal {
     /// Makes `replica` the owner of the shard if its claim holds, under a later epoch than any that
     /// a replica has heard of. `durable`: the last batch that it knows to be durable, and its
-    /// epoch. A program that the schema is too new for owns nothing, which leaves the shard to
-    /// those that can read it.
+    /// epoch. `heard`: the highest epoch that it has heard of, which its row may not say yet. A
+    /// program that the schema is too new for owns nothing, which leaves the shard to those that
+    /// can read it.
     pub async fn take_over(
         &self,
         replica: &Replica,
         claim: Claim,
         lease: Duration,
         durable: Option<(Epoch, BatchNo)>,
+        heard: Epoch,
     ) -> Result<TakeOver, JournalError> {
         let shard = self.shard();
         let outcome = self.claim(async |connection| {
@@ -199,7 +201,7 @@ impl Journal {
             migrations::check(connection).await?;
             let mut has_made_numbers = false;
             for _ in 0..MAX_TRIES {
-                let taken = take(connection, shard, replica, claim, lease, durable).await;
+                let taken = take(connection, shard, replica, claim, lease, durable, heard).await;
                 let Err(error) = taken else {
                     return taken.map(|taken| taken.map_or(TakeOver::Refused, TakeOver::Owned));
                 };
@@ -285,6 +287,7 @@ async fn take(
     claim: Claim,
     lease: Duration,
     durable: Option<(Epoch, BatchNo)>,
+    heard: Epoch,
 ) -> Result<Option<Ownership>, JournalError> {
     let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
@@ -300,7 +303,8 @@ async fn take(
         .bind(claim.lease_until.map(Stamp))
         .bind(REQUEST_MEMORY.as_micros() as i64)
         .bind(durable.map(|(epoch, _)| epoch.0))
-        .bind(durable.map(|(_, no)| no.0));
+        .bind(durable.map(|(_, no)| no.0))
+        .bind(heard.0);
     let taken: Option<Taken> = query.fetch_optional(connection).await?;
     let ownership = |(epoch, batch, survived, now, lease_until, requests_since): Taken| Ownership {
         epoch: Epoch(epoch),

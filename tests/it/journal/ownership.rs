@@ -42,7 +42,7 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
     let take = async |claim| {
         owned
             .journal
-            .take_over(&two, claim, lease, None)
+            .take_over(&two, claim, lease, None, Epoch(0))
             .await
             .unwrap()
     };
@@ -107,22 +107,25 @@ async fn an_epoch_that_anybody_has_heard_of_is_not_given_again() {
         "by the database it is the owner"
     );
 
-    let take = async |epoch| {
+    let take = async |epoch, heard| {
         let claim = Claim::Owner(epoch);
-        let taken = owned.journal.take_over(&one, claim, lease, None);
+        let taken = owned.journal.take_over(&one, claim, lease, None, heard);
         match taken.await.unwrap() {
             TakeOver::Owned(taken) => taken.epoch,
             TakeOver::Refused => panic!("it owns the shard"),
         }
     };
-    let third = take(owned.epoch).await;
+    let third = take(owned.epoch, Epoch(0)).await;
     assert_eq!(third, later(3), "of what another replica has heard");
     others.heard = later(5);
     let beat = others.renew(None).await.unwrap();
     assert_eq!(beat.epoch, third);
     others.renew(None).await.unwrap();
     assert_eq!(others.heard, later(5), "it does not forget");
-    assert_eq!(take(third).await, later(6));
+    let sixth = take(third, later(4)).await;
+    assert_eq!(sixth, later(6));
+    let tenth = take(sixth, later(9)).await;
+    assert_eq!(tenth, later(10), "of what it has heard itself");
 }
 
 #[tokio::test]
@@ -138,7 +141,7 @@ async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_fro
     heart.renew(Some(owned.epoch)).await.unwrap();
     let start = owned
         .journal
-        .take_over(&one, Claim::Start, LEASE, None)
+        .take_over(&one, Claim::Start, LEASE, None, Epoch(0))
         .await;
     assert_eq!(start.unwrap(), TakeOver::Refused, "it lives");
     drop(heart);
@@ -178,8 +181,8 @@ async fn a_claim_waits_a_while_for_an_append_of_the_owner_and_begins_behind_it()
     let lease = Duration::from_secs(5);
     let again = replica("one");
     let claim = |durable| {
-        let journal = &owned.journal;
-        journal.take_over(&again, Claim::Start, lease, Some((owned.epoch, durable)))
+        let (journal, durable) = (&owned.journal, Some((owned.epoch, durable)));
+        journal.take_over(&again, Claim::Start, lease, durable, Epoch(0))
     };
     assert_eq!(
         claim(owned.next).await.unwrap(),
@@ -253,9 +256,10 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
         .await
         .unwrap();
     let mine = Claim::Owner(owned.epoch);
-    let claim = owned
-        .journal
-        .take_over(&owned.replica, mine, Duration::from_secs(5), None);
+    let claim =
+        owned
+            .journal
+            .take_over(&owned.replica, mine, Duration::from_secs(5), None, Epoch(0));
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
         claim.await.err(),

@@ -139,7 +139,7 @@ async fn what_an_owner_does_besides_goes_on_after_a_silence() {
     in_time(recover(journal, ENOUGH, since(now))).await.unwrap();
     behind.silence_next();
     let (me, lease) = (replica("one"), Duration::from_secs(5));
-    let silent = journal.take_over(&me, Claim::Start, lease, None);
+    let silent = journal.take_over(&me, Claim::Start, lease, None, Epoch(0));
     assert!(in_time(silent).await.is_err());
     in_time(take_over(journal, &me)).await;
     let maintenance = journal.maintenance();
