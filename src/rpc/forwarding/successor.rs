@@ -14,6 +14,9 @@ use uuid::Uuid;
 
 /// How often the others are asked.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// How much later than the last known epoch a successor's may be. No later ownership gets an epoch
+/// that was heard of, so one that is made up could else leave none.
+const FURTHEST: i64 = 1 << 32;
 
 /// The search of this replica.
 pub(crate) struct SuccessorSearch {
@@ -58,9 +61,30 @@ async fn owner_after(
         let answer = peer_service::ping(channel?).await?.ok()?;
         // Another process may have its address by now.
         let is_it = Uuid::try_parse(&answer.replica) == Ok(member.id);
-        is_it.then_some((member.id, Epoch(answer.owned_epoch)))
+        let owned = Epoch(answer.owned_epoch);
+        (is_it && may_follow(epoch, owned)).then_some((member.id, owned))
     });
     let owners = join_all(asked).await.into_iter().flatten();
-    let latest = owners.max_by_key(|(_, owned)| *owned);
-    latest.filter(|(_, owned)| *owned > epoch)
+    owners.max_by_key(|(_, owned)| *owned)
+}
+
+/// Whether an ownership under `owned` can be one after `known`.
+fn may_follow(known: Epoch, owned: Epoch) -> bool {
+    owned > known && owned.0.saturating_sub(known.0) <= FURTHEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_that_is_made_up_leaves_enough_for_later_owners() {
+        let follows = |owned| may_follow(Epoch(7), Epoch(owned));
+        for later in [8, 100, 7 + FURTHEST] {
+            assert!(follows(later), "{later}");
+        }
+        for wrong in [i64::MIN, 0, 7, 8 + FURTHEST, i64::MAX] {
+            assert!(!follows(wrong), "{wrong}");
+        }
+    }
 }
