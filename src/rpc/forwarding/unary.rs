@@ -29,6 +29,25 @@ pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// A larger message has others wait behind it, where the link to the owner is slow.
 const LARGE_BYTES: usize = 64 << 10;
 
+/// Which connection to the owner a call goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Calls,
+    LargeCalls,
+    Streams,
+}
+
+impl Over {
+    /// `waits`: the call stays open as a stream does.
+    fn of(waits: bool, message_bytes: usize) -> Over {
+        match waits {
+            true => Over::Streams,
+            false if message_bytes > LARGE_BYTES => Over::LargeCalls,
+            false => Over::Calls,
+        }
+    }
+}
+
 /// The request of a unary call of a service, which `S` carries out.
 pub(crate) trait Unary<S>: Message + Clone + 'static {
     type Response: Message + 'static;
@@ -254,14 +273,13 @@ impl<S: Sync> Endpoint<'_, S> {
         call: &Arc<C>,
     ) -> Result<C::Response, Status> {
         let request = route::with_caller(C::clone(call), caller)?;
-        // It stays open as a stream does.
         let waits = call.waits();
         let place = waits.then(|| route.stream_place(caller, false));
         let _place = place.transpose()?;
-        let channel = match waits {
-            true => &owner.streams,
-            false if call.encoded_len() > LARGE_BYTES => &owner.large_calls,
-            false => &owner.channel,
+        let channel = match Over::of(waits, call.encoded_len()) {
+            Over::Calls => &owner.channel,
+            Over::LargeCalls => &owner.large_calls,
+            Over::Streams => &owner.streams,
         };
         let stopping = async {
             match waits {
@@ -324,6 +342,19 @@ mod tests {
             assert!(route::is_unknown(&answer(true).expect_err("unknown")));
         }
         assert!(final_answer(Ok(()), true, false).is_ok());
+    }
+
+    #[test]
+    fn a_call_that_others_would_wait_behind_goes_over_a_connection_of_its_kind() {
+        for bytes in [0, LARGE_BYTES] {
+            assert_eq!(Over::of(false, bytes), Over::Calls, "{bytes}");
+        }
+        for bytes in [LARGE_BYTES + 1, MAX_RESPONSE_BYTES] {
+            assert_eq!(Over::of(false, bytes), Over::LargeCalls, "{bytes}");
+        }
+        for bytes in [0, LARGE_BYTES + 1] {
+            assert_eq!(Over::of(true, bytes), Over::Streams, "{bytes}");
+        }
     }
 
     #[test]
