@@ -8,6 +8,7 @@ mod full_server;
 mod hostile;
 mod interruption;
 mod line;
+mod login_limits;
 mod logins;
 mod namespaces;
 mod options;

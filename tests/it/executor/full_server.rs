@@ -1,13 +1,16 @@
 //! Servers that have no place for one session more.
 
-use super::fixture::{Fixture, Task, limited, login, sql};
+use super::{
+    fixture::{Fixture, Task, limited, login, sql},
+    login_limits::{of_a, with_login_of_a},
+};
 use crate::harness::postgres::{connect, start, value};
 use rallypoint::{
     core::{Report, Seq, Time},
     executor::{Session, TargetConfig},
     postgres::{PrivatePostgres, SUPERUSER, TARGET},
 };
-use sqlx::{AssertSqlSafe, PgConnection, postgres::PgConnectOptions};
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -304,47 +307,25 @@ async fn a_login_takes_an_idle_place_though_that_of_the_target_has_a_reserved_on
 }
 
 #[tokio::test]
-async fn a_login_of_the_target_at_its_limit_keeps_no_namespace_from_its_own() {
-    let postgres = start(Vec::new());
-    let options = postgres.options_for(TARGET, TARGET);
-    let mut superuser = connect(&options.clone().username(SUPERUSER)).await;
-    let limit = sqlx::raw_sql("alter role app connection limit 0").execute(&mut superuser);
-    limit.await.expect("limited");
-    let mut fixture = Fixture::of(with_login_of_a(&mut superuser, &options, 1).await, options);
-    assert_eq!(fixture.slots().await, 1);
-    for _ in 0..2 {
-        assert_eq!(fixture.run(sql("select 1")).await, Report::NotStarted);
-        let ran = fixture.run(of_a()).await;
-        assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
-    }
-    let status = fixture.executor.targets().remove(0);
-    assert_eq!(status.unavailable, None);
-    let why = status.refused.unwrap_or_default();
-    assert!(why.contains("53300"), "{why}");
-}
-
-/// A target with this login, where tasks of the namespace `a` have one of their own.
-async fn with_login_of_a(
-    superuser: &mut PgConnection,
-    options: &PgConnectOptions,
-    slots: u32,
-) -> TargetConfig {
-    let role = format!("create role of_a login; grant connect on database {TARGET} to of_a");
-    let created = sqlx::raw_sql(AssertSqlSafe(role)).execute(superuser);
-    created.await.expect("created");
-    let base = login(options);
-    let own = base.clone().as_user("of_a".to_owned(), None);
-    TargetConfig {
-        logins: [("a".into(), own)].into(),
-        ..TargetConfig::new("app", base, slots)
-    }
-}
-
-fn of_a() -> Task {
-    Task {
-        namespace: "a",
-        ..sql("select 1")
-    }
+async fn a_login_whose_places_our_tasks_have_is_not_called_refused() {
+    let mut full = Full::new(sql("select pg_sleep(60)")).await;
+    let options = full.fixture.options.clone();
+    let config = with_login_of_a(&mut full.superuser, &options, 2).await;
+    full.fixture.executor.reconfigure(&[config]);
+    // The connection that stops texts gives its place when the login is tried, in vain.
+    let sessions = "select count(*)::text from pg_stat_activity where usename = 'app'";
+    let tried = async {
+        while value(&mut full.superuser, sessions).await != "1" {
+            assert_eq!(full.fixture.executor.targets()[0].refused, None);
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, tried).await.expect("it is tried");
+    let ran = full.fixture.run(of_a()).await;
+    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    let status = full.fixture.executor.targets().remove(0);
+    assert_eq!((status.unavailable, status.refused), (None, None));
+    full.fixture.silent(full.running).await;
 }
 
 #[tokio::test]

@@ -150,14 +150,17 @@ impl Target {
         }
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_logins().await {
-                if self.goes_on_while_full(&error) {
+                if !self.goes_on_while_full(&error) {
+                    let error = error.into();
+                    self.set_unavailable(&error);
+                    return error;
+                }
+                // Nor does the limit of the target's login say anything about this one.
+                if !error.is_about_room_of_login() {
                     // Whether others are in the way of this login, its own refusal says.
                     let about_room = if cause.is_about_room() { cause } else { error };
                     return self.found_full(about_room, login).await;
                 }
-                let error = error.into();
-                self.set_unavailable(&error);
-                return error;
             }
             if cause.is_about_room() {
                 // The login of the target may have a place that is reserved, and this one needs one

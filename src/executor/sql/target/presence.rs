@@ -96,12 +96,25 @@ impl Target {
     /// A login with which tasks could have a session, if only those of a namespace whose own it is.
     pub(super) async fn try_logins(&self) -> Result<Arc<Login>, pg_client::Error> {
         let login = Arc::clone(&self.settings().login);
-        match self.try_as(&login).await {
+        let mut tried = self.try_as(&login).await;
+        if let Err(refused) = &tried
+            && refused.is_about_room_of_login()
+            && !self.goes_on_while_full(refused)
+            && self.admin.may_be_in_the_way(refused, &login)
+            && self.admin.release().await
+        {
+            // In the place of the connection that stops texts, of which there are none.
+            tried = self.try_as(&login).await;
+        }
+        match tried {
             Ok(()) => Ok(login),
-            Err(refused) if refused.is_of_one_login() => match self.another_login(&refused).await {
-                Some(login) => Ok(login),
-                None => Err(refused),
-            },
+            // Where our sessions have its places, they go on, and it is not refused.
+            Err(refused) if refused.is_of_one_login() && !self.goes_on_while_full(&refused) => {
+                match self.another_login(&refused).await {
+                    Some(login) => Ok(login),
+                    None => Err(refused),
+                }
+            }
             Err(error) => Err(error),
         }
     }
