@@ -146,7 +146,9 @@ impl Target {
     /// target only if no other can be used either: a namespace can harm its own alone.
     async fn own_login_failed(&self, cause: pg_client::Error, login: &Arc<Login>) -> OpenError {
         if cause.is_about_room_of_login() {
-            return self.found_full(cause, login).await;
+            // It has as many sessions as it may, which says nothing about the target.
+            sleep(RETRY_PAUSE).await;
+            return cause.into();
         }
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_logins().await {
