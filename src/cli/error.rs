@@ -167,10 +167,12 @@ impl CliError {
         self
     }
 
-    /// Has the next step name what the command knows: `placeholder` stands for it there.
+    /// Has the next step name what the command knows: the word `placeholder` stands for it there.
     pub(super) fn naming(mut self, placeholder: &str, value: impl Display) -> CliError {
         let value = value.to_string();
-        self.next = self.next.map(|next| next.replace(placeholder, &value));
+        self.next = self
+            .next
+            .map(|next| shell::filled(&next, placeholder, &value));
         self
     }
 

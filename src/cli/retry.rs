@@ -143,7 +143,7 @@ impl Retry {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                let failed = CliError::call(what(), &error).naming("HANDLE", self.word());
+                let failed = CliError::call(what(), &error);
                 return Err(refused(scheduler, &self.word(), seq, failed).await);
             }
         };
@@ -259,13 +259,14 @@ impl Retry {
 async fn refused(scheduler: &Scheduler, word: &str, seq: i64, failed: CliError) -> CliError {
     let is_retried = failed.is("ALREADY_RETRIED");
     if !is_retried && !failed.is("TASK_UNFINISHED") {
-        return of_job(scheduler, failed).await;
+        return of_job(scheduler, failed.naming("HANDLE", word)).await;
     }
     let Ok((last, task)) = last_retry(scheduler, seq).await else {
-        return failed;
+        return failed.naming("HANDLE", word);
     };
     let state = enum_text::state(&task);
-    let failed = failed.naming("SEQ", last);
+    // In this order: a scheduler may be called SEQ.
+    let failed = failed.naming("SEQ", last).naming("HANDLE", word);
     let failed = failed.why(format!("state of task {last}: {state}"));
     match task.done.as_ref().map(api::AsyncDone::outcome) {
         None if is_retried => failed.next(format!(
