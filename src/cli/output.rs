@@ -169,7 +169,7 @@ pub(super) fn styled(text: impl AsRef<str>, style: &str) {
     verbatim(paint(&clean(text.as_ref()), style));
 }
 
-/// Writes a text on stdout as it is, for programs, or cleaned and painted already.
+/// Writes a text on stdout as it is: for programs, or one in which nothing is left to clean.
 pub(super) fn verbatim(text: impl AsRef<str>) {
     if !is_written(text) {
         match is_lost() {

@@ -7,13 +7,25 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The text without what a terminal would take for a command, or would hide or turn around.
 pub(super) fn clean(text: &str) -> String {
-    let shown = |character: char| match character {
-        '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => '\u{fffd}',
+    text.chars().map(shown).collect()
+}
+
+/// The first character that [`clean`] would change.
+pub(super) fn unclean(text: &str) -> Option<char> {
+    text.chars()
+        .find(|character| shown(*character) != *character)
+}
+
+/// The joiners U+200C and U+200D stay: words of some languages, and emoji, are written with them.
+fn shown(character: char) -> char {
+    match character {
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}' => '\u{fffd}',
+        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' => '\u{fffd}',
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
+        '\u{e0000}'..='\u{e007f}' => '\u{fffd}',
         control if control.is_control() => ' ',
         other => other,
-    };
-    text.chars().map(shown).collect()
+    }
 }
 
 /// The same on one line, with one space where there are several.
@@ -62,7 +74,19 @@ mod tests {
         let shown = "drop \u{fffd}elbat";
         assert_eq!(clean("drop \u{202e}elbat"), shown);
         assert_eq!(plain("drop \u{202e}elbat"), shown);
-        assert_eq!(plain("a\u{200b}b"), "a\u{fffd}b");
+        for hidden in "\u{ad}\u{61c}\u{180e}\u{200b}\u{200e}\u{2066}\u{feff}\u{e0041}".chars() {
+            assert_eq!(plain(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");
+            assert_eq!(unclean(&format!("ä {hidden}")), Some(hidden));
+        }
+    }
+
+    #[test]
+    fn joiners_that_words_are_written_with_stay() {
+        for text in ["می\u{200c}خواهم", "क्\u{200d}ष", "👩\u{200d}💻", "e\u{301}"]
+        {
+            assert_eq!(clean(text), text);
+            assert_eq!(unclean(text), None);
+        }
     }
 
     #[test]

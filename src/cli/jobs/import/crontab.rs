@@ -1,6 +1,6 @@
 //! Reads a crontab: what its lines say, and what has no place in a file of jobs.
 
-use crate::core::schedule::TimeZones;
+use crate::{cli::terminal_text::unclean, core::schedule::TimeZones};
 
 /// A line that runs a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,16 +55,34 @@ pub(super) fn read(text: &str, has_users: bool) -> Crontab {
             }
             continue;
         }
-        match entry(line, text, has_users) {
-            Ok(entry) => crontab.entries.push(Entry {
+        let entry = entry(line, text, has_users).and_then(|entry| {
+            check_shown(&entry.command)?;
+            check_shown(&shell)?;
+            Ok(Entry {
                 time_zone: time_zone.clone(),
                 shell: shell.clone(),
                 ..entry
-            }),
+            })
+        });
+        match entry {
+            Ok(entry) => crontab.entries.push(entry),
             Err(why) => crontab.left_out.push((line, why)),
         }
     }
     crontab
+}
+
+/// Refuses what could do anything to the terminal on which the line for another crontab is shown
+/// as it is, or what nobody would see there who pastes it. A tab is as good as a space.
+fn check_shown(text: &str) -> Result<(), String> {
+    match unclean(&text.replace('\t', " ")) {
+        Some(character) => Err(format!(
+            "U+{:04X} in its command, or in the name of its shell, cannot be shown: claim a script \
+             that does it",
+            u32::from(character)
+        )),
+        None => Ok(()),
+    }
 }
 
 fn variable(text: &str) -> Option<(&str, &str)> {

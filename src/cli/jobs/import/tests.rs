@@ -121,6 +121,24 @@ fn a_command_keeps_its_input_and_its_signs() {
 }
 
 #[test]
+fn a_command_that_cannot_be_shown_is_left_out() {
+    let text = "@daily echo \x1b]0;owned\x07\n\
+                @daily echo\tgood\n\
+                @daily drop \u{202e}elbat\n\
+                SHELL=/bin/\x1bc\n\
+                @daily poll\n";
+    let (jobs, left_out) = imported(text, false);
+    let lines = crontab_lines(jobs.iter());
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].ends_with("'echo\tgood'"), "{lines:?}");
+    let said: Vec<(&str, bool)> = (left_out.iter())
+        .map(|(source, why)| (&**source, why.starts_with("U+")))
+        .collect();
+    assert_eq!(said, [("line 1", true), ("line 3", true), ("line 5", true)]);
+    assert!(left_out[0].1.contains("U+001B"), "{left_out:?}");
+}
+
+#[test]
 fn a_time_zone_that_nobody_knows_is_named_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("crontab");
