@@ -26,9 +26,10 @@ use tonic::{
     transport::Channel,
 };
 
-/// Calls of a connection that are unanswered at most, as the service asks: the next ones wait, and
-/// are sent together. A call that the service does not read yet may be a short frame of its own,
-/// and for too many of those HTTP/2 ends the connection, with all that is on it.
+/// Calls that are unanswered at most, as the service asks of each connection: the next ones wait,
+/// and are sent together. They are those of a client and of all that were made of it, whoever
+/// calls, at all its addresses together. A call that the service does not read yet may be a short
+/// frame of its own, and for too many of those HTTP/2 ends the connection, with all that is on it.
 const MOST_UNANSWERED: usize = 1_000;
 /// The stream is closed when nothing was said on it for so long, and nothing is awaited.
 const IDLE: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ impl Answers {
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimCalls {
     state: Arc<Mutex<State>>,
-    /// One for each call that may be unanswered: of all callers on the connection together.
+    /// One for each call that may be unanswered: of all callers of the client together.
     places: Arc<Semaphore>,
 }
 
@@ -122,7 +123,7 @@ impl Default for ClaimCalls {
 }
 
 impl ClaimCalls {
-    /// The stream of another caller on the same connection.
+    /// The stream of another caller of the same client.
     pub(crate) fn of_another_caller(&self) -> ClaimCalls {
         let (state, places) = (Arc::default(), self.places.clone());
         ClaimCalls { state, places }
@@ -147,8 +148,10 @@ impl ClaimCalls {
             call: number,
             kind: Some(call),
         };
-        // If the stream has just ended, all that is awaited is told so.
-        let _ = calls.send(request).await;
+        // There is room: what waits there has places. Nothing is awaited here, since a call that is
+        // dropped when it has its place must have been sent, or the place would stay taken. If the
+        // stream has just ended, all that is awaited is told so.
+        let _ = calls.try_send(request);
         (pick, Answers { stream, newest })
     }
 

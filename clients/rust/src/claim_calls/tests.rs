@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::Client;
+use std::{future::poll_fn, pin::pin, task::Poll};
+use tokio::task::{coop::consume_budget, yield_now};
 
 /// A stream that is open to nobody: what is to be sent on it arrives here.
 fn opened(calls: &ClaimCalls) -> mpsc::Receiver<api::ManageClaimsRequest> {
@@ -67,4 +69,57 @@ async fn the_end_of_a_stream_leaves_room_for_as_many_calls() {
     assert_eq!(calls.places.available_permits(), MOST_UNANSWERED - 2);
     calls.fail(1, &Status::unavailable("it breaks"), true);
     assert_eq!(calls.places.available_permits(), MOST_UNANSWERED - 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_keeps_no_place() {
+    let calls = ClaimCalls::default();
+    let mut made = opened(&calls);
+    // The runtime lets a task do so much at a time, and has it wait then: here the call does so in
+    // every place where it can, and is dropped.
+    for done_before in 0..300 {
+        yield_now().await;
+        let mut call = Box::pin(make(&calls));
+        poll_fn(|context| {
+            for _ in 0..done_before {
+                let _ = pin!(consume_budget()).poll(context);
+            }
+            let _ = call.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        drop(call);
+        if let Ok(request) = made.try_recv() {
+            assert!(!calls.is_awaited(request.call), "nobody waits for it");
+        }
+        let free = calls.places.available_permits();
+        assert_eq!(free, MOST_UNANSWERED, "{done_before}");
+    }
+}
+
+#[tokio::test]
+async fn all_that_is_made_of_a_client_has_its_places() {
+    let client = Client::connect_lazy("127.0.0.1:1").expect("an address");
+    let (in_namespace, of_caller) = (client.clone(), client.clone());
+    for other in [
+        client.clone(),
+        in_namespace.with_namespace("x").expect("a name"),
+        of_caller.with_caller("y").expect("a name"),
+    ] {
+        assert!(Arc::ptr_eq(&client.claims.places, &other.claims.places));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_covers_the_wait_for_a_place() {
+    let client = Client::connect_lazy("127.0.0.1:1").expect("an address");
+    let client = client.with_time_limit(Some(Duration::from_secs(1)));
+    let client = client.with_retry_timeout(Duration::ZERO);
+    let _made = opened(&client.claims);
+    let places = client.claims.places.clone();
+    let _all = places.acquire_many_owned(MOST_UNANSWERED as u32).await;
+    let late = client.acquire("a").await.expect_err("there is no place");
+    assert_eq!(late.code, Code::DeadlineExceeded);
+    let late = client.renew(7, 1).await.expect_err("there is no place");
+    assert_eq!(late.code, Code::DeadlineExceeded);
 }
