@@ -36,6 +36,8 @@ class Refusing:
         #: The orders of the tasks that were taken.
         self.taken: list[int] = []
         self._is_away = threading.Event()
+        self._asked, self._answered = threading.Event(), threading.Event()
+        self._answered.set()
         self._numbers = itertools.count(1)
         service.answers(_methods.GET_SCHEDULER, self._get)
         service.answers(_methods.EXEC_ASYNC, self._submit)
@@ -55,6 +57,18 @@ class Refusing:
         yield
         self._is_away.clear()
 
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """A block during which a call is under way, of a task without an order."""
+        self._asked.clear()
+        self._answered.clear()
+        try:
+            self.scheduler.submit(noop())
+            assert self._asked.wait(30)
+            yield
+        finally:
+            self._answered.set()
+
     def ended(self, order: int) -> TaskFuture:
         """A task that has ended, about which nobody has asked."""
         future = self.scheduler.submit(noop(), order=order)
@@ -72,6 +86,8 @@ class Refusing:
         return scheduler_pb2.GetSchedulerResponse(scheduler=opened)
 
     def _submit(self, request: Any, context: Any) -> Any:
+        self._asked.set()
+        assert self._answered.wait(30)
         if self._is_away.is_set():
             refuse(request, context)
         self.taken.extend(task.order for task in request.tasks)
@@ -136,6 +152,41 @@ def test_what_was_behind_a_refused_call_is_no_other_one(
     assert not refusing.is_sent(300)
     assert first.exception(0) is not None
     assert refusing.is_sent(300)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_is_behind_a_call_that_was_asked_about_keeps_back_what_follows(
+    refusing: Refusing, is_told: bool
+) -> None:
+    scheduler = refusing.scheduler
+    refused = refusing.refused(100)
+    with refusing.under_way():
+        behind = [scheduler.submit(noop(), order=order) for order in (300, 200)]
+        if is_told:
+            with pytest.raises(TasksFailed):
+                scheduler._core.ledger.raise_unseen()
+        else:
+            assert refused.exception(0) is not None
+        later = scheduler.submit(noop(), order=250)
+    assert not concurrent.futures.wait([*behind, later], 30).not_done
+    assert refusing.taken == [0]
+    assert not refusing.is_sent(400)
+    assert behind[0].exception(0) is not None
+    assert refusing.is_sent(400)
+
+
+def test_a_refused_call_keeps_back_from_what_was_behind_another_one(refusing: Refusing) -> None:
+    scheduler = refusing.scheduler
+    refused = refusing.refused(100)
+    with refusing.away():
+        with refusing.under_way():
+            behind = scheduler.submit(noop(), order=200)
+            assert refused.exception(0) is not None
+            later = scheduler.submit(noop(), order=250)
+        assert not concurrent.futures.wait([behind, later], 30).not_done
+    assert not refusing.is_sent(220)
+    assert later.exception(0) is not None
+    assert refusing.is_sent(220)
 
 
 def test_a_resume_that_ignores_failures_counts_when_it_is_taken(refusing: Refusing) -> None:

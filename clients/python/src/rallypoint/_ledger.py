@@ -92,6 +92,11 @@ class Ledger:
         with self._lock:
             return self._round.add_gap(order, error)
 
+    def is_live(self, gap: Gap | None) -> bool:
+        """Whether it is one that the program has neither asked about nor was told of."""
+        with self._lock:
+            return gap is not None and gap.is_live()
+
     def lowest_gap(self) -> Gap | None:
         """Of those that the program has not asked about, nor was told of. From any thread."""
         with self._lock:

@@ -46,6 +46,10 @@ class Gap:
         #: Somebody has asked about one of its tasks.
         self.is_closed = False
 
+    def is_live(self) -> bool:
+        """Whether the program has neither asked about it nor was told of it."""
+        return not self.is_closed and not self.round.present().is_told
+
 
 class Round(Generic[F]):
     """What fails from one time at which the program is told of failures to the next one."""
@@ -60,6 +64,8 @@ class Round(Generic[F]):
         self._gaps_left_out = 0
         # The one that has taken over what was here.
         self._moved_to: Round[F] | None = None
+        #: The program was told of what was here.
+        self.is_told = False
 
     def present(self) -> Round[F]:
         """The one in which its failures are by now."""
@@ -121,6 +127,7 @@ class Round(Generic[F]):
 
     def take(self) -> tuple[list[F], Count]:
         """The failures, and how many were left out: the program is told of all that is here."""
+        self.is_told = True
         failures, left_out = list(self._failures), self._left_out
         # Futures that are kept do not keep those that failed with them.
         self._failures, self._left_out = {}, Count()

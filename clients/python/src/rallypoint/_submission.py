@@ -178,7 +178,8 @@ class Submission:
         """Cancels what was not sent, and waits a little for what is being sent."""
         self.drop()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.flush(), HURRY / 2)
+            async with asyncio.timeout(HURRY / 2):
+                await self.flush()
 
     async def _below(self, count: int) -> None:
         self.start()  # whoever has submitted may have been interrupted before that
@@ -216,6 +217,8 @@ class Submission:
                 if future._is_cancelling:
                     dropped.append(future)
                 elif future._gap is not None:
+                    if not self._ledger.is_live(future._gap):
+                        self._renew_gap((future, message), future._gap)
                     behind.append(((future, message), future._gap))
                 else:
                     batch.append((future, message))
@@ -306,14 +309,24 @@ class Submission:
                 self._refuse([(future, message)], unsent)
 
     def _note_gap(self, refused: list[Entry], unsent: CallError) -> None:
-        # Those that were behind one are not sent because of that one.
-        new = [(future, message) for future, message in refused if future._gap is None]
+        # Those that are behind one are not sent because of that one, unless it was closed since:
+        # then the program asks about it no more.
+        new = [entry for entry in refused if not self._ledger.is_live(entry[0]._gap)]
         orders = [message.order for _, message in new if message.HasField("order")]
         if not orders:
             return
         gap = self._ledger.add_gap(min(orders), unsent)
         for future, _ in new:
             future._gap = gap
+
+    def _renew_gap(self, entry: Entry, closed: Gap) -> None:
+        """Of a task that is refused though the gap was closed, and of those behind it likewise.
+
+        Nobody knows of them by now, so what is submitted to a later order is behind them.
+        """
+        behind = [other for other in self._unsent if other[0]._gap is not None]
+        self._note_gap([entry, *behind], closed.error)
+        self._mark_later([other for other in self._unsent if other[0]._gap is None])
 
     def _refuse(self, batch: Sequence[Entry], error: Exception) -> None:
         for future, _ in batch:
