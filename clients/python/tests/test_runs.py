@@ -9,7 +9,7 @@ import socket
 import time
 import types
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,31 @@ def test_a_run_whose_work_has_not_begun_is_not_done(
     for generator in (lines, more_lines):
         with pytest.raises(TypeError, match="work: calling a generator function does nothing"):
             claim_run("a", client=client)(generator)
+
+
+def test_a_run_whose_function_returns_what_goes_on_is_not_done(
+    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
+) -> None:
+    client, finished = claims
+
+    def lines() -> Iterator[int]:
+        yield 1
+
+    async def more_lines() -> AsyncIterator[int]:
+        yield 1
+
+    class Later:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    for work in (lines, more_lines, Later):
+
+        def nightly(_: ClaimedRun, work: Callable[[], object] = work) -> object:
+            return work()
+
+        with pytest.raises(TypeError, match="do it inside the function"):
+            claim_run("a", client=client)(nightly)()
+    assert [said.failed for said in finished] == [True] * 3
 
 
 async def test_the_target_lets_a_run_be_finished_once(

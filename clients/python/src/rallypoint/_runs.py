@@ -344,12 +344,17 @@ class claim_run:
 
 
 def _done(result: T) -> T:
-    """What a function returned. Raises TypeError when its work has not begun."""
+    """What a function returned. Raises TypeError when its work has not begun, or may go on."""
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
             "the function returned a coroutine, whose run would count as done before it has begun; "
             "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
+        )
+    if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.isawaitable(result):
+        raise TypeError(
+            f"the function returned an object of {type(result).__name__}, whose run would count as "
+            "done before the work is; do it inside the function, or use `with claim_run('…')`"
         )
     return result
 
