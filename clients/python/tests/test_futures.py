@@ -10,7 +10,9 @@ import psycopg
 import pytest
 from conftest import Face
 
-from rallypoint import Client, RallypointError, noop, sql
+from rallypoint import Client, RallypointError, TaskFailed, TaskFuture, noop, sql
+from rallypoint._future import _Elsewhere
+from rallypoint.v1 import task_pb2
 
 Database = psycopg.Connection[Any]
 
@@ -113,3 +115,14 @@ def test_a_block_of_an_order_does_not_reach_other_threads(rallypoint: Client) ->
             with Scheduler(rallypoint) as other:
                 assert pool.submit(other.submit, noop()).result().order is None
         assert pool.submit(s.submit, noop()).result().order is None
+
+
+@pytest.mark.parametrize("outcome", [0, 99])
+def test_an_outcome_that_is_not_known_is_a_failure(outcome: int) -> None:
+    done = task_pb2.AsyncDone(seq=7, error=task_pb2.TaskError(code="MOVED", message="it went on"))
+    done.MergeFromString(bytes([task_pb2.AsyncDone.OUTCOME_FIELD_NUMBER << 3, outcome]))
+    ended = TaskFuture(_Elsewhere("a"), None, None).outcome(done)
+    assert isinstance(ended, TaskFailed)
+    assert str(ended).startswith("task 7: OUTCOME_UNKNOWN the service says that the task ended")
+    assert f"outcome {outcome}, " in str(ended)
+    assert str(ended).endswith("its error: MOVED it went on")

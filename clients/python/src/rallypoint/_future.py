@@ -217,13 +217,18 @@ class TaskFuture(Future[Result]):
 
     def outcome(self, done: task_pb2.AsyncDone) -> Result | TaskError:
         """What the event of the task says. For the other modules of this package."""
-        kind = _ERRORS.get(done.outcome)
-        if kind is None:
+        if done.outcome == task_pb2.OUTCOME_SUCCEEDED:
             return Result(done)
         error = done.error
+        kind = _ERRORS.get(done.outcome)
+        if kind is None:  # of a newer server
+            kind = TaskFailed
+            code, message = "OUTCOME_UNKNOWN", _unknown(done)
+        else:
+            code, message = error.code, error.message
         return kind(
-            error.code,
-            error.message,
+            code,
+            message,
             handle=self._submitter.handle,
             seq=done.seq,
             attempt=done.attempt,
@@ -235,6 +240,16 @@ class TaskFuture(Future[Result]):
             position=error.position if error.HasField("position") else None,
             notices=notices_of(done),
         )
+
+
+def _unknown(done: task_pb2.AsyncDone) -> str:
+    """What is said of an outcome that this package does not know."""
+    text = (
+        f"the service says that the task ended with outcome {done.outcome}, which this version of "
+        "the package does not know: take a newer one"
+    )
+    said = " ".join(part for part in (done.error.code, done.error.message) if part)
+    return f"{text}; its error: {said}" if said else text
 
 
 class _Elsewhere:

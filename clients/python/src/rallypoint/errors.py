@@ -188,7 +188,7 @@ class TaskError(RallypointError):
 
 
 class TaskFailed(TaskError):
-    """The last attempt reported an error."""
+    """The last attempt reported an error, or this version does not know how the task ended."""
 
 
 class TaskTimedOut(TaskError):
