@@ -204,6 +204,26 @@ def test_a_stream_that_nobody_can_read_is_closed(
     assert ended.wait(30)
 
 
+def test_who_is_cancelled_hears_it_though_the_answer_is_there(
+    service: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connection_to(service)
+    request = scheduler_pb2.DescribeSchedulerRequest()
+
+    async def is_cancelled() -> bool:
+        async def answered(*_: object) -> scheduler_pb2.DescribeSchedulerResponse:
+            calling.cancel()
+            return scheduler_pb2.DescribeSchedulerResponse()
+
+        monkeypatch.setattr(connection, "_repeated", answered)
+        call = connection.call(_methods.DESCRIBE_SCHEDULER, request, limit=30.0)
+        calling = asyncio.create_task(call)
+        await asyncio.wait([calling])
+        return calling.cancelled()
+
+    assert asyncio.run(is_cancelled())
+
+
 def test_more_streams_than_a_connection_has_room_for_get_another_one(
     service: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:

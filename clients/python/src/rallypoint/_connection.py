@@ -67,7 +67,9 @@ class Connection:
         if limit is None:
             return await repeated
         try:
-            return await asyncio.wait_for(repeated, limit)
+            # `asyncio.wait_for` of Python 3.11 may swallow that the caller is cancelled.
+            async with asyncio.timeout(limit):
+                return await repeated
         except TimeoutError:
             text = f"{method.name}: no answer within {limit:g} s"
             raise CallError("DEADLINE_EXCEEDED", text, is_unknown=True) from None

@@ -149,7 +149,8 @@ class SchedulerCore:
         futures = self.ledger.open(order)
         try:
             if not all(future.done() for future in futures):  # a timeout of 0 waits for nothing
-                await asyncio.wait_for(self._ended(futures), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._ended(futures)
         except TimeoutError:
             left = sum(not future.done() for future in futures)
             what = "1 task has" if left == 1 else f"{left} tasks have"
