@@ -5,7 +5,8 @@ The service takes or refuses a call as a whole; here each task is refused for wh
 itself, and the others go on. When a call is refused for another reason, so is all that was not
 sent yet: it may be of a later order, which must not run without what comes before. For the same
 reason what is submitted to a later order after that is refused, until the program has asked about
-one of the failures of each such call, or was told of them.
+one of the failures of each such call, or was told of them. What is refused for the sake of such a
+call after that counts as another one.
 """
 
 import asyncio
@@ -310,7 +311,7 @@ class Submission:
 
     def _note_gap(self, refused: list[Entry], unsent: CallError) -> None:
         # Those that are behind one are not sent because of that one, unless it was closed since:
-        # then the program asks about it no more.
+        # then nobody is kept from submitting to a later order by that one.
         new = [entry for entry in refused if not self._ledger.is_live(entry[0]._gap)]
         orders = [message.order for _, message in new if message.HasField("order")]
         if not orders:
@@ -320,10 +321,7 @@ class Submission:
             future._gap = gap
 
     def _renew_gap(self, entry: Entry, closed: Gap) -> None:
-        """Of a task that is refused though the gap was closed, and of those behind it likewise.
-
-        Nobody knows of them by now, so what is submitted to a later order is behind them.
-        """
+        """A task is refused though its gap was closed, which nobody knows: others are behind it."""
         behind = [other for other in self._unsent if other[0]._gap is not None]
         self._note_gap([entry, *behind], closed.error)
         self._mark_later([other for other in self._unsent if other[0]._gap is None])
