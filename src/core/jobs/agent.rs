@@ -70,8 +70,9 @@ impl Jobs {
 
     /// Cancels what runs and what waits. Returns whether that was all there is.
     fn cancel_all(&mut self, turn: &mut Turn, limits: &Limits, caller: &Caller) -> bool {
-        let open = self.runs.iter().map(|(key, run)| (*key, run.state));
-        let open: Vec<(RunKey, RunState)> = open.collect();
+        // The next owner that can read its job says whether it has.
+        let open = self.runs.values().filter(|run| !run.may_have_succeeded());
+        let open: Vec<(RunKey, RunState)> = open.map(|run| (run.key, run.state)).collect();
         // What is being cancelled already adds no row.
         for (key, state) in open {
             if has_many_rows(turn, limits) {

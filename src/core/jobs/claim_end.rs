@@ -181,6 +181,9 @@ impl Jobs {
         if let Some(handle) = before {
             self.by_handle.remove(&handle);
         }
+        if self.is_unreadable(key.job) {
+            return self.leave_undecided(turn, key);
+        }
         let token = ASKED_ANEW | self.last_token(key.job).0;
         self.ask_target(turn, allowance, key, token);
     }
@@ -248,9 +251,13 @@ impl Jobs {
     /// Whether the scheduler of a run asks a target whether its work is done: the run is claimed.
     /// A job that is deleted leaves such a question behind, and nothing else under that reason.
     pub(crate) fn is_question(&self, key: RunKey) -> bool {
-        let deleted = Some(RunReason::JobDeleted);
-        let run = self.runs.get(&key);
-        self.is_claimed(key.job) || run.is_some_and(|run| run.reason == deleted)
+        let is_one = |run: &RunImage| match run.reason {
+            Some(RunReason::JobDeleted) => true,
+            // No other run has a scheduler under these. That is all there is to go by.
+            Some(RunReason::ClaimantLost | RunReason::Reported) => self.is_unreadable(key.job),
+            _ => false,
+        };
+        self.is_claimed(key.job) || self.runs.get(&key).is_some_and(is_one)
     }
 
     /// Claims of a job that is deleted end with it. Targets that are asked have the last word.
@@ -279,7 +286,16 @@ impl Jobs {
     }
 
     /// A claim ended, and the work is not done.
-    fn claim_failed(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, key: RunKey) {
+    pub(super) fn claim_failed(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        key: RunKey,
+    ) {
+        // Its target may have to be asked first, which only the job says.
+        if self.is_unreadable(key.job) {
+            return self.leave_undecided(turn, key);
+        }
         let run = &self.runs[&key];
         let is_open = run.closes.is_none_or(|closes| turn.now < closes);
         match run.reason {

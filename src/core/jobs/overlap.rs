@@ -131,7 +131,7 @@ impl Jobs {
     /// What becomes of a run that was to be repeated, and is not.
     pub(super) fn give_up_repeating(&mut self, turn: &mut Turn, key: RunKey, reason: RunReason) {
         if let Some(run) = self.runs.get(&key) {
-            let (state, cause) = (run.failed_as(), run.cause);
+            let (state, cause) = (run.ends_as(), run.cause);
             self.give_up(turn, key, state, reason);
             self.count(turn, key.job, cause, state);
         }

@@ -141,8 +141,11 @@ impl Jobs {
         if self.is_question(key) {
             return self.target_not_asked(turn, allowance, key, "its scheduler is gone");
         }
+        let is_unreadable = self.is_unreadable(key.job);
         if let Some(run) = self.runs.get_mut(&key) {
-            run.reason = Some(RunReason::SchedulerGone);
+            // It may be a question, which an owner that can read its job asks anew.
+            let kept = run.reason.filter(|_| is_unreadable);
+            run.reason = kept.or(Some(RunReason::SchedulerGone));
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }
@@ -166,14 +169,7 @@ impl Jobs {
         if self.is_question(key) {
             return self.target_answered(turn, allowance, key);
         }
-        let run = &self.runs[&key];
-        let state = match run.reason {
-            Some(RunReason::MaxRuntime) => RunState::TimedOut,
-            Some(_) => RunState::Cancelled,
-            None if run.failed > 0 => RunState::Failed,
-            None if run.cancelled > 0 => RunState::Cancelled,
-            None => RunState::Succeeded,
-        };
+        let state = self.runs[&key].ends_as();
         self.end_attempt(turn, allowance, key, state);
     }
 
@@ -184,7 +180,7 @@ impl Jobs {
         key: RunKey,
         state: RunState,
     ) {
-        if state.is_failure() && self.is_unreadable(key.job) {
+        if self.is_unreadable(key.job) {
             return self.leave_undecided(turn, key);
         }
         let next = self.next_attempt(turn.now, key, state);

@@ -81,7 +81,7 @@ impl Jobs {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
             RunState::Retrying if run.is_undecided() && !self.is_unreadable(key.job) => {
-                self.decide_failure(turn, allowance, key)
+                self.decide_end(turn, allowance, key)
             }
             RunState::Retrying if is_due && self.may_start(run) => {
                 self.repeat(turn, allowance, key)

@@ -1,5 +1,6 @@
-//! A run fails under an owner that cannot read its job. Only the job says whether it is repeated,
-//! and what follows, so that is left to the next owner that can read it.
+//! A run ends under an owner that cannot read its job. Only the job says whether a target is asked
+//! first, whether the run is repeated, and what follows it, so that is left to the next owner that
+//! can read it.
 
 use super::Jobs;
 use crate::core::{
@@ -7,17 +8,26 @@ use crate::core::{
 };
 
 impl RunImage {
-    /// It has failed, and nobody has decided whether it is repeated.
+    /// It has ended, and nobody has decided what follows.
     pub(super) fn is_undecided(&self) -> bool {
         self.state == RunState::Retrying && self.next_attempt_at.is_none()
     }
 
-    /// How it ends if it has failed and is not repeated.
-    pub(super) fn failed_as(&self) -> RunState {
+    /// It is undecided, and no task of it says that its work is not done.
+    pub(super) fn may_have_succeeded(&self) -> bool {
+        self.is_undecided() && self.failed == 0 && self.cancelled == 0
+    }
+
+    /// How it ends if it is not repeated: by why it was stopped, or else by its tasks.
+    pub(super) fn ends_as(&self) -> RunState {
         match self.reason {
             Some(RunReason::MaxRuntime) => RunState::TimedOut,
             Some(RunReason::SchedulerGone | RunReason::ClaimantLost) => RunState::Lost,
-            _ => RunState::Failed,
+            Some(RunReason::Refused | RunReason::Reported) => RunState::Failed,
+            Some(_) => RunState::Cancelled,
+            None if self.failed > 0 => RunState::Failed,
+            None if self.cancelled > 0 => RunState::Cancelled,
+            None => RunState::Succeeded,
         }
     }
 }
@@ -28,7 +38,7 @@ impl Jobs {
         self.job(no).is_none()
     }
 
-    /// A run has failed, and waits for an owner that decides what follows.
+    /// A run has ended, and waits for an owner that decides what follows.
     pub(super) fn leave_undecided(&mut self, turn: &mut Turn, key: RunKey) {
         if let Some(run) = self.runs.get_mut(&key) {
             run.state = RunState::Retrying;
@@ -37,15 +47,28 @@ impl Jobs {
         }
     }
 
-    /// What an owner that could not read the job of a run has left open.
-    pub(super) fn decide_failure(
+    /// What an owner that could not read the job of a run has left open. A claimed run that has not
+    /// succeeded has its target asked, perhaps once more: that changes nothing.
+    pub(super) fn decide_end(
         &mut self,
         turn: &mut Turn,
         allowance: &mut Allowance<'_>,
         key: RunKey,
     ) {
-        if let Some(state) = self.runs.get(&key).map(RunImage::failed_as) {
-            self.end_attempt(turn, allowance, key, state);
+        let is_claimed = self.is_question(key);
+        let job = self.definition(key.job);
+        let asks_target = job.is_some_and(|job| !job.steps.runs.is_empty());
+        let Some(run) = self.runs.get_mut(&key) else {
+            return;
+        };
+        let state = run.ends_as();
+        if !is_claimed || state == RunState::Succeeded {
+            return self.end_attempt(turn, allowance, key, state);
+        }
+        run.state = RunState::Running;
+        match asks_target {
+            true => self.ask_anew(turn, allowance, key),
+            false => self.claim_failed(turn, allowance, key),
         }
     }
 }

@@ -38,7 +38,8 @@ pub enum RunState {
     Waiting = 1,
     /// It runs.
     Running = 2,
-    /// It has failed, and waits for its next attempt.
+    /// It has failed, and waits for its next attempt; or, without a time of that, it has ended
+    /// under an owner that could not read its job.
     Retrying = 3,
     /// All its tasks succeeded.
     Succeeded = 4,

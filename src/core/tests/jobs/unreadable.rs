@@ -1,7 +1,7 @@
 //! A job that an owner cannot read, and a later one can.
 
 use super::*;
-use crate::core::{JobImage, JobState, Rerun};
+use crate::core::{JobImage, JobState, Rerun, ShardId};
 
 type Defined = Vec<(JobImage, JobState)>;
 
@@ -81,4 +81,93 @@ fn a_failed_run_of_a_job_that_is_deleted_waits_for_no_decision() {
     assert_eq!(w.states(), [(1000, Retrying)]);
     w.readable(jobs);
     assert_eq!(w.states(), [(1000, Failed)]);
+}
+
+#[test]
+fn what_follows_a_success_does_so_once_the_job_can_be_read() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let follower = settings(RuleText::After("a".to_owned()));
+    w.create("b", of(follower, [order(1)]));
+    w.seconds(1000.0);
+    w.fail_all();
+    w.seconds(1000.0);
+    let jobs = w.unreadable();
+    w.succeed_all();
+    assert_eq!(w.states(), [(1000, Failed), (2000, Retrying)]);
+    w.readable(jobs);
+    assert_eq!(w.states(), [(1000, Failed), (2000, Succeeded)]);
+    assert_eq!(w.status().jobs.failing, 0);
+    let runs = w.remembered.job_runs.range(RunKey::all_of(JobNo(2)));
+    let states: Vec<_> = runs.map(|(_, run)| run.state).collect();
+    assert_eq!(states, [Running]);
+}
+
+#[test]
+fn what_may_have_succeeded_is_not_cancelled_while_its_job_is_unreadable() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    w.seconds(1000.0);
+    let jobs = w.unreadable();
+    w.succeed_all();
+    w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
+        .expect("it stops");
+    assert_eq!(w.states(), [(1000, Retrying)]);
+    w.readable(jobs);
+    assert_eq!(w.states(), [(1000, Succeeded)]);
+}
+
+/// A run that is claimed, and whose target can be asked.
+fn claimed_on_a_target() -> World {
+    let mut w = World::new(5);
+    let mut settings = settings(every(1000));
+    settings.claimed = true;
+    w.create("a", of(settings, [order(1)]));
+    w.seconds(1000.0);
+    w.claimed("one");
+    w
+}
+
+#[test]
+fn what_a_target_answers_counts_although_the_job_is_unreadable() {
+    for is_done in [true, false] {
+        let mut w = claimed_on_a_target();
+        w.seconds(15.0);
+        let asks = (1000, Running, Some(RunReason::ClaimantLost));
+        assert_eq!(w.ends(), [asks]);
+        let jobs = w.unreadable();
+        match is_done {
+            true => w.succeed_all(),
+            false => w.fail_all(),
+        }
+        assert_eq!(w.states(), [(1000, Retrying)]);
+        w.readable(jobs);
+        if is_done {
+            assert_eq!(w.ends(), [(1000, Succeeded, None)]);
+        } else {
+            assert_eq!(w.ends(), [asks], "once more");
+            w.fail_all();
+            assert_eq!(w.states(), [(1000, Waiting)]);
+        }
+    }
+}
+
+#[test]
+fn a_target_is_asked_that_could_not_be_while_the_job_was_unreadable() {
+    for is_gone in [true, false] {
+        let mut w = claimed_on_a_target();
+        if is_gone {
+            w.seconds(15.0);
+            let gone = Handle::new(ShardId::default(), 1, [1; 10]);
+            w.remembered.jobs.runs[0].handle = Some(gone);
+        }
+        let jobs = w.unreadable();
+        w.seconds(1000.0);
+        let lost = Some(RunReason::ClaimantLost);
+        assert_eq!(w.ends(), [(1000, Retrying, lost)], "{is_gone}");
+        w.readable(jobs);
+        assert_eq!(w.ends()[0], (1000, Running, lost), "{is_gone}");
+        w.succeed_all();
+        assert_eq!(w.ends()[0], (1000, Succeeded, None), "{is_gone}");
+    }
 }

@@ -230,7 +230,9 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     RUN_STATE_RUNNING: _RunState.ValueType  # 2
     """It runs."""
     RUN_STATE_RETRYING: _RunState.ValueType  # 3
-    """It has failed, and waits for its next attempt."""
+    """It has failed, and waits for its next attempt. Without `next_attempt_at`: it has
+    ended under an owner that could not read its job, and the next one that can says how.
+    """
     RUN_STATE_SUCCEEDED: _RunState.ValueType  # 4
     """All its tasks succeeded, or its claimant did."""
     RUN_STATE_FAILED: _RunState.ValueType  # 5
@@ -259,7 +261,9 @@ of its namespace leaves no room for its tasks, as `detail` says then.
 RUN_STATE_RUNNING: RunState.ValueType  # 2
 """It runs."""
 RUN_STATE_RETRYING: RunState.ValueType  # 3
-"""It has failed, and waits for its next attempt."""
+"""It has failed, and waits for its next attempt. Without `next_attempt_at`: it has
+ended under an owner that could not read its job, and the next one that can says how.
+"""
 RUN_STATE_SUCCEEDED: RunState.ValueType  # 4
 """All its tasks succeeded, or its claimant did."""
 RUN_STATE_FAILED: RunState.ValueType  # 5
