@@ -2,7 +2,7 @@
 
 use crate::core::{
     AgentImage, Epoch, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunClaim, RunImage,
-    RunKey, RunToken, ShardId, Time,
+    RunKey, RunToken, ShardId, Time, schedule::RuleText,
 };
 use crate::journal::{
     JournalError, Reader,
@@ -102,14 +102,22 @@ async fn job_rows(
 /// Rows of due times say, too, which was the last one of a job: an owner of a version from before
 /// that was noted leaves what is noted as it was. Runs that were asked for since stand before it;
 /// of a job that has had a thousand of them it stays unknown, so that a recovery takes no longer.
+/// Only what is due once in a period is looked for: of other jobs the last one says nothing but
+/// what a clock that was set back would repeat, and they may be many.
 async fn note_last_due(
     connection: &mut BoundedConnection,
     shard: ShardId,
     jobs: &mut [(JobImage, JobState)],
 ) -> Result<(), JournalError> {
-    let scheduled = jobs.iter().map(|(job, _)| job);
-    let scheduled = scheduled.filter(|job| job.settings.schedule.follows().is_none());
-    let scheduled: Vec<i64> = scheduled.map(|job| job.no.0).collect();
+    let is_once_per = |job: &&JobImage| {
+        let rule = &job.settings.schedule.rule;
+        matches!(rule, RuleText::OncePer { .. })
+    };
+    let once_per = jobs.iter().map(|(job, _)| job).filter(is_once_per);
+    let once_per: Vec<i64> = once_per.map(|job| job.no.0).collect();
+    if once_per.is_empty() {
+        return Ok(());
+    }
     // Those that a schedule may name are whole seconds.
     let rows: Vec<(i64, Stamp)> = sqlx::query_as(
         "-- recover_last_due
@@ -130,7 +138,7 @@ async fn note_last_due(
          ) d",
     )
     .bind(shard.0)
-    .bind(&scheduled)
+    .bind(&once_per)
     .fetch_all(connection)
     .await?;
     let last = rows.into_iter().map(|(no, due)| (JobNo(no), due.0));
