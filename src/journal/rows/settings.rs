@@ -31,19 +31,46 @@ where
         return serde_json::to_vec(known);
     };
     let known = serde_json::to_value(known)?;
-    let unknown: Map<String, Value> = serde_json::from_str(unknown)?;
+    let fields: Map<String, Value> = serde_json::from_str(unknown)?;
     let mut all = known.clone();
-    for field in unknown {
+    let may = |all: &Value| {
+        let read = serde_json::from_value::<T>(all.clone()).and_then(serde_json::to_value);
+        read.is_ok_and(|read| read == known)
+    };
+    add_readable(&mut all, &[], fields, &may);
+    serde_json::to_vec(&all)
+}
+
+/// Adds those fields of an object, at `place` in `all`, with which this version reads the same. One
+/// of what has been replaced since, as of another kind of schedule, has no place any more, and
+/// would leave settings that no version can read; what lies beside it stays.
+fn add_readable(
+    all: &mut Value,
+    place: &[&str],
+    fields: Map<String, Value>,
+    may: &impl Fn(&Value) -> bool,
+) {
+    for (name, value) in fields {
+        let here: Vec<&str> = place.iter().copied().chain([name.as_str()]).collect();
         let mut more = all.clone();
-        add(&mut more, Value::Object(Map::from_iter([field])));
-        // A field of what has been replaced since, as of another kind of schedule, has no place any
-        // more, and would leave settings that no version can read.
-        let read = serde_json::from_value::<T>(more.clone()).and_then(serde_json::to_value);
-        if read.is_ok_and(|read| read == known) {
-            all = more;
+        add(&mut more, at(&here, value.clone()));
+        if may(&more) {
+            *all = more;
+            continue;
+        }
+        let known = here.iter().try_fold(&*all, |all, name| all.get(name));
+        let is_object = known.is_some_and(Value::is_object);
+        if let (Value::Object(fields), true) = (value, is_object) {
+            add_readable(all, &here, fields, may);
         }
     }
-    serde_json::to_vec(&all)
+}
+
+/// An object with nothing but this value, at a place in it.
+fn at(place: &[&str], value: Value) -> Value {
+    place.iter().rev().fold(value, |value, name| {
+        Value::Object(Map::from_iter([((*name).to_owned(), value)]))
+    })
 }
 
 /// What this version knows of them, and the other fields as JSON.
@@ -96,7 +123,10 @@ fn add(all: &mut Value, fields: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::schedule::{RuleText, ScheduleText};
+    use crate::core::{
+        JobSettings, Misfire, Overlap,
+        schedule::{RuleText, ScheduleText},
+    };
     use serde_json::json;
     use std::time::Duration;
 
@@ -116,21 +146,50 @@ mod tests {
 
     #[test]
     fn a_field_of_what_was_replaced_since_goes_with_it_and_no_other() {
-        let newer = r#"{"rule":{"Interval":{"every":{"secs":60,"nanos":0},
-            "phase":{"secs":0,"nanos":0},"on_boot":true}},"time_zone":"UTC","color":7}"#;
-        let (mut schedule, unknown) = known_and_unknown::<ScheduleText>(newer.as_bytes()).unwrap();
-        let written = |schedule: &ScheduleText| {
-            let written = with_unknown(schedule, unknown.as_deref()).unwrap();
+        let mut newer = serde_json::to_value(every_minute()).unwrap();
+        newer["schedule"]["rule"]["Interval"]["on_boot"] = json!(true);
+        newer["schedule"]["color"] = json!(7);
+        newer["scheduler"]["sandbox"] = json!("on");
+        let newer = newer.to_string();
+        let (mut job, unknown) = known_and_unknown::<JobSettings>(newer.as_bytes()).unwrap();
+        let written = |job: &JobSettings| {
+            let written = with_unknown(job, unknown.as_deref()).unwrap();
             serde_json::from_slice::<Value>(&written).unwrap()
         };
-        schedule.jitter = Duration::from_secs(5);
-        let changed = written(&schedule);
-        assert_eq!(changed["rule"]["Interval"]["on_boot"], true);
-        assert_eq!(changed["color"], 7);
-        schedule.rule = RuleText::Cron("0 3 * * *".into());
-        let replaced = written(&schedule);
-        assert_eq!(replaced["rule"], json!({"Cron": "0 3 * * *"}));
-        assert_eq!(replaced["color"], 7);
+        job.schedule.jitter = Duration::from_secs(5);
+        let changed = written(&job);
+        assert_eq!(changed["schedule"]["rule"]["Interval"]["on_boot"], true);
+        assert_eq!(changed["schedule"]["color"], 7);
+        job.schedule.rule = RuleText::Cron("0 3 * * *".into());
+        let replaced = written(&job);
+        assert_eq!(replaced["schedule"]["rule"], json!({"Cron": "0 3 * * *"}));
+        assert_eq!(replaced["schedule"]["color"], 7);
+        assert_eq!(replaced["scheduler"]["sandbox"], "on");
+    }
+
+    fn every_minute() -> JobSettings {
+        JobSettings {
+            schedule: ScheduleText {
+                rule: RuleText::Interval {
+                    every: Duration::from_secs(60),
+                    phase: Duration::ZERO,
+                },
+                time_zone: "UTC".to_owned(),
+                dst_gap: None,
+                dst_fold: None,
+                jitter: Duration::ZERO,
+                start: String::new(),
+                end: String::new(),
+                exclude: Vec::new(),
+            },
+            overlap: Overlap::Skip,
+            misfire: Misfire::Skip,
+            rerun: None,
+            max_runtime: None,
+            pause_after_failures: None,
+            scheduler: Arc::new(Settings::default()),
+            claimed: false,
+        }
     }
 
     #[test]
