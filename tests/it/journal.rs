@@ -8,6 +8,7 @@ mod claims;
 mod clocks;
 mod events;
 mod jobs;
+mod known_claims;
 mod label_rows;
 mod last_due;
 mod listing;

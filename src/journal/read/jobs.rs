@@ -305,4 +305,39 @@ impl Reader {
             .await?;
         rows.into_iter().rev().map(RunClaimRow::claim).collect()
     }
+
+    /// The claim of a run with this token, and whether nobody has claimed the run since.
+    pub async fn run_claim(
+        &self,
+        run: RunKey,
+        token: RunToken,
+    ) -> Result<Option<(RunClaim, bool)>, JournalError> {
+        // The next one says whether there is one.
+        let rows: Vec<RunClaimRow> = self
+            .read(|| {
+                sqlx::query_as(concat!(
+                    "-- run_claim
+                     select ",
+                    run_claim_columns!(),
+                    " from job_claim c
+                     where c.shard = $1 and c.job_no = $2 and c.due_at = $3 and c.token >= $4
+                     order by c.token
+                     limit 2",
+                ))
+                .bind(self.shard.0)
+                .bind(run.job.0)
+                .bind(Stamp(run.due))
+                .bind(token.0)
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        let is_last = rows.len() == 1;
+        let claim = rows
+            .into_iter()
+            .next()
+            .map(RunClaimRow::claim)
+            .transpose()?;
+        let claim = claim.filter(|claim| claim.token == token);
+        Ok(claim.map(|claim| (claim, is_last)))
+    }
 }

@@ -118,14 +118,12 @@ impl Jobs {
         token: RunToken,
         owner: Epoch,
     ) -> Result<KnownClaim, Status> {
-        let claims = self.reader.run_claims(key, i64::MAX).await;
-        let claims = claims.map_err(errors::journal)?;
-        let is_last = claims.last().is_some_and(|last| last.token == token);
-        let claim = claims.into_iter().find(|claim| claim.token == token);
+        let claim = self.reader.run_claim(key, token).await;
+        let claim = claim.map_err(errors::journal)?;
         let runs = self.reader.job_runs(key.job, Time(key.due.0 + 1), 1).await;
         let run = runs.map_err(errors::journal)?.pop();
         let run = run.filter(|run| run.key == key);
-        let known = claim.zip(run).map(|(claim, run)| KnownClaim {
+        let known = claim.zip(run).map(|((claim, is_last), run)| KnownClaim {
             owner,
             claim,
             is_last,

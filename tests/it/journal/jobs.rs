@@ -131,7 +131,7 @@ pub(super) fn a_run(key: RunKey) -> RunImage {
     }
 }
 
-fn a_claim(run: RunKey) -> RunClaim {
+pub(super) fn a_claim(run: RunKey) -> RunClaim {
     RunClaim {
         run,
         token: RunToken(4),

@@ -206,7 +206,7 @@ async fn so_do_reads_of_jobs_and_claims() {
         job,
         due: owned.now,
     };
-    for read in 0..7 {
+    for read in 0..8 {
         reader.scheduler(&default, handle()).await.unwrap();
         assert!(owned.count(END_READERS).await >= 1);
         while owned.count(READERS).await > 0 {
@@ -218,7 +218,11 @@ async fn so_do_reads_of_jobs_and_claims() {
             2 => assert!(reader.jobs(&default, "", 9).await.unwrap().items.is_empty()),
             3 => assert!(reader.job_runs(job, owned.now, 9).await.unwrap().is_empty()),
             4 => assert!(reader.run_claims(run, 100).await.unwrap().is_empty()),
-            5 => assert!(reader.run_of(run).await.unwrap().is_none()),
+            5 => {
+                let read = reader.run_claim(run, RunToken(1)).await;
+                assert!(read.unwrap().is_none());
+            }
+            6 => assert!(reader.run_of(run).await.unwrap().is_none()),
             _ => assert!(reader.claim(ClaimNo(1)).await.unwrap().is_none()),
         }
     }
