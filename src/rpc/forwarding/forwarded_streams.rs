@@ -4,6 +4,7 @@
 
 use crate::{
     core::is_identity,
+    peer::ConnectionInfo,
     rpc::{
         auth::{CALLER, NAMESPACE},
         room::Room,
@@ -13,6 +14,7 @@ use crate::{
 use futures_util::future::{BoxFuture, Either, FutureExt};
 use std::{
     convert::Infallible,
+    net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -56,7 +58,11 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let tells_events = tells_events(request.uri().path());
-        let share = tells_events.then(|| self.room.share_of(&reader(request.headers())));
+        let share = tells_events.then(|| {
+            let connection = request.extensions().get::<ConnectionInfo>();
+            let replica = connection.and_then(|info| info.tcp.remote_addr());
+            self.room.share_of(&reader(request.headers(), replica))
+        });
         let answer = self.inner.call(request);
         match share {
             Some(share) => Either::Right(
@@ -69,13 +75,17 @@ where
     }
 }
 
-/// Whose stream it is. Names that callers give themselves tell nobody apart.
-fn reader(headers: &HeaderMap) -> Arc<str> {
+/// Whose stream it is. Names that callers give themselves tell nobody apart, but the connection of
+/// the replica that asks for them does.
+fn reader(headers: &HeaderMap, replica: Option<SocketAddr>) -> Arc<str> {
     let text = |key: &'static str| headers.get(key).and_then(|value| value.to_str().ok());
     let namespace = text(NAMESPACE).unwrap_or_default();
     match text(CALLER).filter(|name| is_identity(name)) {
         Some(name) => format!("{namespace} {name}").into(),
-        None => namespace.into(),
+        None => match replica {
+            Some(replica) => format!("{namespace} {replica}").into(),
+            None => namespace.into(),
+        },
     }
 }
 
@@ -119,15 +129,20 @@ mod tests {
         assert!(ben.is_some(), "somebody else");
         let other = "/rallypoint.v1.SchedulerService/DescribeScheduler";
         assert!(part(&mut service, other, "token:ann").await.is_some());
-        for (one, another) in [("ann", "ben"), ("token:ann", "token:ann")] {
-            let of = |name: &str| {
-                let mut headers = HeaderMap::new();
-                headers.insert(CALLER, name.parse().expect("a value"));
-                reader(&headers)
-            };
-            assert_eq!(of(one), of(another));
-        }
         drop((unread, ben));
         assert_eq!(service.room.used(), 0);
+    }
+
+    #[test]
+    fn who_is_not_known_is_told_apart_by_the_replica_that_asks() {
+        let of = |name: &str, port: u16| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CALLER, name.parse().expect("a value"));
+            reader(&headers, Some(([10, 0, 0, 1], port).into()))
+        };
+        assert_eq!(of("ann", 1), of("ben", 1));
+        assert_ne!(of("ann", 1), of("ann", 2));
+        assert_eq!(of("token:ann", 1), of("token:ann", 2));
+        assert_ne!(of("token:ann", 1), of("token:ben", 1));
     }
 }
