@@ -32,6 +32,7 @@ pub use tls::{Tls, TlsFiles};
 pub use turns::Turns;
 pub use usefulness::{Use, Usefulness};
 
+use channels::LARGE_PING_TIMEOUT;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -45,9 +46,6 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 const MAX_HEADER_BYTES: u32 = 32 << 10;
 /// Interval between pings.
 const KEEPALIVE: Duration = Duration::from_secs(2);
-/// How long a replica may take to answer one: over a slow link it waits behind what is on its way
-/// of a large answer.
-const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How other replicas reach this one.
 #[derive(Clone, Debug)]
@@ -119,7 +117,7 @@ impl Port {
             .http2_max_pending_accept_reset_streams(Some(STREAMS_PER_CONNECTION as usize))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .http2_keepalive_timeout(Some(LARGE_PING_TIMEOUT))
             .add_routes(routes)
             .serve_with_incoming(connections(self.listener, permits, accept, None, None));
         let renewed = async {

@@ -26,10 +26,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
-/// How long it may take beside a session or a large call: over a slow link a ping waits behind what
-/// is on its way of a large message. A session notices by itself when the other side is silent, and
-/// a call when another replica owns the shard.
-const LARGE_PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take beside large messages, for either side: over a slow link a ping waits
+/// behind what is on its way of them. That is 1 MiB of a call or a report (`STREAM_WINDOW` of the
+/// port) and 4 MiB of many (what Linux buffers of a connection), so it takes a link of 70 KiB a
+/// second for one at a time and of 280 KiB a second for many, however large they are.
+///
+/// A replica that has vanished holds the room of its callers until then, so it is well below the
+/// half minute for which clients repeat a call. A session notices by itself when the other side is
+/// silent, and a call when another replica owns the shard.
+pub(super) const LARGE_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of a forwarded stream that may wait here until its caller reads them.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The largest window there is: with a smaller one, streams that callers do not read would use it
