@@ -1687,7 +1687,7 @@ class GetRunResponse(_message.Message):
 
     @_builtins.property
     def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunClaim]:
-        """Its claims, oldest first."""
+        """Its claims, oldest first; of more than 500 the newest ones."""
 
     def __init__(
         self,
