@@ -181,9 +181,6 @@ impl Jobs {
         if let Some(handle) = before {
             self.by_handle.remove(&handle);
         }
-        if self.is_unreadable(key.job) {
-            return self.leave_undecided(turn, key);
-        }
         let token = ASKED_ANEW | self.last_token(key.job).0;
         self.ask_target(turn, allowance, key, token);
     }

@@ -141,11 +141,8 @@ impl Jobs {
         if self.is_question(key) {
             return self.target_not_asked(turn, allowance, key, "its scheduler is gone");
         }
-        let is_unreadable = self.is_unreadable(key.job);
         if let Some(run) = self.runs.get_mut(&key) {
-            // It may be a question, which an owner that can read its job asks anew.
-            let kept = run.reason.filter(|_| is_unreadable);
-            run.reason = kept.or(Some(RunReason::SchedulerGone));
+            run.reason = Some(RunReason::SchedulerGone);
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }

@@ -34,7 +34,7 @@ impl RunImage {
 
 impl Jobs {
     /// Whether nothing is known of what a job says, for this version cannot read it.
-    pub(super) fn is_unreadable(&self, no: JobNo) -> bool {
+    pub(crate) fn is_unreadable(&self, no: JobNo) -> bool {
         self.job(no).is_none()
     }
 

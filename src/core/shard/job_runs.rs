@@ -141,7 +141,8 @@ impl Shard {
     }
 
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
-    /// or have been set aside.
+    /// or have been set aside. If the job cannot be read either, they may share the reason: an owner
+    /// that can read both finds out whether the scheduler is gone.
     fn check_run(&mut self, turn: &mut Turn, key: RunKey, handle: Handle) {
         let goes_on =
             |run: &&RunImage| run.state == RunState::Running && run.handle == Some(handle);
@@ -153,6 +154,7 @@ impl Shard {
         let state = scheduler.map(|scheduler| scheduler.image.state);
         let (jobs, mut allowance) = self.jobs();
         match state {
+            None | Some(SchedulerState::Released) if jobs.is_unreadable(key.job) => {}
             None | Some(SchedulerState::Released) if jobs.is_question(key) => {
                 jobs.ask_anew(turn, &mut allowance, key);
             }

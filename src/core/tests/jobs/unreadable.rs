@@ -71,6 +71,31 @@ fn whether_a_failed_run_is_repeated_says_an_owner_that_can_read_its_job() {
 }
 
 #[test]
+fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.rerun = Some(Rerun {
+            within_window: false,
+            max: Some(3),
+            delay: Duration::ZERO,
+        });
+    });
+    w.seconds(1000.0);
+    let handle = w.runs()[0];
+    w.remembered.unreadable.insert(handle);
+    let jobs = w.unreadable();
+    w.seconds(100.0);
+    assert_eq!(w.ends(), [(1000, Running, None)]);
+    w.remembered.unreadable.clear();
+    w.remembered.set_aside = true;
+    w.readable(jobs);
+    assert_eq!(w.ends(), [(1000, Running, None)]);
+    assert_eq!(w.runs(), [handle], "no other one runs beside it");
+    w.succeed_all();
+    assert_eq!(w.states(), [(1000, Succeeded)]);
+}
+
+#[test]
 fn a_failed_run_of_a_job_that_is_deleted_waits_for_no_decision() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});
@@ -164,7 +189,8 @@ fn a_target_is_asked_that_could_not_be_while_the_job_was_unreadable() {
         let jobs = w.unreadable();
         w.seconds(1000.0);
         let lost = Some(RunReason::ClaimantLost);
-        assert_eq!(w.ends(), [(1000, Retrying, lost)], "{is_gone}");
+        let state = if is_gone { Running } else { Retrying };
+        assert_eq!(w.ends(), [(1000, state, lost)], "{is_gone}");
         w.readable(jobs);
         assert_eq!(w.ends()[0], (1000, Running, lost), "{is_gone}");
         w.succeed_all();

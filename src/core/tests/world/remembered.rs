@@ -5,7 +5,7 @@ use crate::core::{
     RecoveredOutcome, RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler,
     RetryOf, RunClaim, RunImage, RunKey, RunToken, SchedulerImage, Seq, TargetPause, TaskRef,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All records so far, by scheduler.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(crate) struct Remembered {
     pub job_runs: BTreeMap<RunKey, RunImage>,
     /// Every claim of a run.
     pub job_claims: BTreeMap<(RunKey, RunToken), RunClaim>,
+    /// Schedulers that the next owner cannot read.
+    pub unreadable: BTreeSet<Handle>,
     /// Whether the last owner could read no scheduler.
     pub set_aside: bool,
     /// Checkpoints written.
@@ -217,7 +219,10 @@ impl Remembered {
                 requests,
             })
         };
-        self.schedulers.values().filter_map(recovered).collect()
+        let readable = (self.schedulers.iter())
+            .filter(|(handle, _)| !self.unreadable.contains(handle))
+            .map(|(_, one)| one);
+        readable.filter_map(recovered).collect()
     }
 }
 
