@@ -70,17 +70,24 @@ impl Jobs {
 
     /// Cancels what runs and what waits. Returns whether that was all there is.
     fn cancel_all(&mut self, turn: &mut Turn, limits: &Limits, caller: &Caller) -> bool {
-        // The next owner that can read its job says whether it has.
-        let open = self.runs.values().filter(|run| !run.may_have_succeeded());
-        let open: Vec<(RunKey, RunState)> = open.map(|run| (run.key, run.state)).collect();
+        // The others are undecided, and end as succeeded or cancelled in any case.
+        let is_open = |run: &&RunImage| !run.may_have_succeeded() || run.ends_as().is_failure();
+        let open: Vec<RunKey> = (self.runs.values().filter(is_open))
+            .map(|run| run.key)
+            .collect();
+        let reason = RunReason::AgentStopped;
         // What is being cancelled already adds no row.
-        for (key, state) in open {
+        for key in open {
             if has_many_rows(turn, limits) {
                 return false;
             }
-            match state {
-                RunState::Running => self.cancel(turn, key, RunReason::AgentStopped, &caller.name),
-                _ => self.give_up(turn, key, RunState::Cancelled, RunReason::AgentStopped),
+            let run = &self.runs[&key];
+            match run.state {
+                RunState::Running => self.cancel(turn, key, reason, &caller.name),
+                _ if run.may_have_succeeded() => {
+                    self.cancel_undecided(turn, key, reason, &caller.name);
+                }
+                _ => self.give_up(turn, key, RunState::Cancelled, reason),
             }
         }
         true

@@ -181,6 +181,10 @@ impl Jobs {
         reason: RunReason,
         by: &Arc<str>,
     ) {
+        let is_claimed = self.is_question(key);
+        let job = self.jobs.get(&key.job);
+        let has_rerun = job.is_some_and(|job| job.image.settings.rerun.is_some());
+        let is_repeated = has_rerun || self.is_unreadable(key.job);
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
@@ -189,9 +193,6 @@ impl Jobs {
             Some(RunReason::ClaimantLost | RunReason::Reported | RunReason::MaxRuntime) => true,
             other => reason == RunReason::JobDeleted && other != Some(reason),
         };
-        let job = self.jobs.get(&key.job);
-        let is_claimed = job.is_some_and(|job| job.image.settings.claimed);
-        let is_repeated = job.is_some_and(|job| job.image.settings.rerun.is_some());
         let asks_target = run.state == RunState::Running && run.handle.is_some() && is_claimed;
         // It is being stopped, and may be repeated: who cancels it wants no more of it.
         let outlasts = run.state == RunState::Running

@@ -6,6 +6,7 @@ use super::Jobs;
 use crate::core::{
     JobNo, RunImage, RunKey, RunReason, RunState, Turn, fairness::allowance::Allowance,
 };
+use std::sync::Arc;
 
 impl RunImage {
     /// It has ended, and nobody has decided what follows.
@@ -43,6 +44,22 @@ impl Jobs {
         if let Some(run) = self.runs.get_mut(&key) {
             run.state = RunState::Retrying;
             run.next_attempt_at = None;
+            self.record_run(turn, key);
+        }
+    }
+
+    /// An undecided run is not to be repeated. The owner that decides ends it as cancelled, unless
+    /// it is claimed and its target says that the work is done.
+    pub(super) fn cancel_undecided(
+        &mut self,
+        turn: &mut Turn,
+        key: RunKey,
+        reason: RunReason,
+        by: &Arc<str>,
+    ) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.reason = Some(reason);
+            run.by = by.clone();
             self.record_run(turn, key);
         }
     }

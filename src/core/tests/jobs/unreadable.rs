@@ -178,6 +178,32 @@ fn what_a_target_answers_counts_although_the_job_is_unreadable() {
 }
 
 #[test]
+fn what_is_cancelled_while_its_job_is_unreadable_is_not_repeated() {
+    let stopped = Some(RunReason::AgentStopped);
+    for is_asked in [true, false] {
+        let mut w = claimed_on_a_target();
+        if is_asked {
+            w.seconds(15.0);
+        }
+        let jobs = w.unreadable();
+        if !is_asked {
+            w.seconds(1000.0);
+        }
+        let state = if is_asked { Running } else { Retrying };
+        assert_eq!(w.states(), [(1000, state)]);
+        w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
+            .expect("it stops");
+        assert_eq!(w.ends(), [(1000, state, stopped)]);
+        w.fail_all();
+        assert_eq!(w.ends(), [(1000, Retrying, stopped)], "{is_asked}");
+        w.readable(jobs);
+        assert_eq!(w.ends()[0], (1000, Running, stopped), "{is_asked}");
+        w.fail_all();
+        assert_eq!(w.ends()[0], (1000, Cancelled, stopped), "{is_asked}");
+    }
+}
+
+#[test]
 fn a_target_is_asked_that_could_not_be_while_the_job_was_unreadable() {
     for is_gone in [true, false] {
         let mut w = claimed_on_a_target();
