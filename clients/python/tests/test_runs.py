@@ -23,14 +23,17 @@ from rallypoint import (
     CallError,
     ClaimedRun,
     Client,
+    Result,
     RunLost,
+    TaskFuture,
     _background,
     _runs,
     _servers,
     claim_run,
 )
+from rallypoint._future import _Elsewhere
 from rallypoint._leases import DEFAULT_LEASE, Lease
-from rallypoint.v1 import job_pb2
+from rallypoint.v1 import job_pb2, task_pb2
 
 JOBS = """
 [jobs.{name}]
@@ -173,14 +176,37 @@ def test_a_run_whose_function_returns_what_goes_on_is_not_done(
         def __await__(self) -> Iterator[None]:
             yield
 
-    for work in (lines, more_lines, Later):
+    def pending() -> TaskFuture:
+        return TaskFuture(_Elsewhere("a"), None, None)
+
+    for work in (lines, more_lines, Later, pending):
 
         def nightly(_: ClaimedRun, work: Callable[[], object] = work) -> object:
             return work()
 
         with pytest.raises(TypeError, match="do it inside the function"):
             claim_run("a", client=client)(nightly)()
-    assert [said.failed for said in finished] == [True] * 3
+    assert [said.failed for said in finished] == [True] * 4
+
+
+def test_a_run_whose_function_returns_a_future_that_is_done_ends_as_that_did(
+    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
+) -> None:
+    client, finished = claims
+    future = TaskFuture(_Elsewhere("a"), None, None)
+
+    @claim_run("a", client=client)
+    def nightly(_: ClaimedRun) -> TaskFuture:
+        return future
+
+    future.set_result(Result(task_pb2.AsyncDone()))
+    assert nightly() is future
+    future = TaskFuture(_Elsewhere("a"), None, None)
+    future.set_exception(OSError("no file"))
+    with pytest.raises(OSError, match="no file"):
+        nightly()
+    said = [(one.failed, one.detail) for one in finished]
+    assert said == [(False, ""), (True, "OSError: no file")]
 
 
 async def test_the_target_lets_a_run_be_finished_once(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from rallypoint import _background, _checks, _times
+from rallypoint import _background, _checks, _returned, _times
 from rallypoint._client import BaseClient, client_of
 from rallypoint._connection import Connection
 from rallypoint._leases import DEFAULT_LEASE, HURRY, Lease
@@ -236,7 +236,7 @@ class claim_run:
         @functools.wraps(work)
         def run_sync(*arguments: Any, **named: Any) -> Any:
             with self._again() as run:
-                return None if run is None else _done(work(run, *arguments, **named))
+                return None if run is None else _returned.checked(work(run, *arguments, **named))
 
         return run_sync
 
@@ -341,22 +341,6 @@ class claim_run:
         holder = f", {answer.holder.owner} has it" if answer.HasField("holder") else ""
         log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
         return None
-
-
-def _done(result: T) -> T:
-    """What a function returned. Raises TypeError when its work has not begun, or may go on."""
-    if inspect.iscoroutine(result):
-        result.close()
-        raise TypeError(
-            "the function returned a coroutine, whose run would count as done before it has begun; "
-            "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
-        )
-    if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.isawaitable(result):
-        raise TypeError(
-            f"the function returned an object of {type(result).__name__}, whose run would count as "
-            "done before the work is; do it inside the function, or use `with claim_run('…')`"
-        )
-    return result
 
 
 def _left(answer: job_pb2.ClaimRunResponse | job_pb2.RenewRunResponse) -> float | None:

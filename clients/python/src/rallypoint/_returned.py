@@ -1,0 +1,38 @@
+"""What a function returns that does a run: the run may be over, or its work may go on."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def checked(result: T) -> T:
+    """The same. Raises TypeError when its work has not begun, or may go on.
+
+    A future that is done may be returned, such as that of a task. If it failed, its error is
+    raised.
+    """
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            "the function returned a coroutine, whose run would count as done before it has begun; "
+            "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
+        )
+    may_go_on = inspect.isgenerator(result) or inspect.isasyncgen(result)
+    if may_go_on or (inspect.isawaitable(result) and not _is_done(result)):
+        raise TypeError(
+            f"the function returned an object of {type(result).__name__}, whose run would count as "
+            "done before the work is; do it inside the function, or use `with claim_run('…')`"
+        )
+    return result
+
+
+def _is_done(awaitable: object) -> bool:
+    """Whether it is a future that is done. Raises the error of one that failed."""
+    done, outcome = (getattr(awaitable, name, None) for name in ("done", "result"))
+    if not callable(done) or not callable(outcome) or not done():
+        return False
+    outcome()
+    return True
