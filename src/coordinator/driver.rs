@@ -137,8 +137,10 @@ impl Driver {
             if !done.is_empty() {
                 this = this.step(done).await;
             }
-            // Texts that were handed out are sent first: whom this wakes next would run before.
-            if mem::take(&mut this.has_begun) && !this.replies.is_empty() {
+            // Texts that were handed out are sent first: whom this wakes next would run before. So
+            // are those for whose answers nobody looks meanwhile, if there are any.
+            let has_begun = mem::take(&mut this.has_begun);
+            if has_begun && (!this.replies.is_empty() || this.runs_several()) {
                 yield_now().await;
             }
             this.publish();
@@ -184,6 +186,12 @@ impl Loop {
             // The runtime shuts down: what called this is dropped with it.
             Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Whether several attempts are under way that have a session.
+    fn runs_several(&self) -> bool {
+        let core = self.driver.machine.core();
+        core.is_some_and(|core| core.attempts_with_session() > 1)
     }
 
     fn decide(&mut self, events: Vec<Event>) -> Vec<Effect> {

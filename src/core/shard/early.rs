@@ -45,6 +45,16 @@ impl Shard {
         has_ends && !out.is_awaited() && out.unwritten.all_reports().all(goes_on)
     }
 
+    /// How many attempts that have a session are under way.
+    pub fn attempts_with_session(&self) -> u32 {
+        let slots = &self.fair.slots;
+        let with_session = slots.kinds().map(|kind| &slots[kind]);
+        with_session
+            .filter(|slots| slots.work.has_session())
+            .map(|slots| slots.open)
+            .sum()
+    }
+
     /// A task has ended: notes whether its scheduler waits for that to be durable.
     pub(crate) fn note_whether_it_goes_on(&self, turn: &mut Turn, kind: KindId, handle: Handle) {
         if !self.may_start_early(turn, kind, handle, None) {
