@@ -179,14 +179,14 @@ def test_a_run_whose_function_returns_what_goes_on_is_not_done(
     def pending() -> TaskFuture:
         return TaskFuture(_Elsewhere("a"), None, None)
 
-    for work in (lines, more_lines, Later, pending):
+    for work in (lines, more_lines, Later, pending, concurrent.futures.Future[None]):
 
         def nightly(_: ClaimedRun, work: Callable[[], object] = work) -> object:
             return work()
 
         with pytest.raises(TypeError, match="do it inside the function"):
             claim_run("a", client=client)(nightly)()
-    assert [said.failed for said in finished] == [True] * 4
+    assert [said.failed for said in finished] == [True] * 5
 
 
 def test_a_run_whose_function_returns_a_future_that_is_done_ends_as_that_did(

@@ -131,7 +131,8 @@ impl Jobs {
         }
     }
 
-    /// Its scheduler is not known any more.
+    /// Its scheduler is not known any more. What was being cancelled is not lost: it would be
+    /// repeated.
     pub(crate) fn scheduler_gone(
         &mut self,
         turn: &mut Turn,
@@ -142,11 +143,15 @@ impl Jobs {
             return self.target_not_asked(turn, allowance, key, "its scheduler is gone");
         }
         if let Some(run) = self.runs.get_mut(&key) {
-            run.reason = Some(RunReason::SchedulerGone);
+            let is_cancelled = run.reason.is_some() && run.ends_as() == RunState::Cancelled;
+            if !is_cancelled {
+                run.reason = Some(RunReason::SchedulerGone);
+            }
+            let state = run.ends_as();
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);
             }
-            self.end_attempt(turn, allowance, key, RunState::Lost);
+            self.end_attempt(turn, allowance, key, state);
         }
     }
 

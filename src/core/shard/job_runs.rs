@@ -141,8 +141,8 @@ impl Shard {
     }
 
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
-    /// or have been set aside. If the job cannot be read either, they may share the reason: an owner
-    /// that can read both finds out whether the scheduler is gone.
+    /// or have been set aside. If the job cannot be read either, they may share the reason: an
+    /// owner that can read both finds out whether the scheduler is gone.
     fn check_run(&mut self, turn: &mut Turn, key: RunKey, handle: Handle) {
         let goes_on =
             |run: &&RunImage| run.state == RunState::Running && run.handle == Some(handle);

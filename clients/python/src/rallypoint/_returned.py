@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ def checked(result: T) -> T:
             "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
         )
     may_go_on = inspect.isgenerator(result) or inspect.isasyncgen(result)
-    if may_go_on or (inspect.isawaitable(result) and not _is_done(result)):
+    is_future = isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result)
+    if may_go_on or (is_future and not _is_done(result)):
         raise TypeError(
             f"the function returned an object of {type(result).__name__}, whose run would count as "
             "done before the work is; do it inside the function, or use `with claim_run('…')`"
@@ -29,9 +31,9 @@ def checked(result: T) -> T:
     return result
 
 
-def _is_done(awaitable: object) -> bool:
+def _is_done(future: object) -> bool:
     """Whether it is a future that is done. Raises the error of one that failed."""
-    done, outcome = (getattr(awaitable, name, None) for name in ("done", "result"))
+    done, outcome = (getattr(future, name, None) for name in ("done", "result"))
     if not callable(done) or not callable(outcome) or not done():
         return False
     outcome()

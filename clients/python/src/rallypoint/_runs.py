@@ -229,7 +229,9 @@ class claim_run:
             @functools.wraps(work)
             async def run_async(*arguments: Any, **named: Any) -> Any:
                 async with self._again() as run:
-                    return None if run is None else await work(run, *arguments, **named)
+                    if run is None:
+                        return None
+                    return _returned.checked(await work(run, *arguments, **named))
 
             return run_async
 

@@ -70,8 +70,8 @@ fn whether_a_failed_run_is_repeated_says_an_owner_that_can_read_its_job() {
     }
 }
 
-#[test]
-fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
+/// A run of a job that is repeated, under an owner that can read neither job nor scheduler.
+fn of_unreadable_scheduler() -> (World, Handle, Defined) {
     let mut w = World::new(5);
     w.job("a", 1000, |settings| {
         settings.rerun = Some(Rerun {
@@ -86,6 +86,12 @@ fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
     let jobs = w.unreadable();
     w.seconds(100.0);
     assert_eq!(w.ends(), [(1000, Running, None)]);
+    (w, handle, jobs)
+}
+
+#[test]
+fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
+    let (mut w, handle, jobs) = of_unreadable_scheduler();
     w.remembered.unreadable.clear();
     w.remembered.set_aside = true;
     w.readable(jobs);
@@ -93,6 +99,17 @@ fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
     assert_eq!(w.runs(), [handle], "no other one runs beside it");
     w.succeed_all();
     assert_eq!(w.states(), [(1000, Succeeded)]);
+}
+
+#[test]
+fn a_run_that_was_cancelled_is_not_repeated_though_its_scheduler_is_gone() {
+    let (mut w, _, jobs) = of_unreadable_scheduler();
+    w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
+        .expect("it stops");
+    w.readable(jobs);
+    let stopped = Some(RunReason::AgentStopped);
+    assert_eq!(w.ends()[0], (1000, Cancelled, stopped));
+    assert!(w.runs().is_empty(), "no other one runs");
 }
 
 #[test]
