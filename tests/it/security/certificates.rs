@@ -9,6 +9,10 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tempfile::TempDir;
@@ -154,9 +158,9 @@ async fn certificates_of_callers_are_renewed_under_load_without_a_failed_call() 
             .map_err(|(_, error)| error)
             .expect("renewed")
     };
-    let load: Vec<_> = (0..4)
-        .map(|_| tokio::spawn(calls(mounted.caller(), url.clone())))
-        .collect();
+    let made: [Arc<AtomicU32>; 4] = Default::default();
+    let load = made.clone();
+    let load = load.map(|made| tokio::spawn(calls(mounted.caller(), url.clone(), made)));
     let mut turns = 0;
     while turns < 5 || !load.iter().all(|task| task.is_finished()) {
         // First everybody trusts both, then both have certificates of the new authority, and at
@@ -171,7 +175,12 @@ async fn certificates_of_callers_are_renewed_under_load_without_a_failed_call() 
         mounted.renew(authorities[turns.min(4)]);
         renewed();
         turns += 1;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // A call that began before, and one that began since, however long they take.
+        let seen = made.each_ref().map(|made| made.load(Relaxed));
+        let goes_on = |at: usize| !load[at].is_finished() && made[at].load(Relaxed) < seen[at] + 2;
+        while (0..load.len()).any(goes_on) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
     for task in load {
         task.await.expect("no call failed");
@@ -184,7 +193,7 @@ async fn certificates_of_callers_are_renewed_under_load_without_a_failed_call() 
 }
 
 /// Calls on new connections and on one that stays.
-async fn calls(tls: Tls, url: String) {
+async fn calls(tls: Tls, url: String, made: Arc<AtomicU32>) {
     let stays = Client::connect_by(&tls, &url, CONNECT_TIMEOUT).await;
     let stays = stays.expect("connected").with_retry_timeout(Duration::ZERO);
     for call in 0..60 {
@@ -194,6 +203,7 @@ async fn calls(tls: Tls, url: String) {
             .schedulers(api::ListSchedulersRequest::default())
             .await;
         assert!(listed.is_ok(), "call {call}: {listed:?}");
+        made.fetch_add(1, Relaxed);
     }
 }
 
