@@ -137,8 +137,8 @@ impl Driver {
             if !done.is_empty() {
                 this = this.step(done).await;
             }
-            // Texts that were handed out are sent first: whom this wakes next would run before. So
-            // are those for whose answers nobody looks meanwhile, if there are any.
+            // Texts that were handed out are sent first: whom this wakes next would run before.
+            // While several attempts run, their answers are taken up first, too (decision 0229).
             let has_begun = mem::take(&mut this.has_begun);
             if has_begun && (!this.replies.is_empty() || this.runs_several()) {
                 yield_now().await;
