@@ -2,8 +2,8 @@
 //! whether the agent fires: all as whole images.
 
 use super::{
-    AgentImage, Epoch, JobImage, JobKey, JobNo, JobState, RunClaim, RunImage, RunKey, RunToken,
-    ShardId,
+    AgentImage, Epoch, Handle, JobImage, JobKey, JobNo, JobState, RunClaim, RunImage, RunKey,
+    RunToken, ShardId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +35,8 @@ pub struct RecoveredJobs {
     pub jobs: Vec<(JobImage, JobState)>,
     /// Those that this version cannot read: their names are taken.
     pub unreadable: Vec<JobKey>,
+    /// Schedulers that the owner has set aside, those of runs among them.
+    pub set_aside: Vec<Handle>,
     /// Runs that are not over, and those of late that somebody asked for.
     pub runs: Vec<RunImage>,
     /// Claims of runs that have not ended.

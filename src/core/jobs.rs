@@ -65,6 +65,8 @@ pub(crate) struct Jobs {
     by_name: BTreeMap<JobKey, JobNo>,
     /// Jobs that this version cannot read.
     unreadable: BTreeSet<JobKey>,
+    /// Schedulers that this owner has set aside.
+    set_aside: BTreeSet<Handle>,
     /// Jobs that are deleted, as long as runs of theirs go on.
     deleted: BTreeMap<JobNo, Job>,
     /// Those that follow the job of this name.
@@ -130,6 +132,7 @@ impl Default for Jobs {
             jobs: BTreeMap::new(),
             by_name: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            set_aside: BTreeSet::new(),
             deleted: BTreeMap::new(),
             followers: BTreeMap::new(),
             runs: BTreeMap::new(),

@@ -18,6 +18,7 @@ impl Jobs {
             served_since: now,
             owner: recovered.owner,
             unreadable: recovered.unreadable.into_iter().collect(),
+            set_aside: recovered.set_aside.into_iter().collect(),
             leases_since: Pace::default().steady(now),
             ..Jobs::default()
         };

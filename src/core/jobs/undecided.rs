@@ -4,7 +4,7 @@
 
 use super::Jobs;
 use crate::core::{
-    JobNo, RunImage, RunKey, RunReason, RunState, Turn, fairness::allowance::Allowance,
+    Handle, JobNo, RunImage, RunKey, RunReason, RunState, Turn, fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 
@@ -38,6 +38,12 @@ impl Jobs {
     /// Whether nothing is known of what a job says, for this version cannot read it.
     pub(crate) fn is_unreadable(&self, no: JobNo) -> bool {
         self.job(no).is_none()
+    }
+
+    /// Whether it is not known what became of a scheduler: it has rows, and this owner cannot read
+    /// them.
+    pub(crate) fn is_set_aside(&self, handle: Handle) -> bool {
+        self.set_aside.contains(&handle)
     }
 
     /// A run has ended, and waits for an owner that decides what follows.

@@ -141,8 +141,8 @@ impl Shard {
     }
 
     /// After a recovery: the scheduler of a run may have ended under an owner that knows no jobs,
-    /// or have been set aside. If the job cannot be read either, they may share the reason: an
-    /// owner that can read both finds out whether the scheduler is gone.
+    /// or have been set aside. What may go on must not be repeated: an owner that can read job and
+    /// scheduler finds out. A target may be asked once more meanwhile.
     fn check_run(&mut self, turn: &mut Turn, key: RunKey, handle: Handle) {
         let goes_on =
             |run: &&RunImage| run.state == RunState::Running && run.handle == Some(handle);
@@ -158,6 +158,7 @@ impl Shard {
             None | Some(SchedulerState::Released) if jobs.is_question(key) => {
                 jobs.ask_anew(turn, &mut allowance, key);
             }
+            None if jobs.is_set_aside(handle) => {}
             None | Some(SchedulerState::Released) => {
                 jobs.scheduler_gone(turn, &mut allowance, key);
             }

@@ -15,6 +15,7 @@ mod one_batch;
 mod overlap;
 mod repeated;
 mod room;
+mod set_aside;
 mod time_zones;
 mod unreadable;
 mod weights;

@@ -58,6 +58,8 @@ pub(super) async fn jobs(
         shard,
         // Whoever takes them over says so.
         owner: Epoch(0),
+        // What is read of schedulers says so.
+        set_aside: Vec::new(),
         claims,
         last_token,
         jobs: readable,

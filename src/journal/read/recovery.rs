@@ -11,7 +11,7 @@ use super::{
     set_aside,
     target_pauses::target_pauses,
 };
-use crate::core::{DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time};
+use crate::core::{DoneNo, Outcome, RecoveredJobs, RecoveredOutcome, Seq, ShardId, Time};
 use crate::journal::{
     Journal, JournalError,
     bounded_connection::BoundedConnection,
@@ -49,12 +49,14 @@ pub async fn recover(
         let pauses = target_pauses(link, shard).await?;
         let resources = resources(link, shard).await?;
         let jobs = jobs(link, shard, since).await?;
+        let read = recovery.read.finish();
+        let set_aside = read.unreadable.iter().map(|one| one.handle).collect();
         Ok(Recovered {
             unnoted,
             pauses,
             resources,
-            jobs,
-            ..recovery.read.finish()
+            jobs: RecoveredJobs { set_aside, ..jobs },
+            ..read
         })
     });
     read.await

@@ -24,6 +24,9 @@ async fn a_row_that_somebody_has_locked_is_noted_when_it_is_free() {
     let read = recover(&owned.journal, ENOUGH, since(now)).await.unwrap();
     assert_eq!(read.unreadable.len(), 2);
     assert_eq!(read.unnoted, [locked]);
+    let mut set_aside = [locked, free];
+    set_aside.sort_unstable();
+    assert_eq!(read.jobs.set_aside, set_aside, "none of them is gone");
     let left = owned.journal.note_set_aside(&read.unnoted).await.unwrap();
     assert_eq!(left, [locked]);
     let noted = "select count(*) from scheduler where set_aside";

@@ -103,9 +103,11 @@ fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
 
 #[test]
 fn a_run_that_was_cancelled_is_not_repeated_though_its_scheduler_is_gone() {
-    let (mut w, _, jobs) = of_unreadable_scheduler();
+    let (mut w, handle, jobs) = of_unreadable_scheduler();
     w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
         .expect("it stops");
+    w.remembered.unreadable.clear();
+    w.remembered.forget(handle);
     w.readable(jobs);
     let stopped = Some(RunReason::AgentStopped);
     assert_eq!(w.ends()[0], (1000, Cancelled, stopped));
@@ -160,7 +162,7 @@ fn what_may_have_succeeded_is_not_cancelled_while_its_job_is_unreadable() {
 }
 
 /// A run that is claimed, and whose target can be asked.
-fn claimed_on_a_target() -> World {
+pub(super) fn claimed_on_a_target() -> World {
     let mut w = World::new(5);
     let mut settings = settings(every(1000));
     settings.claimed = true;

@@ -102,7 +102,9 @@ impl World {
     }
 
     fn recover(&mut self, window: &InDoubtWindow) {
-        self.remembered.jobs.owner.0 += 1;
+        let remembered = &mut self.remembered;
+        remembered.jobs.owner.0 += 1;
+        remembered.jobs.set_aside = remembered.unreadable.iter().copied().collect();
         self.shard = Shard::restore(
             self.limits,
             self.now,
