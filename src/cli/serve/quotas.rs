@@ -28,7 +28,7 @@ pub(super) struct Quotas {
         value_name = "N"
     )]
     max_queued_tasks: u32,
-    /// MiB of statements and payloads of unfinished tasks; each task counts in whole KiB
+    /// MiB of statements, parameters and payloads of unfinished tasks; a task counts in whole KiB
     #[arg(
         long,
         env = "RALLYPOINT_MAX_QUEUED_MIB",
