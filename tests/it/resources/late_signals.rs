@@ -1,6 +1,6 @@
 //! A signal that comes when the command of `lock run` has just ended was for the command.
 
-use super::lock_run::{is_gone, number, queue, said, start};
+use super::lock_run::{is_gone, number, queue, said, start, waiting_for};
 use crate::harness::{standalone::Standalone, terminal::wait_for};
 use nix::{
     sys::signal::{Signal, kill},
@@ -14,11 +14,7 @@ fn a_signal_behind_the_end_of_a_command_does_not_cut_off_the_release() {
     server.run(&["resource", "create", "deploy"]);
     let folder = tempfile::tempdir().expect("a folder");
     let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
-    let script = format!(
-        "echo $$ > {}; until test -e {}; do sleep 0.02; done",
-        begun.display(),
-        go.display()
-    );
+    let script = waiting_for(&go, &begun);
     let run = start(&server, &["deploy", "--", "sh", "-c", &script]);
     wait_for("the command begins", || number(&begun) > 0);
     let command = Pid::from_raw(number(&begun) as i32);

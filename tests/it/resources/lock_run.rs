@@ -28,6 +28,12 @@ pub(super) fn start(server: &Standalone, arguments: &[&str]) -> Child {
         .expect("the program runs")
 }
 
+/// A script of a shell that writes its process id into one file, and waits for the other one.
+pub(super) fn waiting_for(go: &Path, begun: &Path) -> String {
+    let (begun, go) = (begun.display(), go.display());
+    format!("echo $$ > {begun}; until test -e {go}; do sleep 0.02; done")
+}
+
 pub(super) fn number(file: &Path) -> i64 {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
@@ -95,16 +101,12 @@ fn the_second_one_waits_and_is_told_for_whom() {
     server.run(&["resource", "create", "deploy"]);
     let folder = tempfile::tempdir().expect("a folder");
     let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
-    let script = format!(
-        "echo 1 > {}; until test -e {}; do sleep 0.02; done",
-        begun.display(),
-        go.display()
-    );
+    let script = waiting_for(&go, &begun);
     let first = start(
         &server,
         &["deploy", "--owner", "ci-31", "--", "sh", "-c", &script],
     );
-    wait_for("the first one begins", || number(&begun) == 1);
+    wait_for("the first one begins", || number(&begun) > 0);
     let impatient = start(&server, &["deploy", "--wait", "1", "--", "true"]);
     let output = impatient.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
@@ -227,16 +229,15 @@ fn a_command_that_was_stopped_beyond_its_lease_does_not_go_on() {
     let ticking = format!("while :; do echo >> {}; sleep 0.02; done", ticks.display());
     let arguments = format!("deploy --lease 2s -- bash -c '{ticking}'");
     let script = format!(
-        "set -m; {}; echo 1 > {}; until test -e {}; do sleep 0.02; done; fg",
+        "set -m; {}; {}; fg",
         lock_run(&server, &arguments),
-        stopped.display(),
-        go.display()
+        waiting_for(&go, &stopped)
     );
     let mut run = on_terminal(&script);
     let mut keys = run.stdin.take().expect("a terminal");
     wait_for("the command runs", || ticks.exists());
     keys.write_all(b"\x1a").expect("Ctrl-Z");
-    wait_for("the shell goes on", || number(&stopped) == 1);
+    wait_for("the shell goes on", || number(&stopped) > 0);
     wait_for("the lease is over", || {
         queue(&server, "deploy")["resource"]["holds"] == 0
     });
@@ -257,10 +258,9 @@ fn a_hang_up_is_for_the_command_and_the_lock_is_kept_until_it_ends() {
     let (begun, heard) = (folder.path().join("begun"), folder.path().join("heard"));
     let go = folder.path().join("go");
     let script = format!(
-        "trap 'echo 1 > {}' HUP; echo 1 > {}; until test -e {}; do sleep 0.02; done",
+        "trap 'echo 1 > {}' HUP; {}",
         heard.display(),
-        begun.display(),
-        go.display()
+        waiting_for(&go, &begun)
     );
     // The tests may run under `nohup` themselves.
     let run = Command::new("env")
@@ -269,7 +269,7 @@ fn a_hang_up_is_for_the_command_and_the_lock_is_kept_until_it_ends() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program runs");
-    wait_for("the command begins", || number(&begun) == 1);
+    wait_for("the command begins", || number(&begun) > 0);
     kill(Pid::from_raw(run.id() as i32), Signal::SIGHUP).expect("it runs");
     wait_for("the command hears it", || number(&heard) == 1);
     assert_eq!(queue(&server, "deploy")["resource"]["holds"], 1);
@@ -284,11 +284,7 @@ fn what_was_started_to_ignore_a_hang_up_ignores_it() {
     server.run(&["resource", "create", "deploy"]);
     let folder = tempfile::tempdir().expect("a folder");
     let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
-    let script = format!(
-        "echo 1 > {}; until test -e {}; do sleep 0.02; done",
-        begun.display(),
-        go.display()
-    );
+    let script = waiting_for(&go, &begun);
     let command = format!(
         "trap '' HUP; exec {}",
         lock_run(&server, &format!("deploy -- sh -c '{script}'"))
@@ -298,7 +294,7 @@ fn what_was_started_to_ignore_a_hang_up_ignores_it() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("a shell");
-    wait_for("the command begins", || number(&begun) == 1);
+    wait_for("the command begins", || number(&begun) > 0);
     kill(Pid::from_raw(run.id() as i32), Signal::SIGHUP).expect("it runs");
     fs::write(&go, "").expect("written");
     let output = run.wait_with_output().expect("it ends");
@@ -311,11 +307,7 @@ fn without_a_terminal_a_stop_holds_both_until_both_are_continued() {
     server.run(&["resource", "create", "deploy"]);
     let folder = tempfile::tempdir().expect("a folder");
     let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
-    let script = format!(
-        "echo $$ > {}; until test -e {}; do sleep 0.02; done",
-        begun.display(),
-        go.display()
-    );
+    let script = waiting_for(&go, &begun);
     let arguments = format!("deploy -- bash -c '{script}'");
     let run = Command::new("setsid")
         .args(["--wait", "sh", "-c"])
