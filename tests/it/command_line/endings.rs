@@ -45,6 +45,25 @@ fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
 }
 
 #[test]
+fn a_signal_behind_the_end_of_its_tasks_does_not_change_what_exec_tells_of_them() {
+    let server = Standalone::start();
+    let scope = ["app", "--reason", "a new disk"];
+    let on_target = |verb| assert_eq!(code(&server.run(&[&[verb][..], &scope].concat())), 0);
+    on_target("pause-target");
+    let (child, _said, handle) = exec(&server, &["select 1"]);
+    let tasks = || text(&server.run(&["tasks", &handle]).stdout);
+    wait_for("the task", || tasks().contains("queued"));
+    // When it goes on, it hears of both.
+    signal(&child, Signal::SIGSTOP);
+    on_target("resume-target");
+    wait_for("its end", || tasks().contains("succeeded"));
+    signal(&child, Signal::SIGTERM);
+    signal(&child, Signal::SIGCONT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 0, "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_failure_cancels_the_rest_of_tasks_that_take_several_calls() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");

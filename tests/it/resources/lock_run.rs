@@ -19,8 +19,13 @@ use std::{
 };
 
 pub(super) fn start(server: &Standalone, arguments: &[&str]) -> Child {
+    begin(server, &[&["lock", "run"][..], arguments].concat())
+}
+
+/// Begins any verb.
+pub(super) fn begin(server: &Standalone, arguments: &[&str]) -> Child {
     Command::new(PROGRAM)
-        .args(["--server", &server.url, "lock", "run"])
+        .args(["--server", &server.url])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
