@@ -1,5 +1,7 @@
 //! What the server says of calls of the API, in the verbs of the command line.
 
+use super::shell;
+
 /// Calls as the server names them, each with the verb that makes it. A name comes before those
 /// that it contains.
 const VERBS: &[(&str, &str)] = &[
@@ -78,7 +80,7 @@ fn resuming(text: &str) -> String {
         .split_once(" is paused since")
         .map(|(named, _)| named);
     let named = named.and_then(|named| named.rsplit_once("target "));
-    let scope = named.map_or("--all", |(_, target)| target);
+    let scope = named.map_or("--all".to_owned(), |(_, target)| shell::word(target));
     let command = format!(", until `rallypoint resume-target {scope} --reason TEXT`");
     format!("{before}{command}{}", resuming(behind))
 }
@@ -122,6 +124,9 @@ mod tests {
             "target app is paused since … (x), until `rallypoint resume-target app --reason TEXT`; \
              everything is paused since … (y), until `rallypoint resume-target --all --reason TEXT`"
         );
+        let paused = "target my app is paused since … (x), until ResumeTarget";
+        let resume = "`rallypoint resume-target 'my app' --reason TEXT`";
+        assert!(translated(paused).ends_with(resume));
         assert_eq!(
             translated("have it alone: set the mode to SHARED"),
             "have it alone: say `--shared` (of a task `shared`, behind the name)"

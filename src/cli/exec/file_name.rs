@@ -1,7 +1,7 @@
 //! Arguments of `exec` that are names of files, and no SQL: somebody has mistyped a name, or takes
 //! any file for one of SQL.
 
-use crate::cli::error::CliError;
+use crate::cli::{error::CliError, shell};
 use std::path::Path;
 
 /// Refuses what is a file, or looks like the name of one.
@@ -11,8 +11,9 @@ pub(in crate::cli) fn refuse(text: &str) -> Result<(), CliError> {
     }
     let path = Path::new(text);
     if path.is_file() {
+        let file = shell::word(text);
         return Err(CliError::usage(format!("{text} is a file, and not SQL"))
-            .next(format!("read tasks from it: `rallypoint exec -f {text}`")));
+            .next(format!("read tasks from it: `rallypoint exec -f {file}`")));
     }
     let has_letters = text.contains(char::is_alphabetic);
     if path.is_dir() && (looks_like_a_name(text) || !has_letters) {
@@ -46,6 +47,18 @@ fn looks_like_a_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_is_named_as_a_shell_takes_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("night(1)");
+        fs::write(&file, "select 1").expect("written");
+        let file = file.display().to_string();
+        let error = refuse(&file).expect_err("a file");
+        let next = format!("read tasks from it: `rallypoint exec -f '{file}'`");
+        assert_eq!(error.next_step(), Some(&*next));
+    }
 
     #[test]
     fn a_mistyped_name_is_no_statement() {

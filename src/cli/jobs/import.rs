@@ -14,7 +14,7 @@ mod wall_clock;
 
 use super::file;
 use crate::{
-    cli::{error::CliError, output, table::Table, unreadable},
+    cli::{error::CliError, output, shell, table::Table, unreadable},
     core::schedule::TimeZones,
     server::unreached::connection_remedy,
     toml_file::Faults,
@@ -319,9 +319,10 @@ fn print(to: &To, compared: &[(&Imported, Option<Comparison>)], left_out: &[(Str
         lines.iter().for_each(output::verbatim);
     }
     let file = to.written.display();
+    let word = shell::word(&file.to_string());
     output::note("HERE and THERE: due times of the next 30 days");
     output::note(format!(
-        "{file} is written: `rallypoint jobs check -f {file}`"
+        "{file} is written: `rallypoint jobs check -f {word}`"
     ));
 }
 
