@@ -70,7 +70,7 @@ pub(crate) struct Target {
     /// There have been no slots because the register took no session, and it has taken none since.
     is_unregistered: AtomicBool,
     /// Its server has refused the login of the target, and not those of namespaces, since it was
-    /// changed or has opened a session.
+    /// changed or has got in.
     refused: Refused,
     /// Its server has had no place for the connection that stops texts.
     cannot_stop: AtomicBool,

@@ -12,7 +12,7 @@ use rallypoint::{
 };
 use sqlx::{AssertSqlSafe, ConnectOptions};
 use std::{slice, time::Duration};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 struct Changing {
     fixture: Fixture,
@@ -199,6 +199,34 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
     changing.change(|config| config.login = good);
     assert_eq!(changing.fixture.executor.targets()[0].refused, None);
     assert_eq!(changing.fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
+async fn a_login_of_the_target_is_not_called_refused_once_it_gets_in_though_no_task_needs_it() {
+    let mut changing = Changing::new("changed_before").await;
+    let good = changing.config.login.clone();
+    changing.change(|config| {
+        // A quarter of this is between two looks.
+        config.session_idle = Duration::from_millis(200);
+        config.logins = [("a".into(), good.clone())].into();
+        config.login = good.as_user("admitted_late".into(), None);
+    });
+    let report = changing.fixture.run(sql("select 1")).await;
+    assert!(matches!(report, Report::NotStarted), "{report:?}");
+    let refused = |changing: &Changing| changing.fixture.executor.targets()[0].refused.clone();
+    assert!(refused(&changing).is_some());
+    let database = changing.fixture.options.get_database().expect("a name");
+    let admit = format!(
+        "create role admitted_late login; grant connect on database {database} to admitted_late"
+    );
+    administer(&changing.fixture, admit).await;
+    let forgotten = async {
+        while refused(&changing).is_some() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let forgotten = timeout(Duration::from_secs(60), forgotten).await;
+    forgotten.expect("it has got in");
 }
 
 /// What is said of a task that gets no session. It is given back after a moment, and asked about

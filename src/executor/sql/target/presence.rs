@@ -12,9 +12,10 @@ use tokio::time::timeout;
 const PROBE_SLOT: u32 = 1;
 
 impl Target {
-    /// Drops idle sessions that have died, and finds out whether the target has gone with them.
+    /// Drops idle sessions that have died, and finds out whether the target has gone with them; and
+    /// whether a login that was refused gets in by now, as no task may need it for long.
     pub(super) async fn look_after_sessions(&self) {
-        if self.close(|| self.slots.take_dead_sessions()) {
+        if self.close(|| self.slots.take_dead_sessions()) || self.refused.is_due() {
             self.try_early().await;
         }
         self.prepare_to_stop(true).await;
@@ -31,6 +32,10 @@ impl Target {
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
             // Its own slots may have all the places that there are.
             Err(error) if error.is_about_room() => {}
+            // Namespaces have logins that get in. Why this one does not may have changed.
+            Err(error) if error.is_about_the_login() && self.refused.why().is_some() => {
+                self.refused.note(&self.name, &error);
+            }
             Err(error) if error.is_about_the_login() => tracing::warn!(
                 target = %self.name,
                 %error,
@@ -140,6 +145,9 @@ impl Target {
         self.admin.note_got_in(login);
         let known = Identity::of(&mut connection).await;
         connection.close().await;
+        if known.is_ok() && *login == *self.settings().login {
+            self.refused.forget();
+        }
         known.map(drop)
     }
 }

@@ -1,6 +1,6 @@
 //! The login of a target that its server refuses, while one of a namespace gets in. It is tried
-//! again now and then, by one task at a time: a server that logs each refusal, and the places that
-//! the others have, are spared the rest.
+//! again now and then, by one task at a time or without any: a server that logs each refusal, and
+//! the places that the others have, are spared the rest.
 
 use super::super::RECONNECT_BACKOFF;
 use crate::executor::pg_client;
@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-/// Whether the login is refused: since it was changed, or has opened a session.
+/// Whether the login is refused: since it was changed, or has got in.
 #[derive(Debug, Default)]
 pub(super) struct Refused(Mutex<Option<Refusal>>);
 
@@ -34,6 +34,11 @@ impl Refused {
         refusal.next = Instant::now() + RECONNECT_BACKOFF.delay(refusal.tries);
         refusal.tries = refusal.tries.saturating_add(1);
         None
+    }
+
+    /// Whether it is refused, and worth a try now, which is that of whoever asks.
+    pub(super) fn is_due(&self) -> bool {
+        self.why().is_some() && self.for_now().is_none()
     }
 
     /// The server has refused the login, and not that of a namespace.
