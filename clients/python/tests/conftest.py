@@ -8,9 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from answering import answering
 
 from pytest_rallypoint import RallypointServer
-from rallypoint import AsyncClient, AsyncScheduler, Client, Scheduler, TaskFuture
+from rallypoint import AsyncClient, AsyncScheduler, Client, Scheduler, TaskFuture, _runs
+from rallypoint.v1 import job_pb2
 
 pytest_plugins = ["pytester"]
 
@@ -109,3 +111,23 @@ def table(database: psycopg.Connection[Any]) -> Iterator[str]:
     database.execute("create table seen (id int, at timestamptz default clock_timestamp())")
     yield "seen"
     database.execute("drop table seen")
+
+
+@pytest.fixture
+def claims() -> Iterator[tuple[Client, list[job_pb2.FinishRunRequest]]]:
+    """A service that has a run for everybody, and how runs were finished."""
+    finished: list[job_pb2.FinishRunRequest] = []
+
+    def claim(request: Any, _: Any) -> Any:
+        answer = job_pb2.ClaimRunResponse()
+        answer.run.job, answer.claim.token = request.name, 1
+        return answer
+
+    def finish(request: Any, _: Any) -> Any:
+        finished.append(request)
+        return job_pb2.FinishRunResponse()
+
+    with answering() as service, Client(service.address) as client:
+        service.answers(_runs._CLAIM_RUN, claim)
+        service.answers(_runs._FINISH_RUN, finish)
+        yield client, finished

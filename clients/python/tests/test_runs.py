@@ -9,13 +9,12 @@ import socket
 import time
 import types
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from answering import answering
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
@@ -23,17 +22,14 @@ from rallypoint import (
     CallError,
     ClaimedRun,
     Client,
-    Result,
     RunLost,
-    TaskFuture,
     _background,
     _runs,
     _servers,
     claim_run,
 )
-from rallypoint._future import _Elsewhere
 from rallypoint._leases import DEFAULT_LEASE, Lease
-from rallypoint.v1 import job_pb2, task_pb2
+from rallypoint.v1 import job_pb2
 
 JOBS = """
 [jobs.{name}]
@@ -103,26 +99,6 @@ async def test_a_failure_is_said_and_the_run_offered_again(
     )
 
 
-@pytest.fixture
-def claims() -> Iterator[tuple[Client, list[job_pb2.FinishRunRequest]]]:
-    """A service that has a run for everybody, and how runs were finished."""
-    finished: list[job_pb2.FinishRunRequest] = []
-
-    def claim(request: Any, _: Any) -> Any:
-        answer = job_pb2.ClaimRunResponse()
-        answer.run.job, answer.claim.token = request.name, 1
-        return answer
-
-    def finish(request: Any, _: Any) -> Any:
-        finished.append(request)
-        return job_pb2.FinishRunResponse()
-
-    with answering() as service, Client(service.address) as client:
-        service.answers(_runs._CLAIM_RUN, claim)
-        service.answers(_runs._FINISH_RUN, finish)
-        yield client, finished
-
-
 async def test_a_failure_is_said_whose_text_is_none(
     face: Face, claims: tuple[Client, list[job_pb2.FinishRunRequest]]
 ) -> None:
@@ -131,82 +107,6 @@ async def test_a_failure_is_said_whose_text_is_none(
         async with face.block(claim_run("a", client=client)):
             raise OSError("no file caf\udce9")
     assert [(said.failed, said.detail) for said in finished] == [(True, "OSError: no file caf?")]
-
-
-def test_a_run_whose_work_has_not_begun_is_not_done(
-    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
-) -> None:
-    client, finished = claims
-    begun: list[ClaimedRun] = []
-
-    async def work(run: ClaimedRun) -> None:
-        begun.append(run)
-
-    @claim_run("a", client=client)
-    def nightly(run: ClaimedRun) -> object:  # as a decorator of others may leave it
-        return work(run)
-
-    def lines(run: ClaimedRun) -> Iterator[int]:
-        yield run.token
-
-    async def more_lines(run: ClaimedRun) -> AsyncIterator[int]:
-        yield run.token
-
-    with pytest.raises(TypeError, match="directly above `async def`"):
-        nightly()
-    assert begun == []
-    assert [said.failed for said in finished] == [True]
-    for generator in (lines, more_lines):
-        with pytest.raises(TypeError, match="work: calling a generator function does nothing"):
-            claim_run("a", client=client)(generator)
-
-
-def test_a_run_whose_function_returns_what_goes_on_is_not_done(
-    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
-) -> None:
-    client, finished = claims
-
-    def lines() -> Iterator[int]:
-        yield 1
-
-    async def more_lines() -> AsyncIterator[int]:
-        yield 1
-
-    class Later:
-        def __await__(self) -> Iterator[None]:
-            yield
-
-    def pending() -> TaskFuture:
-        return TaskFuture(_Elsewhere("a"), None, None)
-
-    for work in (lines, more_lines, Later, pending, concurrent.futures.Future[None]):
-
-        def nightly(_: ClaimedRun, work: Callable[[], object] = work) -> object:
-            return work()
-
-        with pytest.raises(TypeError, match="do it inside the function"):
-            claim_run("a", client=client)(nightly)()
-    assert [said.failed for said in finished] == [True] * 5
-
-
-def test_a_run_whose_function_returns_a_future_that_is_done_ends_as_that_did(
-    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
-) -> None:
-    client, finished = claims
-    future = TaskFuture(_Elsewhere("a"), None, None)
-
-    @claim_run("a", client=client)
-    def nightly(_: ClaimedRun) -> TaskFuture:
-        return future
-
-    future.set_result(Result(task_pb2.AsyncDone()))
-    assert nightly() is future
-    future = TaskFuture(_Elsewhere("a"), None, None)
-    future.set_exception(OSError("no file"))
-    with pytest.raises(OSError, match="no file"):
-        nightly()
-    said = [(one.failed, one.detail) for one in finished]
-    assert said == [(False, ""), (True, "OSError: no file")]
 
 
 async def test_the_target_lets_a_run_be_finished_once(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import inspect
 from typing import TypeVar
+
+from rallypoint.errors import TaskCancelled
 
 T = TypeVar("T")
 
@@ -13,7 +16,7 @@ def checked(result: T) -> T:
     """The same. Raises TypeError when its work has not begun, or may go on.
 
     A future that is done may be returned, such as that of a task. If it failed, its error is
-    raised.
+    raised; if it was cancelled, that is `concurrent.futures.CancelledError`.
     """
     if inspect.iscoroutine(result):
         result.close()
@@ -36,5 +39,13 @@ def _is_done(future: object) -> bool:
     done, outcome = (getattr(future, name, None) for name in ("done", "result"))
     if not callable(done) or not callable(outcome) or not done():
         return False
-    outcome()
+    try:
+        outcome()
+    except TaskCancelled:
+        raise
+    except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
+        # That of asyncio would seem to cancel whoever does the run.
+        name = type(future).__name__
+        text = f"the function returned an object of {name} that was cancelled"
+        raise concurrent.futures.CancelledError(text) from error
     return True

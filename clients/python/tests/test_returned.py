@@ -1,0 +1,122 @@
+"""What a function returns that does a run, and how the run ends then."""
+
+import asyncio
+import concurrent.futures
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+from conftest import Face
+
+from rallypoint import ClaimedRun, Client, Result, TaskCancelled, TaskFuture, claim_run
+from rallypoint._future import _Elsewhere
+from rallypoint.v1 import job_pb2, task_pb2
+
+Claims: TypeAlias = tuple[Client, list[job_pb2.FinishRunRequest]]
+
+
+async def do(face: Face, client: Client, work: Callable[[], object]) -> object:
+    """Does a run by a function that returns what `work` does, without awaiting it."""
+
+    @claim_run("a", client=client)
+    def in_threads(_: ClaimedRun) -> object:
+        return work()
+
+    @claim_run("a", client=client)
+    async def in_asyncio(_: ClaimedRun) -> object:
+        return work()
+
+    return await in_asyncio() if face.is_async else in_threads()
+
+
+def task() -> TaskFuture:
+    """That of a task which has not ended."""
+    return TaskFuture(_Elsewhere("a"), None, None)
+
+
+def how(finished: list[job_pb2.FinishRunRequest]) -> list[tuple[bool, str]]:
+    return [(said.failed, said.detail) for said in finished]
+
+
+async def test_a_run_whose_work_has_not_begun_is_not_done(face: Face, claims: Claims) -> None:
+    client, finished = claims
+    begun: list[int] = []
+
+    async def work() -> None:
+        begun.append(1)
+
+    with pytest.raises(TypeError, match="directly above `async def`"):
+        await do(face, client, work)
+    assert begun == []
+    assert [said.failed for said in finished] == [True]
+
+
+def test_a_generator_function_does_no_run() -> None:
+    def lines(run: ClaimedRun) -> Iterator[int]:
+        yield run.token
+
+    async def more_lines(run: ClaimedRun) -> AsyncIterator[int]:
+        yield run.token
+
+    for generator in (lines, more_lines):
+        with pytest.raises(TypeError, match="work: calling a generator function does nothing"):
+            claim_run("a")(generator)
+
+
+async def test_a_run_whose_function_returns_what_goes_on_is_not_done(
+    face: Face, claims: Claims
+) -> None:
+    client, finished = claims
+
+    def lines() -> Iterator[int]:
+        yield 1
+
+    async def more_lines() -> AsyncIterator[int]:
+        yield 1
+
+    class Later:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    for work in (lines, more_lines, Later, task, concurrent.futures.Future[None]):
+        with pytest.raises(TypeError, match="do it inside the function"):
+            await do(face, client, work)
+    assert [said.failed for said in finished] == [True] * 5
+
+
+@pytest.mark.parametrize("make", [task, concurrent.futures.Future, asyncio.Future])
+async def test_a_run_whose_function_returns_a_future_that_is_done_ends_as_that_did(
+    face: Face, claims: Claims, make: Callable[[], Any]
+) -> None:
+    client, finished = claims
+    good, bad = make(), make()
+    good.set_result(Result(task_pb2.AsyncDone()))
+    bad.set_exception(OSError("no file"))
+    assert await do(face, client, lambda: good) is good
+    with pytest.raises(OSError, match="no file"):
+        await do(face, client, lambda: bad)
+    assert how(finished) == [(False, ""), (True, "OSError: no file")]
+
+
+@pytest.mark.parametrize("make", [concurrent.futures.Future, asyncio.Future])
+async def test_a_run_whose_function_returns_a_cancelled_future_fails(
+    face: Face, claims: Claims, make: Callable[[], Any]
+) -> None:
+    client, finished = claims
+    future = make()
+    future.cancel()
+    text = "the function returned an object of Future that was cancelled"
+    with pytest.raises(concurrent.futures.CancelledError, match=text):
+        await do(face, client, lambda: future)
+    assert how(finished) == [(True, f"CancelledError: {text}")]
+
+
+async def test_a_run_whose_function_returns_a_cancelled_task_says_why(
+    face: Face, claims: Claims
+) -> None:
+    client, finished = claims
+    future = task()
+    future.set_exception(TaskCancelled("CANCELLED", "by an operator", seq=3))
+    with pytest.raises(TaskCancelled, match="by an operator"):
+        await do(face, client, lambda: future)
+    assert how(finished) == [(True, "TaskCancelled: task 3: CANCELLED by an operator")]
