@@ -45,10 +45,13 @@ async def test_a_run_whose_work_has_not_begun_is_not_done(face: Face, claims: Cl
     async def work() -> None:
         begun.append(1)
 
-    with pytest.raises(TypeError, match="directly above `async def`"):
-        await do(face, client, work)
+    for returned in (work, lambda: [work()]):
+        with pytest.raises(TypeError, match="directly above `async def`"):
+            await do(face, client, returned)
+    with pytest.raises(TypeError, match="an object of map, whose"):
+        await do(face, client, lambda: map(begun.append, [1]))
     assert begun == []
-    assert [said.failed for said in finished] == [True]
+    assert [said.failed for said in finished] == [True] * 3
 
 
 def test_a_generator_function_does_no_run() -> None:
@@ -79,9 +82,10 @@ async def test_a_run_whose_function_returns_what_goes_on_is_not_done(
             yield
 
     for work in (lines, more_lines, Later, task, concurrent.futures.Future[None]):
-        with pytest.raises(TypeError, match="do it inside the function"):
-            await do(face, client, work)
-    assert [said.failed for said in finished] == [True] * 5
+        for returned in (work, lambda work=work: ["", work()], lambda work=work: (7, work())):
+            with pytest.raises(TypeError, match="do it inside the function"):
+                await do(face, client, returned)
+    assert [said.failed for said in finished] == [True] * 15
 
 
 @pytest.mark.parametrize("make", [task, concurrent.futures.Future, asyncio.Future])
@@ -93,9 +97,11 @@ async def test_a_run_whose_function_returns_a_future_that_is_done_ends_as_that_d
     good.set_result(Result(task_pb2.AsyncDone()))
     bad.set_exception(OSError("no file"))
     assert await do(face, client, lambda: good) is good
-    with pytest.raises(OSError, match="no file"):
-        await do(face, client, lambda: bad)
-    assert how(finished) == [(False, ""), (True, "OSError: no file")]
+    assert await do(face, client, lambda: [good, 7]) == [good, 7]
+    for returned in (lambda: bad, lambda: [good, bad]):
+        with pytest.raises(OSError, match="no file"):
+            await do(face, client, returned)
+    assert how(finished) == [(False, "")] * 2 + [(True, "OSError: no file")] * 2
 
 
 @pytest.mark.parametrize("make", [concurrent.futures.Future, asyncio.Future])

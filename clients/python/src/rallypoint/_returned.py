@@ -16,22 +16,28 @@ def checked(result: T) -> T:
     """The same. Raises TypeError when its work has not begun, or may go on.
 
     A future that is done may be returned, such as that of a task. If it failed, its error is
-    raised; if it was cancelled, that is `concurrent.futures.CancelledError`.
+    raised; if it was cancelled, that is `concurrent.futures.CancelledError`. In a list or a tuple,
+    such as `map` of a scheduler returns, every element is looked at, but not what is in those.
     """
+    for one in result if isinstance(result, list | tuple) else (result,):
+        _check(one)
+    return result
+
+
+def _check(result: object) -> None:
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
             "the function returned a coroutine, whose run would count as done before it has begun; "
             "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
         )
-    may_go_on = inspect.isgenerator(result) or inspect.isasyncgen(result)
+    may_go_on = isinstance(result, map) or inspect.isgenerator(result) or inspect.isasyncgen(result)
     is_future = isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result)
     if may_go_on or (is_future and not _is_done(result)):
         raise TypeError(
             f"the function returned an object of {type(result).__name__}, whose run would count as "
             "done before the work is; do it inside the function, or use `with claim_run('…')`"
         )
-    return result
 
 
 def _is_done(future: object) -> bool:
