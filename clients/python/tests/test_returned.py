@@ -46,7 +46,7 @@ async def test_a_run_whose_work_has_not_begun_is_not_done(face: Face, claims: Cl
         begun.append(1)
 
     for returned in (work, lambda: [work()]):
-        with pytest.raises(TypeError, match="directly above `async def`"):
+        with pytest.raises(TypeError, match="`await` it in an `async def` that has @claim_run"):
             await do(face, client, returned)
     with pytest.raises(TypeError, match="an object of map, whose"):
         await do(face, client, lambda: map(begun.append, [1]))

@@ -28,8 +28,9 @@ def _check(result: object) -> None:
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
-            "the function returned a coroutine, whose run would count as done before it has begun; "
-            "put @claim_run('…') directly above `async def`, or use `async with claim_run('…')`"
+            "the function returned a coroutine, whose work has not begun; `await` it in an "
+            "`async def` that has @claim_run('…') directly above it, or use `async with "
+            "claim_run('…')`"
         )
     may_go_on = isinstance(result, map) or inspect.isgenerator(result) or inspect.isasyncgen(result)
     is_future = isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result)
