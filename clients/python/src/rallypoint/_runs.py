@@ -166,7 +166,7 @@ class ClaimedRun:
 class claim_run:
     """Does the runs of a job that has claims: of any number of programs, one does each run.
 
-    As a decorator, of a function or a coroutine function, which gets the run:
+    As a decorator, of a function or a coroutine function, whose first argument is the run:
 
     >>> @claim_run("nightly")
     ... def nightly(run):
@@ -175,6 +175,10 @@ class claim_run:
     Called without `run`, it claims the run that is due. If there is one it calls the function, and
     says to the service how it went: done, or failed with the exception, which is raised. Otherwise
     nothing is called, and it returns None.
+
+    The work has ended when the function returns. It may return a future that is done, also in a
+    list; one that failed or was cancelled fails the run. With a pending one, or a coroutine that
+    nothing awaits, the run fails, too: TypeError.
 
     RunLost is raised when others may have the run by the time it is given.
 
