@@ -109,6 +109,23 @@ async def test_a_failure_is_said_whose_text_is_none(
     assert [(said.failed, said.detail) for said in finished] == [(True, "OSError: no file caf?")]
 
 
+async def test_a_failure_that_cannot_be_said_in_time_is_noted(
+    face: Face,
+    claims: tuple[Client, list[job_pb2.FinishRunRequest]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(_runs, "HURRY", 0.1)
+    monkeypatch.setattr(ClaimedRun, "_answered", never)
+    with pytest.raises(SystemExit) as raised:
+        async with face.block(claim_run("a", client=claims[0])):
+            raise SystemExit
+    (note,) = raised.value.__notes__
+    assert "that it failed could not be said within 0.1 s" in note
+
+
 async def test_the_target_lets_a_run_be_finished_once(
     face: Face, rallypoint: Client, rallypoint_server: RallypointServer, job: str
 ) -> None:

@@ -327,7 +327,8 @@ class claim_run:
             # An error of the block counts more.
             if error is None:
                 raise
-            error.add_note(str(second))
+            late = f"{run!r}: that it failed could not be said within {HURRY:g} s"
+            error.add_note(str(second) or late)
 
     async def _claim(self) -> ClaimedRun | None:
         connection, since = client_of(self._client).connection(), time.monotonic()
