@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from answering import answering
 from conftest import Face
 
 from pytest_rallypoint import RallypointServer
@@ -124,6 +125,16 @@ async def test_a_failure_that_cannot_be_said_in_time_is_noted(
             raise SystemExit
     (note,) = raised.value.__notes__
     assert "that it failed could not be said within 0.1 s" in note
+
+
+async def test_a_run_in_a_state_of_a_newer_service_is_not_claimed(face: Face) -> None:
+    def claim(*_: Any) -> Any:
+        return job_pb2.ClaimRunResponse(run=job_pb2.JobRun(state=99))  # type: ignore[arg-type]
+
+    with answering() as service, Client(service.address) as client:
+        service.answers(_runs._CLAIM_RUN, claim)
+        async with face.block(claim_run("a", client=client)) as run:
+            assert run is None
 
 
 async def test_the_target_lets_a_run_be_finished_once(

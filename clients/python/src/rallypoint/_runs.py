@@ -344,10 +344,16 @@ class claim_run:
                 raise RunLost(f"the claim of {run.job} was noticed too late: {lost}")
             log.info("%r is claimed", run)
             return run
-        state = job_pb2.RunState.Name(answer.run.state).removeprefix("RUN_STATE_")
         holder = f", {answer.holder.owner} has it" if answer.HasField("holder") else ""
-        log.info("%s: nothing to do; its last run is %s%s", request.name, state, holder)
+        log.info("%s: nothing to do; its last run: %s%s", request.name, _state(answer.run), holder)
         return None
+
+
+def _state(run: job_pb2.JobRun) -> str:
+    """For people; a newer server may have others."""
+    if run.state not in job_pb2.RunState.values():
+        return f"state {run.state}"
+    return job_pb2.RunState.Name(run.state).removeprefix("RUN_STATE_")
 
 
 def _left(answer: job_pb2.ClaimRunResponse | job_pb2.RenewRunResponse) -> float | None:
