@@ -1,6 +1,6 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, Task, failed, sql, succeeded, token};
+use super::fixture::{Fixture, Task, failed, sql, token};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
     core::{Report, SessionReset, Time},
@@ -207,7 +207,7 @@ async fn an_idle_session_that_does_not_answer_before_its_task_is_too_late_is_for
         reset: SessionReset::Scheduler,
         ..sql("select 1")
     };
-    succeeded(fixture.run(kept).await);
+    fixture.result(kept).await;
     let session = fixture.notes.recv().await.expect("registered");
     network.hold.notify_waiters();
     // It is cleaned for another scheduler.

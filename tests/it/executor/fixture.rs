@@ -21,9 +21,13 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 
-pub(super) const GRACE: Duration = Duration::from_millis(300);
+/// Long enough for a text that outruns its cancel, however busy the machine is.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Fixture {
@@ -49,7 +53,7 @@ pub(super) struct Fixture {
 }
 
 /// A statement and how it is run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Task {
     pub text: String,
     pub params: Option<&'static str>,
@@ -250,9 +254,18 @@ impl Fixture {
         self.run(sql(text)).await
     }
 
-    /// The result of a task that must succeed.
+    /// The result of a task that must succeed; given back, it is handed out again as by an owner.
     pub(super) async fn result(&mut self, task: Task) -> TaskResult {
-        succeeded(self.run(task).await)
+        let begun = async {
+            loop {
+                match self.run(task.clone()).await {
+                    Report::NotStarted => sleep(Duration::from_millis(20)).await,
+                    report => return report,
+                }
+            }
+        };
+        let report = timeout(WAIT_TIMEOUT, begun).await;
+        succeeded(report.expect("it begins in time"))
     }
 
     /// The one value that a query returns, as it stands in the JSON.
@@ -286,7 +299,7 @@ impl Fixture {
                 .expect("a look");
             match pid {
                 Some(pid) => return pid,
-                None => tokio::time::sleep(Duration::from_millis(5)).await,
+                None => sleep(Duration::from_millis(5)).await,
             }
         }
     }

@@ -184,7 +184,7 @@ async fn the_only_session_gives_its_place_when_one_is_to_be_ended() {
         postmaster: None,
     };
     // The connection that has looked at the target at the start may still have a place.
-    while !matches!(fixture.run(sql("select 1")).await, Report::Succeeded(_)) {}
+    fixture.result(sql("select 1")).await;
     let ended = timeout(WAIT_TIMEOUT, fixture.executor.end_session(&gone)).await;
     ended.expect("there is a place for the connection that ends it");
     assert!(sqlx::query("select 1").execute(&mut left).await.is_err());
@@ -230,8 +230,7 @@ async fn a_login_at_its_limit_takes_no_sessions_from_others() {
         namespace: "a",
         ..sql("select 1")
     };
-    let ran = full.fixture.run(of_a).await;
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    full.fixture.result(of_a).await;
     let opened = "select coalesce(min(backend_start)::text, 'none')
         from pg_stat_activity
         where usename = 'other'";
@@ -262,22 +261,12 @@ async fn a_login_takes_an_idle_place_though_that_of_the_target_is_at_its_limit()
         namespace,
         ..sql("select 1")
     };
-    let ran = full.fixture.run(of("a")).await;
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    full.fixture.result(of("a")).await;
     // The one that sleeps, that of this test, and one more.
     let limit = format!("alter database {TARGET} connection limit 3");
     let set = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut full.superuser);
     set.await.expect("limited");
-    let ran = async {
-        loop {
-            match full.fixture.run(of("b")).await {
-                Report::NotStarted => {}
-                ran => break ran,
-            }
-        }
-    };
-    let ran = timeout(WAIT_TIMEOUT, ran).await.expect("it has a place");
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    full.fixture.result(of("b")).await;
 }
 
 #[tokio::test]
@@ -288,22 +277,12 @@ async fn a_login_takes_an_idle_place_though_that_of_the_target_has_a_reserved_on
     let mut superuser = connect(&options).await;
     let mut fixture = Fixture::of(with_login_of_a(&mut superuser, &options, 2).await, options);
     assert_eq!(fixture.slots().await, 2);
-    let ran = fixture.run(sql("select 1")).await;
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    fixture.result(sql("select 1")).await;
     // The idle session of the target's login, and that of this test.
     let limit = format!("alter database {TARGET} connection limit 2");
     let set = sqlx::raw_sql(AssertSqlSafe(limit)).execute(&mut superuser);
     set.await.expect("limited");
-    let ran = async {
-        loop {
-            match fixture.run(of_a()).await {
-                Report::NotStarted => {}
-                ran => break ran,
-            }
-        }
-    };
-    let ran = timeout(WAIT_TIMEOUT, ran).await.expect("it has a place");
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    fixture.result(of_a()).await;
 }
 
 #[tokio::test]
@@ -321,8 +300,7 @@ async fn a_login_whose_places_our_tasks_have_is_not_called_refused() {
         }
     };
     timeout(WAIT_TIMEOUT, tried).await.expect("it is tried");
-    let ran = full.fixture.run(of_a()).await;
-    assert!(matches!(ran, Report::Succeeded(_)), "{ran:?}");
+    full.fixture.result(of_a()).await;
     let status = full.fixture.executor.targets().remove(0);
     assert_eq!((status.unavailable, status.refused), (None, None));
     full.fixture.silent(full.running).await;

@@ -1,6 +1,6 @@
 //! Logins of namespaces, and the one that watches over all sessions.
 
-use super::fixture::{Fixture, Task, failed, json, limited, login, sql, succeeded};
+use super::fixture::{Fixture, Task, failed, json, limited, login, sql};
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     core::Report,
@@ -244,7 +244,7 @@ async fn a_full_server_costs_a_task_of_a_namespace_no_attempt() {
     while fixture.slots().await != 0 {}
     administer(&fixture, limit(&fixture, -1)).await;
     while fixture.slots().await != 1 {}
-    succeeded(fixture.run(task()).await);
+    fixture.result(task()).await;
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn a_login_that_may_open_no_more_sessions_waits_alone() {
     assert_eq!(fixture.executor.targets()[0].unavailable, None);
     assert_eq!(who(&mut fixture, "c").await.0, "app");
     administer(&fixture, "alter role many_a connection limit -1".into()).await;
-    succeeded(fixture.run(task()).await);
+    fixture.result(task()).await;
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
             namespace: "a",
             ..sql("select 1")
         };
-        succeeded(changing.fixture.run(of_a).await);
+        changing.fixture.result(of_a).await;
     }
     let status = &changing.fixture.executor.targets()[0];
     assert_eq!(status.unavailable, None);
@@ -334,7 +334,7 @@ async fn who_shuts_down_announces_no_slots_whatever_is_changed() {
 #[tokio::test]
 async fn a_target_that_was_closed_runs_nothing_that_was_submitted_before() {
     let mut changing = Changing::new("closed_login").await;
-    succeeded(changing.fixture.run(sql("select 1")).await);
+    changing.fixture.result(sql("select 1")).await;
     changing.change(|config| config.namespaces = Some([Namespace("etl".into())].into()));
     let report = changing.fixture.run(sql("select 1")).await;
     let Report::Failed { error, transient } = report else {
@@ -343,5 +343,5 @@ async fn a_target_that_was_closed_runs_nothing_that_was_submitted_before() {
     assert_eq!((error.code.as_str(), transient), ("TARGET_CLOSED", false));
     assert!(error.message.contains("`namespaces`"), "{error:?}");
     changing.change(|config| config.namespaces = None);
-    succeeded(changing.fixture.run(sql("select 1")).await);
+    changing.fixture.result(sql("select 1")).await;
 }
