@@ -3,6 +3,7 @@
 use super::fixture::{Fixture, Task, failed, json, limited, sql, with_params};
 use rallypoint::core::Report;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Texts and what they come to: the rows of the last statement, or a code.
 type Texts<'a> = &'a [(&'a str, Result<i64, &'a str>)];
@@ -106,7 +107,12 @@ async fn all_end(texts: Texts<'_>) {
 #[tokio::test]
 async fn a_text_whose_quotes_are_off_by_setting_stays_an_error() {
     let mut fixture = Fixture::new(1).await;
-    let role = "alter role app set standard_conforming_strings = off";
+    // In its database alone: other tests have the same role.
+    let role = "do $$ begin
+        execute format(
+            'alter role app in database %I set standard_conforming_strings = off',
+            current_database());
+    end $$";
     fixture.result(sql(role)).await;
     // A new session takes the setting of its role.
     let fixture = &mut Fixture::on(fixture.options.clone(), 1);
@@ -114,8 +120,6 @@ async fn a_text_whose_quotes_are_off_by_setting_stays_an_error() {
     for text in [r"select 'open \'", r"select 'open \"] {
         assert_eq!(failed(fixture.text(text).await).0, "42601", "{text}");
     }
-    let reset = "alter role app reset standard_conforming_strings";
-    fixture.result(sql(reset)).await;
 }
 
 #[tokio::test]
@@ -125,16 +129,18 @@ async fn a_notification_at_the_worst_moment_harms_nothing() {
     let text = "listen c; select 1; notify c, 'mine'";
     assert_eq!(fixture.result(sql(text)).await.rows_affected, 0);
     // Somebody else's, while it runs and when it ends.
-    let seq = fixture.start(sql("listen c; commit; select pg_sleep(0.3); select 42"));
+    let seq = fixture.start(sql("listen c; commit; select pg_sleep(2); select 42"));
     fixture.asleep().await;
     let mut other = fixture.session().await;
-    for _ in 0..50 {
+    let ended = loop {
         sqlx::raw_sql("notify c, 'yours'")
             .execute(&mut other)
             .await
             .expect("notified");
-    }
-    let ended = fixture.ended(seq).await.report;
+        if let Ok(ended) = timeout(Duration::from_millis(5), fixture.ended(seq)).await {
+            break ended.report;
+        }
+    };
     assert!(matches!(ended, Report::Succeeded(_)), "{ended:?}");
     assert_eq!(fixture.value("select 1").await, "1");
 }

@@ -1,8 +1,10 @@
 //! Attempts that are ended from outside: by limits, by a stop, by a lost backend, by a shutdown.
 
 use super::fixture::{Fixture, GRACE, Task, failed, limited, sql, token};
+use crate::harness::postgres::value;
 use rallypoint::core::{Report, Seq};
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 const SHORT: Duration = Duration::from_millis(100);
 /// The number of backends that sleep.
@@ -115,13 +117,23 @@ async fn a_backend_ended_by_somebody_else_is_a_transient_failure() {
 #[tokio::test]
 async fn a_shutdown_lets_tasks_finish_and_stops_the_rest() {
     let mut fixture = Fixture::new(2).await;
-    let quick = fixture.start(sql("select pg_sleep(0.2)"));
+    let mut gate = fixture.session().await;
+    value(&mut gate, "select pg_advisory_lock(1)::text").await;
+    let quick = fixture.start(sql("select pg_advisory_lock_shared(1)"));
+    let waits = "select count(*)::text
+        from pg_locks
+        where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())";
+    while value(&mut gate, waits).await != "1" {
+        sleep(Duration::from_millis(5)).await;
+    }
     let slow = fixture.start(sql("select pg_sleep(60)"));
     fixture.asleep().await;
     let executor = fixture.executor.clone();
-    let shutdown = tokio::spawn(async move { executor.shutdown(Duration::from_secs(1)).await });
+    let shutdown = tokio::spawn(async move { executor.shutdown(Duration::from_secs(3)).await });
     assert_eq!(fixture.slots().await, 0);
     let late = fixture.start(sql("select 1"));
+    value(&mut gate, "select pg_advisory_unlock(1)::text").await;
     assert!(matches!(
         fixture.ended(quick).await.report,
         Report::Succeeded(_)

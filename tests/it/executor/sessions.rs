@@ -122,13 +122,19 @@ async fn a_session_idle_for_too_long_is_closed_and_one_stays_warm() {
     let idle = Duration::from_millis(400);
     let mut fixture = Fixture::with(login(&options), options, 3, idle);
     assert_eq!(fixture.slots().await, 3);
+    let mut gate = fixture.session().await;
+    value(&mut gate, "select pg_advisory_lock(1)::text").await;
     let started: Vec<_> = (0..3)
-        .map(|_| fixture.start(sql("select pg_sleep(0.2)")))
+        .map(|_| fixture.start(sql("select pg_advisory_lock_shared(1)")))
         .collect();
+    // None is idle before all are there.
+    while sessions(&fixture) < 3 {
+        sleep(idle / 10).await;
+    }
+    value(&mut gate, "select pg_advisory_unlock(1)::text").await;
     for seq in started {
         fixture.ended(seq).await;
     }
-    assert_eq!(sessions(&fixture), 3);
     while sessions(&fixture) > 1 {
         sleep(idle / 10).await;
     }

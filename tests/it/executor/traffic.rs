@@ -21,7 +21,7 @@ const CLEANING: &str = "discard all";
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const TERMINATE: &str = "X\0\0\0\u{4}";
 
-/// What the executor has written, write by write.
+/// What the executor has written, write by write, but for what connections begin with.
 #[derive(Clone, Default)]
 struct Writes(Arc<Mutex<Vec<String>>>);
 
@@ -71,9 +71,14 @@ async fn relay(listener: UnixListener, server: &Path, writes: Writes) {
         let writes = writes.clone();
         tokio::spawn(async move {
             let mut bytes = vec![0; 1 << 16];
+            let mut has_begun = false;
             while let Ok(n @ 1..) = from.read(&mut bytes).await {
-                let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-                writes.0.lock().expect("no panic").push(text);
+                // The control connection begins at any time, and says nothing more.
+                if has_begun {
+                    let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+                    writes.0.lock().expect("no panic").push(text);
+                }
+                has_begun = true;
                 to.write_all(&bytes[..n]).await.expect("the server reads");
             }
         });
