@@ -89,6 +89,18 @@ async fn a_row_of_900_megabytes_is_left_out() {
 }
 
 #[tokio::test]
+async fn a_gigabyte_of_rows_needs_no_gigabyte_of_memory() {
+    let bounded = Bounded::start().await;
+    let done = bounded
+        .run("select 'SECRET', repeat('x', 100000) as a from generate_series(1, 10000)")
+        .await;
+    assert_eq!(done.outcome(), Outcome::Succeeded);
+    let result = done.result.as_ref().expect("it succeeds");
+    assert_eq!(result.rows_affected, 10_000);
+    bounded.said_nothing();
+}
+
+#[tokio::test]
 async fn a_flood_of_notices_goes_nowhere() {
     let bounded = Bounded::start().await;
     let flood = "do $$ begin
