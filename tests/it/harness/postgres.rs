@@ -1,11 +1,10 @@
 //! The private Postgres of the tests: one that they share, with new databases on it, and servers of
 //! their own for those that stop, crash or configure one.
 
-use super::process::PROGRAM;
+use super::process::{PROGRAM, free_address};
 use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{
-    net::TcpListener,
     process::Command,
     sync::{
         LazyLock,
@@ -38,8 +37,7 @@ pub(crate) fn durable(settings: Vec<(String, String)>) -> PrivatePostgres {
 
 /// Starts a server for one test that listens on a port of its own besides its socket.
 pub(crate) fn on_port() -> (PrivatePostgres, u16) {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = free.expect("a free port").port();
+    let port = free_address().port();
     let settings = [
         ("listen_addresses", "127.0.0.1".to_owned()),
         ("port", port.to_string()),

@@ -2,9 +2,8 @@
 //! (`.ci/setup test` installs it) the test fails and says so.
 
 use super::{monitoring::queries, scrape::get};
-use crate::harness::{server::Server, work::noop};
+use crate::harness::{process::free_address, server::Server, work::noop};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rallypoint::server::AdminPort;
 use rallypoint_client::api::SchedulerSettings;
 use std::{
     fs,
@@ -50,10 +49,7 @@ async fn a_real_prometheus_reads_what_the_server_shows() {
     let one = server.open(SchedulerSettings::default()).await;
     one.submit((0..7).map(|_| noop())).await;
     one.all_done().await;
-    // Bound and let go: nobody else takes a port that was free a moment ago, as a rule.
-    let free = AdminPort::bind(([127, 0, 0, 1], 0).into()).expect("a port");
-    let web = free.address().expect("an address");
-    drop(free);
+    let web = free_address();
     let config = format!(
         "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
          scrape_configs:\n- job_name: rallypoint\n  static_configs:\n  - targets: ['{}']\n",
