@@ -58,14 +58,17 @@ impl Network {
 
 async fn pass(listener: TcpListener, to: Arc<AtomicU16>, changed: Arc<Notify>) {
     while let Ok((mut near, _)) = listener.accept().await {
-        let (to, changed) = (to.load(Ordering::Acquire), Arc::clone(&changed));
+        let (to, changed) = (Arc::clone(&to), Arc::clone(&changed));
         tokio::spawn(async move {
+            // From before it is known where the name leads, so that no change is missed.
+            let cut = changed.notified();
+            let to = to.load(Ordering::Acquire);
             let Ok(mut far) = TcpStream::connect(("127.0.0.1", to)).await else {
                 return;
             };
             tokio::select! {
                 _ = copy_bidirectional(&mut near, &mut far) => {}
-                () = changed.notified() => {}
+                () = cut => {}
             }
         });
     }
