@@ -273,7 +273,7 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
     let (sleeper, awake) = (cluster.client(owner), cluster.client(other));
     let conversation = cluster.open(&sleeper, SchedulerSettings::default()).await;
     conversation
-        .submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)])
+        .submit([sql("select pg_sleep(3)").order(1), noop().order(2)])
         .await;
     conversation.until(|now| now.running == 1).await;
     cluster.signal(owner, Signal::SIGSTOP);

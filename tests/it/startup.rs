@@ -283,7 +283,7 @@ fn a_first_start_warns_of_nothing() {
 fn a_signal_to_the_whole_group_lets_tasks_end() {
     let mut server = Standalone::in_own_group();
     let once = ["exec", "--detach", "--delivery", "at-most-once"];
-    let handle = server.run(&[&once[..], &["select pg_sleep(2)"]].concat());
+    let handle = server.run(&[&once[..], &["select pg_sleep(5)"]].concat());
     let handle = String::from_utf8_lossy(&handle.stdout).trim().to_owned();
     let running = || server.run(&["status", "--executions", "-o", "json"]).stdout;
     while !String::from_utf8_lossy(&running()).contains("RUNNING") {

@@ -5,7 +5,10 @@ use super::{
     live::{Schedulers, noop, opened, schedulers, sql},
     refusal,
 };
+use crate::harness::conversation::WAIT_TIMEOUT;
 use rallypoint_client::api::{self, end::Reason};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
 use tonic::Code;
 
 const ID: &str = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
@@ -346,6 +349,23 @@ async fn done_running_and_blocked(client: &mut Schedulers, handle: &str) {
     let stream = client.synchronization(watch).await.expect("it opens");
     let mut stream = stream.into_inner();
     while stream.message().await.expect("it goes on").is_some() {}
+    // Tasks of other tests may have the slots.
+    let second = api::GetTaskRequest {
+        id: Some(api::TaskId {
+            handle: handle.to_owned(),
+            seq: 2,
+        }),
+    };
+    let runs = async {
+        loop {
+            let task = client.get_task(second.clone()).await.expect("a task");
+            if task.into_inner().task.expect("a task").state() == api::TaskState::Running {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, runs).await.expect("it runs");
 }
 
 async fn page(client: &mut Schedulers, request: api::ListTasksRequest) -> api::ListTasksResponse {

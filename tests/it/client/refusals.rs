@@ -1,6 +1,6 @@
 //! What the client makes of a series of refusals, as replicas give them one after the other.
 
-use crate::harness::fake_server::serve;
+use crate::harness::{conversation::WAIT_TIMEOUT, fake_server::serve};
 use rallypoint_client::{Client, Error, api};
 use std::{collections::VecDeque, future::ready, sync::Mutex, time::Duration};
 use tonic::{Code, Status};
@@ -31,7 +31,11 @@ async fn client_of(refusals: impl IntoIterator<Item = Status>) -> Client {
 
 /// What a submit fails with that is refused so.
 async fn refused(refusals: impl IntoIterator<Item = Status>) -> Error {
-    let client = client_of(refusals).await;
+    refused_of(client_of(refusals).await).await
+}
+
+/// What a submit of this client fails with.
+async fn refused_of(client: Client) -> Error {
     let scheduler = client.scheduler(uuid::Uuid::now_v7().to_string());
     let refused = scheduler.exec(vec![api::Task::default()]).await;
     refused.expect_err("it is refused")
@@ -56,7 +60,9 @@ async fn a_refusal_takes_back_no_attempt_that_may_have_had_its_effect() {
 async fn the_answer_of_the_owner_settles_what_attempts_before_have_done() {
     let changed = refusal(Code::Unavailable, "OWNER_CHANGED", "unknown");
     let released = refusal(Code::FailedPrecondition, "HANDLE_RELEASED", "none");
-    let error = refused([changed, released]).await;
+    // Both are heard, however long that takes.
+    let client = client_of([changed, released]).await;
+    let error = refused_of(client.with_retry_timeout(WAIT_TIMEOUT)).await;
     assert!(
         error.is("HANDLE_RELEASED") && !error.is_unknown(),
         "{error}"

@@ -274,6 +274,8 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
         for verb in [waiting.as_slice(), releasing.as_slice()] {
             let child = begin(&server.url, verb);
             // Until then the signal would find a process that has not begun to listen.
+            wait_for("it listens", || catches(&child, sent));
+            // By then it waits, as a rule.
             thread::sleep(Duration::from_secs(1));
             signal(&child, sent);
             let output = child.wait_with_output().expect("it ends");
@@ -290,6 +292,14 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
     let cancelled = server.run(&["release", &handle, "--cancel", "--wait"]);
     assert_eq!(code(&cancelled), 0, "{}", text(&cancelled.stderr));
     assert_eq!(code(&server.run(&["wait", &handle])), 3);
+}
+
+/// Whether a process handles this signal.
+fn catches(child: &Child, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("Linux");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16).expect("a mask");
+    caught & 1 << (signal as i32 - 1) != 0
 }
 
 #[test]

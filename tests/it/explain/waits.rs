@@ -1,7 +1,7 @@
 //! What Postgres says that a running task waits for: read when it is asked for, down to the session
 //! that holds the lock.
 
-use super::{explain, kinds, until};
+use super::{kinds, until};
 use crate::harness::{
     conversation::Conversation,
     gate::Gate,
@@ -99,7 +99,7 @@ async fn a_lock_that_another_session_holds_is_told_down_to_its_pid_user_and_age(
         assert!(text.contains(part), "{text}");
     }
     // It is asked again each time.
-    let later = explain(&scheduler, 1).await;
+    let (later, _) = waits(&scheduler, 1).await;
     assert!(age(&sessions(&later)[0]) > before);
     run(&mut holder, "commit").await;
     scheduler.all_done().await;
@@ -225,7 +225,11 @@ async fn a_target_that_does_not_answer_is_no_error() {
     let scheduler = server.open(SchedulerSettings::default()).await;
     let far = sql("select pg_sleep(3600)").on("far").at_most_once();
     scheduler.submit([far]).await;
-    until(&scheduler, 1, |answer| attempt(answer).wait.is_some()).await;
+    until(&scheduler, 1, |answer| {
+        let running = answer.running.as_ref();
+        running.is_some_and(|one| one.wait.is_some())
+    })
+    .await;
     postgres.immediate_stop();
     let answer = until(&scheduler, 1, |answer| {
         let running = answer.running.as_ref();

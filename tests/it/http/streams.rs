@@ -85,7 +85,7 @@ fn an_error_before_the_first_event_is_an_answer_and_one_behind_it_the_last_event
     // A deadline ends a stream that would go on for ever.
     let handle = opened(&server);
     let url = format!("{}/rallypoint.v1.StatusService/WatchExecutions", server.url);
-    let watched = curl(&["--max-time", "2", "-N", &url, "--get"]);
+    let watched = curl(&["--max-time", "5", "-N", &url, "--get"]);
     assert!(
         watched.text.contains("EXECUTION_STATE_IDLE"),
         "{}",

@@ -203,7 +203,7 @@ impl Scene {
             "echo $RALLYPOINT_TOKEN > {}; exec sleep 600",
             self.file().display()
         );
-        let claim = ["jobs", "claim", "settle", "--wait", "150s", "--lease", "2s"];
+        let claim = ["jobs", "claim", "settle", "--wait", "150s", "--lease", "5s"];
         let mut first = cli(&self.cluster, &claim)
             .args(["--owner", "one", "--", "sh", "-c", &script])
             .stdout(Stdio::null())

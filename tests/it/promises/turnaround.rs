@@ -50,11 +50,15 @@ async fn the_tasks_of_an_order_follow_one_another_while_the_journal_stalls() {
         from pg_locks
         where relation = 'batch'::regclass and not granted
             and database = (select oid from pg_database where datname = current_database())";
-    let (waiting, ran_by_then) = (
-        value(&mut stall, waits).await,
-        value(&mut target, ran).await,
-    );
-    assert_eq!((waiting.as_str(), ran_by_then.as_str()), ("1", "111111"));
+    let stalls = async {
+        while value(&mut stall, waits).await != "1" {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, stalls)
+        .await
+        .expect("the journal waits");
+    assert_eq!(value(&mut target, ran).await, "111111");
     sqlx::raw_sql("rollback")
         .execute(&mut stall)
         .await
