@@ -76,7 +76,7 @@ fn a_command_runs_under_the_lock_and_ends_as_it_does() {
 fn a_resource_without_capacity_is_named_in_place_of_a_place_in_line() {
     let server = Standalone::start();
     server.run(&["resource", "create", "api/*", "--capacity", "0"]);
-    let waits = start(&server, &["api/a", "--wait", "3", "--", "true"]);
+    let waits = start(&server, &["api/a", "--wait", "10", "--", "true"]);
     wait_for("it waits", || {
         server.run(&["resource", "claim", "1"]).status.success()
     });
@@ -112,7 +112,7 @@ fn the_second_one_waits_and_is_told_for_whom() {
         &["deploy", "--owner", "ci-31", "--", "sh", "-c", &script],
     );
     wait_for("the first one begins", || number(&begun) > 0);
-    let impatient = start(&server, &["deploy", "--wait", "1", "--", "true"]);
+    let impatient = start(&server, &["deploy", "--wait", "5", "--", "true"]);
     let output = impatient.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("held by ci-31"), "{}", said(&output));
