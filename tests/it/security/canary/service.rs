@@ -164,7 +164,7 @@ impl Service {
             ("--admin-listen", &admin),
             ("--otlp-endpoint", &collector),
             ("--trace-ratio", "1"),
-            ("--lease", "2"),
+            ("--lease", "4"),
         ];
         let mut process = Process::serve(options.into_iter().flat_map(|(one, two)| [one, two]));
         let password = self.canaries.plant("a password in the environment");
