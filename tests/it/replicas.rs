@@ -372,11 +372,12 @@ async fn a_rolling_restart_repeats_no_statement_that_ends_within_the_grace() {
 async fn a_replica_that_stops_keeps_no_caller_waiting_for_tasks_elsewhere() {
     let cluster = Cluster::start(2).await;
     let standby = 1 - cluster.owner().await;
-    let client = cluster.client(standby).with_retry_timeout(Duration::ZERO);
+    let client = cluster.client(standby);
     let conversation = cluster.open(&client, SchedulerSettings::default()).await;
     conversation.submit([sql("select pg_sleep(60)")]).await;
     conversation.until(|now| now.running == 1).await;
-    let scheduler = conversation.scheduler.clone();
+    let once = client.with_retry_timeout(Duration::ZERO);
+    let scheduler = once.scheduler(conversation.handle());
     let waiting = tokio::spawn(async move { scheduler.release(ReleaseMode::Finish, true).await });
     conversation
         .until(|now| now.state() == SchedulerState::Releasing)
