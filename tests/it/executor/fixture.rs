@@ -212,10 +212,8 @@ impl Fixture {
 
     /// The next announcement of slots.
     pub(super) async fn slots(&mut self) -> u32 {
-        match self
-            .event(|event| matches!(event, Event::Slots { .. }))
-            .await
-        {
+        let found = |event: &Event| matches!(event, Event::Slots { .. });
+        match self.event(found).await {
             Event::Slots { total, .. } => total,
             other => panic!("{other:?}"),
         }
@@ -288,20 +286,20 @@ impl Fixture {
     /// Waits until a backend sleeps; returns its pid.
     pub(super) async fn asleep(&self) -> i32 {
         let mut session = self.session().await;
-        loop {
-            let query = "select pid
-                from pg_stat_activity
-                where wait_event = 'PgSleep'
-                  and datname = current_database()";
-            let pid: Option<i32> = sqlx::query_scalar(query)
-                .fetch_optional(&mut session)
-                .await
-                .expect("a look");
-            match pid {
-                Some(pid) => return pid,
-                None => sleep(Duration::from_millis(5)).await,
+        let query = "select pid
+            from pg_stat_activity
+            where wait_event = 'PgSleep'
+              and datname = current_database()";
+        let asleep = async {
+            loop {
+                let look = sqlx::query_scalar::<_, i32>(query);
+                match look.fetch_optional(&mut session).await.expect("a look") {
+                    Some(pid) => return pid,
+                    None => sleep(Duration::from_millis(5)).await,
+                }
             }
-        }
+        };
+        timeout(WAIT_TIMEOUT, asleep).await.expect("it sleeps")
     }
 }
 
