@@ -71,7 +71,7 @@ impl Jobs {
     /// Cancels what runs and what waits. Returns whether that was all there is.
     fn cancel_all(&mut self, turn: &mut Turn, limits: &Limits, caller: &Caller) -> bool {
         // The others are undecided, and end as succeeded or cancelled in any case.
-        let is_open = |run: &&RunImage| !run.may_have_succeeded() || run.ends_as().is_failure();
+        let is_open = |run: &&RunImage| !run.is_undecided() || run.ends_as().is_failure();
         let open: Vec<RunKey> = (self.runs.values().filter(is_open))
             .map(|run| run.key)
             .collect();
@@ -84,7 +84,8 @@ impl Jobs {
             let run = &self.runs[&key];
             match run.state {
                 RunState::Running => self.cancel(turn, key, reason, &caller.name),
-                _ if run.may_have_succeeded() => {
+                // A task that failed may be one that could not ask the target.
+                _ if run.is_undecided() && run.reason.is_some() => {
                     self.cancel_undecided(turn, key, reason, &caller.name);
                 }
                 _ => self.give_up(turn, key, RunState::Cancelled, reason),

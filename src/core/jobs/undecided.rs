@@ -14,12 +14,6 @@ impl RunImage {
         self.state == RunState::Retrying && self.next_attempt_at.is_none()
     }
 
-    /// It is undecided, and no task of it says that its work is not done. One that was cancelled,
-    /// perhaps while it asked the target, does not say so.
-    pub(super) fn may_have_succeeded(&self) -> bool {
-        self.is_undecided() && self.failed == 0
-    }
-
     /// How it ends if it is not repeated: by why it was stopped, or else by its tasks.
     pub(super) fn ends_as(&self) -> RunState {
         match self.reason {

@@ -22,6 +22,12 @@ impl World {
         self.crash_and_set_back(Duration::ZERO);
         self.seconds(0.0);
     }
+
+    /// The agent is stopped, and what it runs is cancelled.
+    fn stop_all(&mut self) {
+        let verb = stop_verb(StopMode::CancelRunning, "".into());
+        self.ask_jobs(verb).expect("it stops");
+    }
 }
 
 #[test]
@@ -104,8 +110,7 @@ fn a_run_goes_on_whose_scheduler_could_not_be_read_while_its_job_could_not() {
 #[test]
 fn a_run_that_was_cancelled_is_not_repeated_though_its_scheduler_is_gone() {
     let (mut w, handle, jobs) = of_unreadable_scheduler();
-    w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
-        .expect("it stops");
+    w.stop_all();
     w.remembered.unreadable.clear();
     w.remembered.forget(handle);
     w.readable(jobs);
@@ -154,8 +159,7 @@ fn what_may_have_succeeded_is_not_cancelled_while_its_job_is_unreadable() {
     w.seconds(1000.0);
     let jobs = w.unreadable();
     w.succeed_all();
-    w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
-        .expect("it stops");
+    w.stop_all();
     assert_eq!(w.states(), [(1000, Retrying)]);
     w.readable(jobs);
     assert_eq!(w.states(), [(1000, Succeeded)]);
@@ -210,8 +214,7 @@ fn what_is_cancelled_while_its_job_is_unreadable_is_not_repeated() {
         }
         let state = if is_asked { Running } else { Retrying };
         assert_eq!(w.states(), [(1000, state)]);
-        w.ask_jobs(stop_verb(StopMode::CancelRunning, "".into()))
-            .expect("it stops");
+        w.stop_all();
         assert_eq!(w.ends(), [(1000, state, stopped)]);
         w.fail_all();
         assert_eq!(w.ends(), [(1000, Retrying, stopped)], "{is_asked}");
@@ -220,6 +223,46 @@ fn what_is_cancelled_while_its_job_is_unreadable_is_not_repeated() {
         w.fail_all();
         assert_eq!(w.ends()[0], (1000, Cancelled, stopped), "{is_asked}");
     }
+}
+
+/// However often a run is cancelled that has asked its target, it waits for an owner that can read
+/// its job, and asks anew: the work is done.
+fn has_the_last_word(w: &mut World, jobs: Defined) {
+    let stopped = Some(RunReason::AgentStopped);
+    for _ in 0..2 {
+        w.stop_all();
+        assert_eq!(w.ends(), [(1000, Retrying, stopped)]);
+    }
+    w.readable(jobs);
+    assert_eq!(w.ends(), [(1000, Running, stopped)]);
+    w.succeed_all();
+    assert_eq!(w.ends(), [(1000, Succeeded, None)]);
+}
+
+#[test]
+fn a_target_that_was_not_reached_has_the_last_word_on_a_cancelled_run() {
+    for is_cancelled in [false, true] {
+        let mut w = claimed_on_a_target();
+        w.seconds(15.0);
+        let jobs = w.unreadable();
+        if is_cancelled {
+            w.stop_all();
+        }
+        w.fail_all();
+        has_the_last_word(&mut w, jobs);
+    }
+}
+
+#[test]
+fn a_target_that_was_not_asked_to_the_end_has_the_last_word_on_a_cancelled_run() {
+    let mut w = claimed_on_a_target();
+    w.seconds(15.0);
+    let jobs = w.unreadable();
+    w.stop_all();
+    // The next owner cannot read it either, and stops the question.
+    w.crash_and_set_back(Duration::ZERO);
+    w.seconds(0.0);
+    has_the_last_word(&mut w, jobs);
 }
 
 #[test]
