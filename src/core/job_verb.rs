@@ -100,6 +100,26 @@ pub enum JobVerb {
     StopAgent(StopAgent),
 }
 
+impl JobVerb {
+    /// The name of the job that it is about.
+    pub(crate) fn job(&self) -> Option<&Arc<str>> {
+        match self {
+            JobVerb::Create { name, .. }
+            | JobVerb::Update { name, .. }
+            | JobVerb::Delete { name, .. }
+            | JobVerb::Pause { name, .. }
+            | JobVerb::Resume(name)
+            | JobVerb::Run { name, .. }
+            | JobVerb::CancelRun { name, .. }
+            | JobVerb::Backfill { name, .. }
+            | JobVerb::Claim { name, .. }
+            | JobVerb::RenewRun { name, .. }
+            | JobVerb::FinishRun { name, .. } => Some(name),
+            JobVerb::StartAgent | JobVerb::StopAgent(_) => None,
+        }
+    }
+}
+
 /// How the agent is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopAgent {

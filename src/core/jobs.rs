@@ -167,6 +167,7 @@ impl Jobs {
         caller: &Caller,
         verb: &JobVerb,
     ) -> Reply {
+        self.decide_first(turn, allowance, caller, verb);
         let most = allowance.limits.requests;
         self.asked.forget(remembered_since, most);
         self.forget_claims(remembered_since);
@@ -209,7 +210,7 @@ impl Jobs {
                 self.finish_run(turn, allowance, caller, (name, *due), report, known)
             }
             JobVerb::StartAgent => Ok(self.start_agent(turn, caller)),
-            JobVerb::StopAgent(stop) => Ok(self.stop_agent(turn, allowance.limits, caller, stop)),
+            JobVerb::StopAgent(stop) => Ok(self.stop_agent(turn, allowance, caller, stop)),
         };
         match answered {
             Ok(reply) => Reply::Job(Box::new(reply)),

@@ -3,7 +3,7 @@
 use super::{Jobs, timers::has_many_rows};
 use crate::core::{
     AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, Namespace, RunImage, RunKey, RunReason,
-    RunState, StopAgent, StopMode, Turn, model::limits::Limits,
+    RunState, StopAgent, StopMode, Turn, fairness::allowance::Allowance,
 };
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ impl Jobs {
     pub(super) fn stop_agent(
         &mut self,
         turn: &mut Turn,
-        limits: &Limits,
+        allowance: &mut Allowance<'_>,
         caller: &Caller,
         stop: &StopAgent,
     ) -> JobReply {
@@ -60,7 +60,7 @@ impl Jobs {
             };
             turn.out.records.jobs.agent = Some(self.agent.clone());
         }
-        let is_over = stop.mode == StopMode::Drain || self.cancel_all(turn, limits, caller);
+        let is_over = stop.mode == StopMode::Drain || self.cancel_all(turn, allowance, caller);
         let view = AgentView {
             goes_on: self.agent.stopped_at.filter(|_| !is_over),
             ..self.agent_view(&caller.namespace)
@@ -69,7 +69,12 @@ impl Jobs {
     }
 
     /// Cancels what runs and what waits. Returns whether that was all there is.
-    fn cancel_all(&mut self, turn: &mut Turn, limits: &Limits, caller: &Caller) -> bool {
+    fn cancel_all(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        caller: &Caller,
+    ) -> bool {
         // The others are undecided, and end as succeeded or cancelled in any case.
         let is_open = |run: &&RunImage| !run.is_undecided() || run.ends_as().is_failure();
         let open: Vec<RunKey> = (self.runs.values().filter(is_open))
@@ -78,13 +83,16 @@ impl Jobs {
         let reason = RunReason::AgentStopped;
         // What is being cancelled already adds no row.
         for key in open {
-            if has_many_rows(turn, limits) {
+            if has_many_rows(turn, allowance.limits) {
                 return false;
             }
-            let run = &self.runs[&key];
+            self.decide_end(turn, allowance, key);
+            let Some(run) = self.runs.get(&key) else {
+                continue;
+            };
             match run.state {
                 RunState::Running => self.cancel(turn, key, reason, &caller.name),
-                // A task that failed may be one that could not ask the target.
+                // Of an unreadable job: its target may not have been asked, though a task failed.
                 _ if run.is_undecided() && run.reason.is_some() => {
                     self.cancel_undecided(turn, key, reason, &caller.name);
                 }

@@ -4,8 +4,9 @@ use super::{
     Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, room::NoRoom, timers::RUN_BYTES,
 };
 use crate::core::{
-    Caller, Handle, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject, Rerun,
-    RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn, fairness::allowance::Allowance,
+    Caller, Handle, JobKey, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject,
+    Rerun, RunCause, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -352,14 +353,18 @@ impl Jobs {
     /// A run of the job of this name, or of a deleted one that had it.
     fn run_of(&self, caller: &Caller, name: &Arc<str>, due: Time) -> Result<RunKey, Reject> {
         let job = key_of(caller, name);
-        let had_it = |(no, one): (&JobNo, &Job)| (one.image.key == job).then_some(*no);
-        let deleted = self.deleted.iter().filter_map(had_it);
-        let all = self.by_name.get(&job).copied().into_iter().chain(deleted);
-        let mut keys = all.map(|job| RunKey { job, due });
+        let mut keys = self.named(&job).map(|job| RunKey { job, due });
         match keys.find(|key| self.runs.contains_key(key)) {
             Some(key) => Ok(key),
             None => self.job_of(caller, name).map(|job| RunKey { job, due }),
         }
+    }
+
+    /// The job of this name, and deleted ones that had it.
+    pub(super) fn named(&self, key: &JobKey) -> impl Iterator<Item = JobNo> {
+        let had_it = move |(no, one): (&JobNo, &Job)| (one.image.key == *key).then_some(*no);
+        let deleted = self.deleted.iter().filter_map(had_it);
+        self.by_name.get(key).copied().into_iter().chain(deleted)
     }
 }
 

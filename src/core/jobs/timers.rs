@@ -80,9 +80,7 @@ impl Jobs {
             RunState::Running if is_due => {
                 self.cancel(turn, key, RunReason::MaxRuntime, &"".into());
             }
-            RunState::Retrying if run.is_undecided() && !self.is_unreadable(key.job) => {
-                self.decide_end(turn, allowance, key)
-            }
+            RunState::Retrying if run.is_undecided() => self.decide_end(turn, allowance, key),
             RunState::Retrying if is_due && self.may_start(run) => {
                 self.repeat(turn, allowance, key)
             }
@@ -108,10 +106,11 @@ impl Jobs {
         let run = self.runs.get(&key)?;
         match run.state {
             RunState::Running if run.reason.is_none() => self.times_out_at(key),
-            RunState::Retrying => {
-                let at = run.next_attempt_at.unwrap_or_default();
-                Some(at.max(self.no_room_until(key.job)))
-            }
+            RunState::Retrying => Some(match run.next_attempt_at {
+                Some(at) => at.max(self.no_room_until(key.job)),
+                // It is undecided: that comes before all else.
+                None => Time(0),
+            }),
             RunState::Waiting if self.is_claimed(key.job) => run.closes,
             _ => None,
         }

@@ -2,9 +2,10 @@
 //! first, whether the run is repeated, and what follows it, so that is left to the next owner that
 //! can read it.
 
-use super::Jobs;
+use super::{Jobs, key_of, wake::Wake};
 use crate::core::{
-    Handle, JobNo, RunImage, RunKey, RunReason, RunState, Turn, fairness::allowance::Allowance,
+    Caller, Handle, JobNo, JobVerb, RunImage, RunKey, RunReason, RunState, Time, Turn,
+    fairness::allowance::Allowance,
 };
 use std::sync::Arc;
 
@@ -65,8 +66,34 @@ impl Jobs {
         }
     }
 
-    /// What an owner that could not read the job of a run has left open. A claimed run that has not
-    /// succeeded has its target asked, perhaps once more: that changes nothing.
+    /// Commands may come before this owner has decided anything: what is open of the jobs that a
+    /// verb names is decided first.
+    pub(super) fn decide_first(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        caller: &Caller,
+        verb: &JobVerb,
+    ) {
+        let Some(name) = verb.job() else {
+            return;
+        };
+        let named: Vec<JobNo> = self.named(&key_of(caller, name)).collect();
+        for no in named {
+            // The timers of what is undecided are the first of all.
+            let first = (Time(0), Wake::Run(*RunKey::all_of(no).start()));
+            while let Some(&(Time(0), Wake::Run(key))) = self.timers.range(first..).next()
+                && key.job == no
+            {
+                self.timers.remove(&(Time(0), Wake::Run(key)));
+                self.decide_end(turn, allowance, key);
+            }
+        }
+    }
+
+    /// What an owner that could not read the job of a run has left open, if that can be read now. A
+    /// claimed run that has not succeeded has its target asked, perhaps once more: that changes
+    /// nothing.
     pub(super) fn decide_end(
         &mut self,
         turn: &mut Turn,
@@ -74,9 +101,12 @@ impl Jobs {
         key: RunKey,
     ) {
         let is_claimed = self.is_question(key);
-        let job = self.definition(key.job);
-        let asks_target = job.is_some_and(|job| !job.steps.runs.is_empty());
-        let Some(run) = self.runs.get_mut(&key) else {
+        let Some(job) = self.definition(key.job) else {
+            return;
+        };
+        let asks_target = !job.steps.runs.is_empty();
+        let run = self.runs.get_mut(&key);
+        let Some(run) = run.filter(|run| run.is_undecided()) else {
             return;
         };
         let state = run.ends_as();

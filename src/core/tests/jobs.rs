@@ -17,6 +17,7 @@ mod repeated;
 mod room;
 mod set_aside;
 mod time_zones;
+mod undecided;
 mod unreadable;
 mod weights;
 

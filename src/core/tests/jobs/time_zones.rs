@@ -22,7 +22,7 @@ fn moved_by(seconds: i64) -> World {
 /// The replica of the new release takes over after so many hours.
 fn taken_over_at(w: &mut World, hours: i64) {
     w.now = w.now + Duration::from_secs((hours * HOUR) as u64);
-    w.take_over_by_other_time_zones();
+    w.take_over_with_changes();
     w.seconds(0.0);
 }
 

@@ -3,11 +3,11 @@
 use super::*;
 use crate::core::{JobImage, JobState, Rerun, ShardId};
 
-type Defined = Vec<(JobImage, JobState)>;
+pub(super) type Defined = Vec<(JobImage, JobState)>;
 
 impl World {
     /// The next owner cannot read a job.
-    fn unreadable(&mut self) -> Defined {
+    pub(super) fn unreadable(&mut self) -> Defined {
         let jobs = std::mem::take(&mut self.remembered.jobs.jobs);
         let there = jobs.iter().filter(|(job, _)| !job.deleted);
         self.remembered.jobs.unreadable = there.map(|(job, _)| job.key.clone()).collect();
@@ -16,7 +16,7 @@ impl World {
     }
 
     /// The next owner can read them.
-    fn readable(&mut self, jobs: Defined) {
+    pub(super) fn readable(&mut self, jobs: Defined) {
         self.remembered.jobs.unreadable.clear();
         self.remembered.jobs.jobs = jobs;
         self.crash_and_set_back(Duration::ZERO);
@@ -166,10 +166,11 @@ fn what_may_have_succeeded_is_not_cancelled_while_its_job_is_unreadable() {
 }
 
 /// A run that is claimed, and whose target can be asked.
-pub(super) fn claimed_on_a_target() -> World {
+pub(super) fn claimed_on_a_target(overlap: Overlap) -> World {
     let mut w = World::new(5);
     let mut settings = settings(every(1000));
     settings.claimed = true;
+    settings.overlap = overlap;
     w.create("a", of(settings, [order(1)]));
     w.seconds(1000.0);
     w.claimed("one");
@@ -179,7 +180,7 @@ pub(super) fn claimed_on_a_target() -> World {
 #[test]
 fn what_a_target_answers_counts_although_the_job_is_unreadable() {
     for is_done in [true, false] {
-        let mut w = claimed_on_a_target();
+        let mut w = claimed_on_a_target(Overlap::Skip);
         w.seconds(15.0);
         let asks = (1000, Running, Some(RunReason::ClaimantLost));
         assert_eq!(w.ends(), [asks]);
@@ -204,7 +205,7 @@ fn what_a_target_answers_counts_although_the_job_is_unreadable() {
 fn what_is_cancelled_while_its_job_is_unreadable_is_not_repeated() {
     let stopped = Some(RunReason::AgentStopped);
     for is_asked in [true, false] {
-        let mut w = claimed_on_a_target();
+        let mut w = claimed_on_a_target(Overlap::Skip);
         if is_asked {
             w.seconds(15.0);
         }
@@ -242,7 +243,7 @@ fn has_the_last_word(w: &mut World, jobs: Defined) {
 #[test]
 fn a_target_that_was_not_reached_has_the_last_word_on_a_cancelled_run() {
     for is_cancelled in [false, true] {
-        let mut w = claimed_on_a_target();
+        let mut w = claimed_on_a_target(Overlap::Skip);
         w.seconds(15.0);
         let jobs = w.unreadable();
         if is_cancelled {
@@ -255,7 +256,7 @@ fn a_target_that_was_not_reached_has_the_last_word_on_a_cancelled_run() {
 
 #[test]
 fn a_target_that_was_not_asked_to_the_end_has_the_last_word_on_a_cancelled_run() {
-    let mut w = claimed_on_a_target();
+    let mut w = claimed_on_a_target(Overlap::Skip);
     w.seconds(15.0);
     let jobs = w.unreadable();
     w.stop_all();
@@ -268,7 +269,7 @@ fn a_target_that_was_not_asked_to_the_end_has_the_last_word_on_a_cancelled_run()
 #[test]
 fn a_target_is_asked_that_could_not_be_while_the_job_was_unreadable() {
     for is_gone in [true, false] {
-        let mut w = claimed_on_a_target();
+        let mut w = claimed_on_a_target(Overlap::Skip);
         if is_gone {
             w.seconds(15.0);
             let gone = Handle::new(ShardId::default(), 1, [1; 10]);

@@ -32,8 +32,8 @@ impl World {
         self.restore(&InDoubtWindow::from([(sql(), self.slots)]));
     }
 
-    /// Like [`World::take_over`], by other time zones: jobs may be due at other times.
-    pub(crate) fn take_over_by_other_time_zones(&mut self) {
+    /// Like [`World::take_over`], and reads more or less than was known, or by other time zones.
+    pub(crate) fn take_over_with_changes(&mut self) {
         self.recover(&InDoubtWindow::from([(sql(), self.slots)]));
     }
 

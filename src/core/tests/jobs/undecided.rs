@@ -1,0 +1,125 @@
+//! A run has ended while its job was unreadable, and the next owner is asked something before it has
+//! decided how.
+
+use super::{
+    unreadable::{Defined, claimed_on_a_target},
+    *,
+};
+
+impl World {
+    /// The next owner can read the jobs, and has decided nothing yet.
+    fn just_read(&mut self, jobs: Defined) {
+        self.remembered.jobs.unreadable.clear();
+        self.remembered.jobs.jobs = jobs;
+        self.take_over_with_changes();
+    }
+
+    fn states_of(&self, job: JobNo) -> Vec<RunState> {
+        let runs = self.remembered.job_runs.range(RunKey::all_of(job));
+        runs.map(|(_, run)| run.state).collect()
+    }
+}
+
+/// What would end the first run.
+fn verbs() -> [(JobVerb, RunReason); 3] {
+    let name: Arc<str> = "a".into();
+    let cancel = JobVerb::CancelRun {
+        name: Arc::clone(&name),
+        due: BEGIN + Duration::from_secs(1000),
+    };
+    let version = None;
+    let stop = stop_verb(StopMode::CancelRunning, "".into());
+    [
+        (cancel, RunReason::Asked),
+        (JobVerb::Delete { name, version }, RunReason::JobDeleted),
+        (stop, RunReason::AgentStopped),
+    ]
+}
+
+#[test]
+fn how_a_run_has_ended_stays_whatever_comes_first() {
+    for is_done in [true, false] {
+        for (verb, reason) in verbs() {
+            let mut w = World::new(5);
+            w.job("a", 1000, |_| {});
+            w.seconds(1000.0);
+            let jobs = w.unreadable();
+            match is_done {
+                true => w.succeed_all(),
+                false => w.fail_all(),
+            }
+            w.just_read(jobs);
+            w.command(by_ann(verb));
+            let state = if is_done { Succeeded } else { Failed };
+            assert_eq!(w.ends(), [(1000, state, None)], "{reason:?}");
+        }
+    }
+}
+
+#[test]
+fn a_success_of_a_deleted_job_is_not_cancelled() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    w.seconds(1000.0);
+    w.delete("a");
+    let jobs = w.unreadable();
+    w.succeed_all();
+    w.just_read(jobs);
+    let [(cancel, _), ..] = verbs();
+    w.command(by_ann(cancel));
+    assert_eq!(w.ends(), [(1000, Succeeded, None)]);
+}
+
+#[test]
+fn a_target_has_the_last_word_whatever_comes_first() {
+    for (verb, reason) in verbs() {
+        let mut w = claimed_on_a_target(Overlap::Skip);
+        let jobs = w.unreadable();
+        w.seconds(15.0);
+        let lost = Some(RunReason::ClaimantLost);
+        assert_eq!(w.ends(), [(1000, Retrying, lost)]);
+        w.just_read(jobs);
+        w.command(by_ann(verb));
+        assert_eq!(w.ends(), [(1000, Running, Some(reason))]);
+        w.succeed_all();
+        assert_eq!(w.ends(), [(1000, Succeeded, None)], "{reason:?}");
+    }
+}
+
+#[test]
+fn a_target_has_the_last_word_though_a_due_time_cancels_what_runs() {
+    let mut w = claimed_on_a_target(Overlap::CancelRunning);
+    let jobs = w.unreadable();
+    w.seconds(1000.0);
+    w.just_read(jobs);
+    let answer = w.claim_for("two");
+    assert!(matches!(answer, JobReply::NotClaimed(Some(_))));
+    let replaced = Some(RunReason::Replaced);
+    let next = (2000, Waiting, None);
+    assert_eq!(w.ends(), [(1000, Running, replaced), next]);
+    w.succeed_all();
+    assert_eq!(w.ends(), [(1000, Succeeded, None), next]);
+}
+
+#[test]
+fn what_follows_a_success_does_so_though_a_due_time_cancels_what_runs() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let after = |name: &str| {
+        let mut settings = settings(RuleText::After(name.to_owned()));
+        settings.overlap = Overlap::CancelRunning;
+        of(settings, [order(1)])
+    };
+    w.create("b", after("a"));
+    w.create("c", after("b"));
+    w.seconds(1000.0);
+    w.succeed_all();
+    w.seconds(1000.0);
+    let jobs = w.unreadable();
+    w.succeed_all();
+    assert_eq!(w.states_of(JobNo(2)), [Retrying]);
+    // That of "a" is decided first, and "b" is due before its own is.
+    w.readable(jobs);
+    assert_eq!(w.states_of(JobNo(2)), [Succeeded, Running]);
+    assert_eq!(w.states_of(JobNo(3)), [Running]);
+}
