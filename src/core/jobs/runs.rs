@@ -132,8 +132,8 @@ impl Jobs {
         }
     }
 
-    /// Its scheduler is not known any more. What was being cancelled is not lost: it would be
-    /// repeated.
+    /// Its scheduler is not known any more. What was being stopped ends as it would have: what was
+    /// cancelled is not repeated.
     pub(crate) fn scheduler_gone(
         &mut self,
         turn: &mut Turn,
@@ -144,10 +144,7 @@ impl Jobs {
             return self.target_not_asked(turn, allowance, key, "its scheduler is gone");
         }
         if let Some(run) = self.runs.get_mut(&key) {
-            let is_cancelled = run.reason.is_some() && run.ends_as() == RunState::Cancelled;
-            if !is_cancelled {
-                run.reason = Some(RunReason::SchedulerGone);
-            }
+            run.reason = run.reason.or(Some(RunReason::SchedulerGone));
             let state = run.ends_as();
             if let Some(handle) = run.handle {
                 self.by_handle.remove(&handle);

@@ -148,6 +148,22 @@ fn a_run_whose_scheduler_is_gone_is_lost() {
 }
 
 #[test]
+fn a_run_that_took_too_long_has_timed_out_though_its_scheduler_is_gone() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |settings| {
+        settings.max_runtime = Some(Duration::from_secs(8));
+    });
+    w.seconds(1008.0);
+    let too_long = Some(RunReason::MaxRuntime);
+    assert_eq!(w.ends(), [(1000, Running, too_long)]);
+    let handle = w.runs()[0];
+    w.remembered.forget(handle);
+    w.crash_and_set_back(Duration::ZERO);
+    w.seconds(0.0);
+    assert_eq!(w.ends(), [(1000, TimedOut, too_long)]);
+}
+
+#[test]
 fn a_run_that_is_over_leaves_no_timer_behind() {
     let mut w = World::new(5);
     w.job("a", 100_000, |settings| {

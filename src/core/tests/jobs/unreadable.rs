@@ -120,6 +120,19 @@ fn a_run_that_was_cancelled_is_not_repeated_though_its_scheduler_is_gone() {
 }
 
 #[test]
+fn a_run_that_was_cancelled_is_so_once_its_scheduler_can_be_read() {
+    let (mut w, _, jobs) = of_unreadable_scheduler();
+    w.stop_all();
+    let stopped = Some(RunReason::AgentStopped);
+    assert_eq!(w.ends(), [(1000, Running, stopped)]);
+    w.remembered.unreadable.clear();
+    w.remembered.set_aside = true;
+    w.readable(jobs);
+    assert_eq!(w.ends(), [(1000, Cancelled, stopped)]);
+    assert!(w.running.is_empty(), "it does not start again");
+}
+
+#[test]
 fn a_failed_run_of_a_job_that_is_deleted_waits_for_no_decision() {
     let mut w = World::new(5);
     w.job("a", 1000, |_| {});
