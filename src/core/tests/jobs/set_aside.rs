@@ -93,7 +93,7 @@ fn a_job_that_is_defined_anew_does_not_wait_for_such_a_run() {
 
 #[test]
 fn a_target_is_asked_anew_when_who_asked_it_is_set_aside() {
-    let mut w = claimed_on_a_target();
+    let mut w = claimed_on_a_target(Overlap::Skip);
     w.seconds(15.0);
     let handle = w.runs()[0];
     w.set_aside(handle);
