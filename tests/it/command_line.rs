@@ -6,6 +6,7 @@ mod claims;
 mod doctor;
 mod endings;
 mod failed_night;
+mod health;
 mod imports;
 mod jobs;
 mod left_behind;

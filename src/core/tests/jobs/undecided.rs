@@ -1,5 +1,5 @@
-//! A run has ended while its job was unreadable, and the next owner is asked something before it has
-//! decided how.
+//! A run has ended while its job was unreadable, and the next owner is asked something before it
+//! has decided how.
 
 use super::{
     unreadable::{Defined, claimed_on_a_target},
