@@ -138,6 +138,8 @@ async fn a_text_cannot_end_its_transaction() {
             (Outcome::Failed, "NOT_TRANSACTIONAL"),
             "{text}: {done:?}"
         );
+        let message = done.error.expect("an error").message;
+        assert!(!message.contains("not implemented"), "{text}: {message}");
     }
     // One statement that the server prepares: its grammar knows none that ends a transaction.
     for text in [
@@ -149,8 +151,12 @@ async fn a_text_cannot_end_its_transaction() {
     ] {
         let done = scene.done(sql(text).rows(1)).await;
         assert_eq!(ending(&done), (Outcome::Failed, "42601"), "{text}");
-        let hint = done.error.expect("an error").hint;
-        assert!(hint.contains("is one statement: SELECT, "), "{hint}");
+        let error = done.error.expect("an error");
+        assert!(
+            error.hint.contains("is one statement: SELECT, "),
+            "{error:?}"
+        );
+        assert!(error.message.contains(&error.hint), "{error:?}");
     }
     let two = sql("insert into ledger values (9); commit").rows(1);
     assert_eq!(ending(&scene.done(two).await), (Outcome::Failed, "42601"));

@@ -5,7 +5,7 @@
 //! server says at the end, never what the text looks like.
 
 use super::{
-    error::{Failure, error},
+    error::{COPY_THROUGH_CLIENT, Failure, error},
     markers::Marker,
     marking,
     notices::Notices,
@@ -138,12 +138,8 @@ impl Answer {
             Message::NoticeResponse(body) => self.notices.add(&Report::of(body.fields())),
             Message::NoData | Message::NotificationResponse(_) | Message::ParameterStatus(_) => {}
             Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
-                return Err(Failure::Confused(error(
-                    "PROTOCOL",
-                    "a task cannot COPY to or from the client: \
-                     use COPY with a file of the server, INSERT or SELECT"
-                        .into(),
-                )));
+                let message = COPY_THROUGH_CLIENT.into();
+                return Err(Failure::Confused(error("PROTOCOL", message)));
             }
             _ => {
                 let message = "the target answered with what was not asked for";
@@ -192,6 +188,7 @@ impl Answer {
     }
 
     fn fail(&mut self, report: Report) -> Result<(), Failure> {
+        let report = self.wrapping.hinted(report);
         if self.failed.is_none() {
             self.said = self.wrapping.said(&report);
         }
@@ -214,6 +211,22 @@ impl Answer {
 }
 
 impl Wrapping {
+    /// With what a text may be, where the server finds another one wrong.
+    fn hinted(self, report: Report) -> Report {
+        let hint = match self {
+            Wrapping::Prepare { .. } if report.code == "42601" => {
+                "An EXACTLY_ONCE task with parameters or result_rows is one statement: SELECT, \
+                 INSERT, UPDATE, DELETE, MERGE or VALUES. It is one transaction already, so it has \
+                 no COMMIT."
+            }
+            _ => return report,
+        };
+        Report {
+            hint: report.hint.or_else(|| Some(hint.to_owned())),
+            ..report
+        }
+    }
+
     /// What is said of the text, as if it had been sent alone.
     fn said(self, report: &Report) -> Diagnostics {
         let mut said = said(report);
@@ -227,13 +240,6 @@ impl Wrapping {
             }
             Wrapping::Prepare { prefix } => {
                 said.position = said.position.and_then(|at| at.checked_sub(prefix));
-                if report.code == "42601" && said.hint.is_none() {
-                    said.hint = Some(
-                        "An EXACTLY_ONCE task with parameters or result_rows is one statement: \
-                         SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES."
-                            .into(),
-                    );
-                }
             }
         }
         said

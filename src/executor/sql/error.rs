@@ -6,6 +6,10 @@ use crate::{
 };
 use std::fmt::Write;
 
+/// Of a text that copies to or from the client.
+pub(super) const COPY_THROUGH_CLIENT: &str = "a task cannot COPY to or from the client: \
+     use COPY with a file of the server, INSERT or SELECT";
+
 /// Why an attempt failed, and what that says about its session.
 #[derive(Debug)]
 pub(crate) enum Failure {

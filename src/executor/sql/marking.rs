@@ -7,7 +7,7 @@
 //! grammar has none. So nothing is inferred from what a text looks like.
 
 use super::{
-    error::{Failure, error},
+    error::{COPY_THROUGH_CLIENT, Failure, error},
     extended_query,
     markers::Marker,
     preparation,
@@ -40,6 +40,8 @@ const PREPARED: &str = "rallypoint_body";
 const MARKED: &str = "RP001";
 /// Raised when the transaction is not that of the marker.
 const ENDED: &str = "RP002";
+/// The routine of the server that runs EXECUTE of plpgsql.
+const EXECUTE: &str = "exec_stmt_dynexecute";
 
 /// An attempt, as its marker is to know it.
 #[derive(Clone, Debug)]
@@ -243,24 +245,41 @@ impl Opening {
 
 /// An error of the text, or of what was put off to its end.
 pub(super) fn of_text(report: &pg_client::Report) -> Option<TaskError> {
-    let code = report.code.as_str();
-    // VACUUM and its like; COMMIT in a procedure; COMMIT in the text.
-    let is_refused = matches!(code, "25001" | "2D000" | ENDED)
-        || code == "0A000" && report.routine == "exec_stmt_dynexecute";
-    let remedy = match report.message.contains("ISOLATION") {
-        true => "name its isolation in the options of its session",
-        false => "what ends a transaction or cannot run in one runs AT_LEAST_ONCE",
-    };
-    is_refused.then(|| {
-        error(
-            "NOT_TRANSACTIONAL",
+    let message = match report.code.as_str() {
+        "0A000" if report.routine == EXECUTE => of_execute(&report.message).to_owned(),
+        // VACUUM and its like; COMMIT in a procedure; COMMIT in the text.
+        "25001" | "2D000" | ENDED => {
+            let remedy = match report.message.contains("ISOLATION") {
+                true => "name its isolation in the options of its session",
+                false => "what ends a transaction or cannot run in one runs AT_LEAST_ONCE",
+            };
             format!(
                 "{}: the text of an EXACTLY_ONCE task runs in one transaction with its marker; \
                  {remedy}",
                 report.message
-            ),
-        )
-    })
+            )
+        }
+        _ => return None,
+    };
+    Some(error("NOT_TRANSACTIONAL", message))
+}
+
+/// What to write instead of what EXECUTE of plpgsql does not take. Its own message reads as if a
+/// part of this service were missing; it is told by the words of SQL, which no server translates.
+fn of_execute(message: &str) -> &'static str {
+    if message.contains("COPY") {
+        return COPY_THROUGH_CLIENT;
+    }
+    match message.contains("INTO") {
+        true => {
+            "SELECT … INTO has no place in the text of an EXACTLY_ONCE task: write CREATE TABLE … AS"
+        }
+        false => {
+            "the text of an EXACTLY_ONCE task is one transaction already, with its marker: leave \
+             out BEGIN, COMMIT and ROLLBACK; instead of a SAVEPOINT write a DO block with \
+             EXCEPTION; what commits parts of its work runs AT_LEAST_ONCE"
+        }
+    }
 }
 
 /// A statement of ours, with its parameters.
@@ -271,4 +290,44 @@ fn put(text: &str, params: &[String], out: &mut BytesMut) -> io::Result<()> {
 
 fn refused(error: io::Error) -> Failure {
     Failure::refused("BODY_INVALID", error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_place_in_a_transaction_is_answered_by_what_to_write() {
+        for (message, remedy) in [
+            (
+                "EXECUTE of transaction commands is not implemented",
+                "leave out BEGIN, COMMIT and ROLLBACK",
+            ),
+            // As a server says it that speaks German.
+            (
+                "EXECUTE von Transaktionsbefehlen ist nicht implementiert",
+                "DO block with EXCEPTION",
+            ),
+            (
+                "cannot COPY to/from client in PL/pgSQL",
+                "use COPY with a file of the server",
+            ),
+            (
+                "EXECUTE of SELECT ... INTO is not implemented",
+                "write CREATE TABLE … AS",
+            ),
+        ] {
+            let report = |routine: &str| pg_client::Report {
+                code: "0A000".into(),
+                message: message.into(),
+                routine: routine.into(),
+                ..pg_client::Report::default()
+            };
+            let error = of_text(&report(EXECUTE)).expect(message);
+            assert_eq!(&*error.code, "NOT_TRANSACTIONAL");
+            assert!(error.message.contains(remedy), "{}", error.message);
+            assert!(!error.message.contains("implement"), "{}", error.message);
+            assert!(of_text(&report("another")).is_none());
+        }
+    }
 }
