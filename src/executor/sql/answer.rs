@@ -18,6 +18,10 @@ use crate::{
 };
 use postgres_protocol::message::backend::{DATA_ROW_TAG, Message, ReadyForQueryBody};
 
+/// The routine of the server that takes a text with parameters. It calls several statements a
+/// syntax error, and leaves all others to the parser.
+const PARSE: &str = "exec_parse_message";
+
 /// An answer that is being read.
 pub(crate) struct Answer {
     rows: Rows,
@@ -219,6 +223,10 @@ impl Wrapping {
                  INSERT, UPDATE, DELETE, MERGE or VALUES. It is one transaction already, so it has \
                  no COMMIT."
             }
+            Wrapping::None if report.code == "42601" && report.routine == PARSE => {
+                "A task with parameters is one statement: submit the others as tasks of their own, \
+                 or give the values without parameters."
+            }
             _ => return report,
         };
         Report {
@@ -289,5 +297,27 @@ fn left(ready: &ReadyForQueryBody) -> Left {
     match ready.status() {
         b'I' => Left::Nothing,
         _ => Left::Transaction,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_statements_with_parameters_are_answered_by_what_to_do() {
+        let hinted = |wrapping: Wrapping, routine: &str| {
+            let report = Report {
+                code: "42601".into(),
+                message: "cannot insert multiple commands into a prepared statement".into(),
+                routine: routine.into(),
+                ..Report::default()
+            };
+            wrapping.hinted(report).hint.unwrap_or_default()
+        };
+        assert!(hinted(Wrapping::None, PARSE).contains("tasks of their own"));
+        assert_eq!(hinted(Wrapping::None, "scanner_yyerror"), "");
+        let prepared = hinted(Wrapping::Prepare { prefix: 9 }, "scanner_yyerror");
+        assert!(prepared.contains("it has no COMMIT"), "{prepared}");
     }
 }

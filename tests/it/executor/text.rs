@@ -208,6 +208,10 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
         let report = fixture.run(with_params(text, params)).await;
         assert_eq!(failed(report).0, code, "{text} with {params}");
     }
+    let Report::Failed { error, .. } = fixture.run(with_params(two_inserts, "[]")).await else {
+        panic!("two statements with parameters");
+    };
+    assert!(error.message.contains("tasks of their own"), "{error:?}");
     assert_eq!(failed(fixture.text("select 'a\0b'").await).0, "BODY_NUL");
     assert_eq!(fixture.value("select count(*) from t").await, "0");
 }
