@@ -166,6 +166,9 @@ impl Error {
                 Some("Open another scheduler; release it when nothing is left to retry.")
             }
             Some("NAME_TAKEN") => Some("Reuse the scheduler that is open, or release it first."),
+            Some("BODY_TOO_LARGE") => {
+                Some("Divide it, or put large values into a table and read them there.")
+            }
             Some("LIMIT_ZERO") => Some("To start no more tasks, pause the scheduler."),
             Some("ORDER_CLOSED") => {
                 Some("Use an order not below the current one, or open with late_order JOIN.")

@@ -237,8 +237,13 @@ fn body(task: &api::Task) -> &[u8] {
 
 fn check_body(v: &mut Violations, path: Path<'_>, task: &api::Task, body: &[u8]) {
     let is_sql = matches!(task.kind, Some(Kind::Sql(_)));
+    let kind = path.field(if is_sql { "sql" } else { "noop" });
+    let field = kind.field(if is_sql { "statement" } else { "payload" });
     let found = match () {
-        () if body.len() > limits::BODY_BYTES => (Reason::BodyTooLarge, "at most 1 MiB"),
+        () if body.len() > limits::BODY_BYTES => {
+            let message = || format!("{} bytes: at most 1 MiB", body.len());
+            return v.add_with(field, Reason::BodyTooLarge, message);
+        }
         () if is_sql && body.trim_ascii().is_empty() => {
             (Reason::BodyEmpty, "the statement is empty")
         }
@@ -248,12 +253,7 @@ fn check_body(v: &mut Violations, path: Path<'_>, task: &api::Task, body: &[u8])
         ),
         () => return,
     };
-    let kind = path.field(if is_sql { "sql" } else { "noop" });
-    v.add(
-        kind.field(if is_sql { "statement" } else { "payload" }),
-        found.0,
-        found.1,
-    );
+    v.add(field, found.0, found.1);
 }
 
 fn params_of(task: &api::Task) -> &[api::SqlValue] {
@@ -300,7 +300,9 @@ fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {
     }
     let size: usize = values.iter().filter_map(text).map(str::len).sum();
     if size > limits::BODY_BYTES {
-        v.add(path, Reason::BodyTooLarge, "at most 1 MiB in all");
+        v.add_with(path, Reason::BodyTooLarge, || {
+            format!("{size} bytes: at most 1 MiB in all")
+        });
     }
     for (index, value) in values.iter().enumerate() {
         let (reason, message) = match &value.kind {

@@ -9,6 +9,7 @@ _REMEDIES = {
     "HANDLE_NOT_FOUND": "Use a handle of this namespace, within its retention.",
     "HANDLE_RELEASED": "Open another scheduler.",
     "NAME_TAKEN": "Open it with reuse=True, or release the one that is open.",
+    "BODY_TOO_LARGE": "Divide it, or put large values into a table and read them there.",
     "ORDER_CLOSED": "Use an order not below the current one, or open with late_order='join'.",
     "RESOURCE_NOT_FOUND": (
         "Here that is Client.create_resource, at the command line `rallypoint resource create`."

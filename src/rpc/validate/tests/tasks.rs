@@ -70,6 +70,24 @@ fn wrong_tasks_are_named() {
 }
 
 #[test]
+fn a_body_that_is_too_large_is_told_its_size() {
+    let big = "x".repeat((1 << 20) + 1);
+    let tasks = [
+        sql(&big),
+        noop(big.as_bytes()),
+        sql_task("", vec![value(&big)]),
+    ];
+    for task in tasks {
+        let wrong = exec(vec![task]).expect_err("it is too large");
+        let message = &wrong.reported()[0].message;
+        assert!(
+            message.starts_with("1048577 bytes: at most 1 MiB"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn resources_are_refused_of_a_noop_alone() {
     let holding = |task| api::Task {
         options: Some(api::TaskOptions {
