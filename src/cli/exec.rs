@@ -36,6 +36,7 @@ pub(super) use task_option::{
     Described, in_words as options_in_words, is_time, name_of, names as option_names, sql_value,
     titled,
 };
+pub(super) use task_resource::RESOURCES_STAND;
 
 use super::{
     connect::Server, enum_text::FailurePolicy, error::CliError, number::whole, output,

@@ -119,12 +119,13 @@ fn of_exec(error: &Error, wrong: &str) -> Option<String> {
         return None;
     }
     let option = name.replace('-', "_");
-    match DELIVERIES.contains(&name) {
-        true => Some(format!("`--delivery {name}`")),
-        false if exec::option_names().any(|known| known == option) => {
+    match name {
+        _ if DELIVERIES.contains(&name) => Some(format!("`--delivery {name}`")),
+        "resource" | "resources" => Some(exec::RESOURCES_STAND.to_owned()),
+        _ if exec::option_names().any(|known| known == option) => {
             Some(format!("`--option {option}=VALUE`"))
         }
-        false => None,
+        _ => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! How the tasks of `exec` run that say nothing themselves: options of the command line.
 
-use super::task_option::{self, How, RETRIES};
+use super::{
+    task_option::{self, How, RETRIES},
+    task_resource::RESOURCES_STAND,
+};
 use crate::{
     cli::{error::CliError, number::whole, time_text},
     core::model::limits::{RESULT_ROWS, TIMEOUT, TOTAL_TIMEOUT},
@@ -88,7 +91,10 @@ impl TaskArguments {
             let taken = task_option::set(&mut how, name, value);
             let taken = taken.unwrap_or_else(|| {
                 let known: Vec<&str> = task_option::names().collect();
-                Err(task_option::unknown(name, &known))
+                Err(match name {
+                    "resource" | "resources" => format!("it is written {RESOURCES_STAND}"),
+                    _ => task_option::unknown(name, &known),
+                })
             });
             taken.map_err(|why| CliError::usage(format!("--option {name}: {why}")))?;
         }

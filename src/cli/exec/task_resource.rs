@@ -9,6 +9,10 @@ use serde_json::{Map, Value, json};
 pub(super) const FORM: &str =
     "resource NAME`, `-- @resource NAME shared` or `-- @resource NAME permits N";
 
+/// Where the resources of a task stand: each task has its own, so no option says them of all.
+pub(in crate::cli) const RESOURCES_STAND: &str = "ahead of the statement in a .sql file, as \
+     `-- @resource NAME`, or in a line of JSON, as `resources`";
+
 /// A name, in quotes if it holds spaces, and behind it how it is used: exclusively unless it is
 /// said. A slip there must not become a part of the name: a pattern would take that for another
 /// resource.

@@ -371,6 +371,7 @@ fn a_tip_names_what_was_meant_or_is_left_out() {
         ("exec --exactly-once x", Some("`--delivery exactly-once`")),
         ("exec --role nobody x", Some("`--option role=VALUE`")),
         ("exec --read-only x", Some("`--option read_only=VALUE`")),
+        ("exec --resource a x", Some("`-- @resource NAME`")),
         ("exec --timeuot 5s x", Some("'--timeout'")),
         ("jobs start-agent --reason x", Some("without `--reason`")),
         ("jobs resume x --reason y", None),
@@ -379,6 +380,8 @@ fn a_tip_names_what_was_meant_or_is_left_out() {
         assert_eq!(said.contains("tip: "), tip.is_some(), "{line}: {said}");
         assert!(said.contains(tip.unwrap_or_default()), "{line}: {said}");
     }
+    let option = text(&run(&["exec", "--option", "resource=a", "select 1"]).stderr);
+    assert!(option.contains("`-- @resource NAME`"), "{option}");
 }
 
 #[test]
