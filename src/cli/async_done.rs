@@ -111,9 +111,48 @@ pub(super) fn rows(result: &TaskResult) -> Vec<Box<RawValue>> {
     serde_json::from_str(&result.rows_json).unwrap_or_default()
 }
 
+/// What there is to say of a result behind its rows, so many of which are `kept`. `asked`: how many
+/// were to be, if that is known.
+pub(super) fn rows_note(
+    result: &TaskResult,
+    kept: usize,
+    asked: Option<i32>,
+) -> Option<&'static str> {
+    let asked = asked.and_then(|asked| usize::try_from(asked).ok());
+    match (&*result.rows_json, result.truncated) {
+        ("", _) | (_, false) => None,
+        // What is kept has ended ahead of the number that was asked for, or without any row.
+        (_, true) if kept < asked.unwrap_or(1) => {
+            Some("(the rows are larger than the 1 MiB that is kept of a result)")
+        }
+        (_, true) => Some("(more rows were returned than are kept: --result-rows)"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_are_too_large_are_told_from_too_many() {
+        let note = |rows: &str, asked| {
+            let result = TaskResult {
+                rows_json: rows.to_owned(),
+                truncated: true,
+                ..TaskResult::default()
+            };
+            let kept = super::rows(&result).len();
+            rows_note(&result, kept, asked).unwrap_or_default()
+        };
+        assert!(note("[]", Some(10)).contains("1 MiB"));
+        assert!(note(r#"[{"a":1}]"#, Some(10)).contains("1 MiB"));
+        assert!(note(r#"[{"a":1}]"#, Some(1)).contains("--result-rows"));
+        // `wait` does not know what the tasks of others have asked for.
+        assert!(note("[]", None).contains("1 MiB"));
+        assert!(note(r#"[{"a":1}]"#, None).contains("--result-rows"));
+        // Large rows are left out of events.
+        assert_eq!(note("", Some(10)), "");
+    }
 
     #[test]
     fn lines_of_long_numbers_and_orders_have_their_columns_below_each_other() {

@@ -21,7 +21,7 @@ use crate::cli::{
 };
 use rallypoint_client::{
     Error, Scheduler,
-    api::{AsyncDone, End, Outcome, TaskResult, until},
+    api::{AsyncDone, End, Outcome, until},
 };
 use serde_json::json;
 use std::{
@@ -248,15 +248,12 @@ impl Printer {
         let mut lines = vec![async_done::line(done, (place, self.total), widths, &title)];
         let hint = task.and_then(|task| variable(task, done));
         lines.extend(hint.map(|hint| clean(&hint)));
-        let rows = done.result.as_ref().map(async_done::rows);
-        lines.extend(
-            rows.iter()
-                .flatten()
-                .map(|row| clean(&format!("      {row}"))),
-        );
-        let is_cut = |result: &TaskResult| result.truncated && !result.rows_json.is_empty();
-        if done.result.as_ref().is_some_and(is_cut) {
-            lines.push("      (more rows were returned than are kept: --result-rows)".to_owned());
+        if let Some(result) = &done.result {
+            let rows = async_done::rows(result);
+            lines.extend(rows.iter().map(|row| clean(&format!("      {row}"))));
+            let asked = task.and_then(|task| task.how.options.result_rows);
+            let note = async_done::rows_note(result, rows.len(), asked);
+            lines.extend(note.map(|note| format!("      {note}")));
         }
         if done.rows_omitted {
             let get = format!("rallypoint get {}/{}", self.handle, done.seq);
