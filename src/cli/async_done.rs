@@ -120,7 +120,10 @@ pub(super) fn rows_note(
 ) -> Option<&'static str> {
     let asked = asked.and_then(|asked| usize::try_from(asked).ok());
     match (&*result.rows_json, result.truncated) {
-        ("", _) | (_, false) => None,
+        // No rows were asked for, or there are no columns.
+        ("", _) => None,
+        ("[]", false) => Some("(0 rows)"),
+        (_, false) => None,
         // What is kept has ended ahead of the number that was asked for, or without any row.
         (_, true) if kept < asked.unwrap_or(1) => {
             Some("(the rows are larger than the 1 MiB that is kept of a result)")
@@ -132,6 +135,20 @@ pub(super) fn rows_note(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_rows_are_told_from_rows_that_nobody_asked_for() {
+        let note = |rows: &str| {
+            let result = TaskResult {
+                rows_json: rows.to_owned(),
+                ..TaskResult::default()
+            };
+            rows_note(&result, super::rows(&result).len(), Some(5))
+        };
+        assert_eq!(note("[]"), Some("(0 rows)"));
+        assert_eq!(note(r#"[{"a":1}]"#), None);
+        assert_eq!(note(""), None);
+    }
 
     #[test]
     fn rows_that_are_too_large_are_told_from_too_many() {

@@ -54,6 +54,8 @@ pub(in crate::cli) struct Printer {
     /// Retries that failed again, and have no retry that did not.
     in_vain: HashSet<i64>,
     seen: i64,
+    /// A statement has returned rows that nobody asked for.
+    has_unkept_rows: bool,
     /// Stdout takes what is printed.
     is_written: bool,
 }
@@ -88,6 +90,7 @@ impl Printer {
             retried: 0,
             in_vain: HashSet::new(),
             seen: 0,
+            has_unkept_rows: false,
             is_written: true,
         }
     }
@@ -195,6 +198,7 @@ impl Printer {
         if good && self.quiet {
             return;
         }
+        self.has_unkept_rows |= self.task(done).is_some_and(|task| leaves_rows(task, done));
         let lines = match output::is_json() {
             true => vec![self.json(done)],
             false => self.lines(done),
@@ -287,6 +291,12 @@ impl Printer {
                 plural::with_verb(in_vain as i64, ["retry failed", "retries failed"])
             ),
         };
+        // For people: a script that calls a function by SELECT knows what it does.
+        let is_read = !output::is_json() && output::width().is_some();
+        if self.has_unkept_rows && is_read {
+            let hint = "no rows are kept unless --result-rows N says how many of each statement";
+            self.console().say(hint);
+        }
         self.bars.finish(format!(
             "{succeeded} of {all} {what} succeeded{retried}{in_vain}"
         ));
@@ -299,6 +309,16 @@ impl Printer {
 
 fn broken(error: Error) -> CliError {
     CliError::call("the stream of events broke", &error)
+}
+
+/// Whether a statement that was given as an argument is a query whose rows are not kept: somebody
+/// may wait for them.
+fn leaves_rows(task: &Described, done: &AsyncDone) -> bool {
+    let word = task.statement.trim_start().get(..6).unwrap_or_default();
+    let result = done.result.as_ref();
+    let affected = result.map_or(0, |result| result.rows_affected);
+    let asked = task.how.options.result_rows.unwrap_or(0);
+    task.line.is_none() && asked == 0 && affected > 0 && word.eq_ignore_ascii_case("select")
 }
 
 /// What to do about a variable of psql at which the error is.
@@ -319,4 +339,35 @@ fn line(task: &Described, done: &AsyncDone) -> Option<usize> {
     let position = error.and_then(|error| usize::try_from(error.position? - 1).ok());
     let before = task.statement.chars().take(position.unwrap_or(0));
     Some(task.line? + before.filter(|character| *character == '\n').count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rallypoint_client::api::TaskResult;
+
+    #[test]
+    fn rows_of_a_query_that_nobody_asked_for_are_hinted_at() {
+        let leaves = |statement: &str, asked, rows_affected| {
+            let mut task = Described {
+                statement: statement.to_owned(),
+                ..Described::default()
+            };
+            task.how.options.result_rows = Some(asked);
+            let result = TaskResult {
+                rows_affected,
+                ..TaskResult::default()
+            };
+            let done = AsyncDone {
+                result: Some(result),
+                ..AsyncDone::default()
+            };
+            leaves_rows(&task, &done)
+        };
+        assert!(leaves(" SELECT 1", 0, 1));
+        assert!(!leaves("select 1", 5, 1));
+        assert!(!leaves("select 1 where false", 0, 0));
+        assert!(!leaves("insert into t values (1)", 0, 1));
+        assert!(!leaves("seléct", 0, 1));
+    }
 }
