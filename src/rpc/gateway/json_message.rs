@@ -210,6 +210,18 @@ mod tests {
             "no field of this name",
         ),
         (
+            r#"{"tasks": [{"options": {"order": 5}}]}"#,
+            "FIELD_UNKNOWN",
+            "tasks[0].options.order",
+            "`order` stands beside `options`",
+        ),
+        (
+            r#"{"tasks": [{"sql": {"params": [{"null": "secret"}]}}]}"#,
+            "MESSAGE_MALFORMED",
+            "tasks[0].sql.params[0].null",
+            r#"`{"null": null}`"#,
+        ),
+        (
             r#"{"tasks": [{"order": "secret"}]}"#,
             "MESSAGE_MALFORMED",
             "tasks[0].order",

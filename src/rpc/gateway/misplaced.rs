@@ -2,6 +2,7 @@
 //! needs. What the request says there is not repeated.
 
 use crate::{
+    core::model::limits::MAX_ORDER,
     likeness::{closest, shortened},
     rpc::errors::{self, reason::Reason},
 };
@@ -27,9 +28,12 @@ pub(super) fn refusal(kind: &MessageDescriptor, path: &Path, error: &serde_json:
         let known = fields_at(&place);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let mut message = "this server has no field of this name".to_owned();
-        let meant = closest(shortened(unknown), &known).map(str::to_owned);
-        match inner_field(&place, unknown).or(meant) {
-            Some(meant) => message.push_str(&format!(": did you mean `{meant}`?")),
+        let question = |meant: String| format!(": did you mean `{meant}`?");
+        let alike = || closest(shortened(unknown), &known).map(str::to_owned);
+        let inner = inner_field(&place, unknown).map(question);
+        let tip = inner.or_else(|| outer_field(&place, unknown));
+        match tip.or_else(|| alike().map(question)) {
+            Some(tip) => message.push_str(&tip),
             None if (1..=MOST_NAMED).contains(&known.len()) => {
                 message.push_str(&format!(": there are {}", known.join(", ")));
             }
@@ -137,6 +141,18 @@ fn inner_field(place: &Place, name: &str) -> Option<String> {
     found.next().is_none().then_some(first)
 }
 
+/// Where the field of this name is that belongs beside the place, and not into it.
+fn outer_field(place: &Place, name: &str) -> Option<String> {
+    let Place::Field(field) = place else {
+        return None;
+    };
+    let around = field.parent_message();
+    let found = around.get_field_by_json_name(name);
+    let found = found.or_else(|| around.get_field_by_name(name))?;
+    let (found, within) = (found.name(), field.name());
+    Some(format!(": `{found}` stands beside `{within}`, not in it"))
+}
+
 /// What belongs at a place.
 fn needed(place: &Place) -> String {
     match place {
@@ -155,6 +171,9 @@ fn needed_by(kind: &Kind) -> String {
         Kind::Bytes => "a text in base64".into(),
         Kind::Bool => "true or false".into(),
         Kind::Double | Kind::Float => "a number".into(),
+        Kind::Enum(values) if values.full_name() == "google.protobuf.NullValue" => {
+            "`null`, as in `{\"null\": null}`,".into()
+        }
         Kind::Enum(values) => {
             let values = values.values().skip(1);
             let names: Vec<String> = values.map(|value| value.name().to_owned()).collect();
@@ -173,15 +192,16 @@ fn needed_by(kind: &Kind) -> String {
                 }
             }
         },
-        Kind::Uint32 | Kind::Fixed32 => whole_number(0, u32::MAX),
-        Kind::Uint64 | Kind::Fixed64 => whole_number(0, u64::MAX),
-        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => whole_number(i64::MIN, i64::MAX),
-        _ => whole_number(i32::MIN, i32::MAX),
+        Kind::Uint32 | Kind::Fixed32 => whole_number(u32::MAX),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => whole_number(i32::MAX),
+        // None is larger than what any reader of JSON keeps exactly.
+        _ => whole_number(MAX_ORDER),
     }
 }
 
-fn whole_number(least: impl Display, most: impl Display) -> String {
-    format!("a whole number from {least} to {most}")
+/// No number of the API is negative.
+fn whole_number(most: impl Display) -> String {
+    format!("a whole number from 0 to {most}")
 }
 
 /// The fields of which only one can be set.
@@ -208,10 +228,10 @@ mod tests {
     #[test]
     fn a_whole_number_is_asked_for_by_its_range() {
         for (kind, range) in [
-            (Kind::Int32, "-2147483648 to 2147483647"),
+            (Kind::Int32, "0 to 2147483647"),
             (Kind::Uint32, "0 to 4294967295"),
-            (Kind::Int64, "-9223372036854775808 to 9223372036854775807"),
-            (Kind::Uint64, "0 to 18446744073709551615"),
+            (Kind::Int64, "0 to 9007199254740991"),
+            (Kind::Uint64, "0 to 9007199254740991"),
         ] {
             assert_eq!(needed_by(&kind), format!("a whole number from {range}"));
         }

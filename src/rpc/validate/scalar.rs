@@ -30,7 +30,11 @@ const MAX_SECONDS: i64 = 253_402_300_799;
 
 pub(super) fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
     text.parse().unwrap_or_else(|malformed: MalformedHandle| {
-        v.add(path, Reason::IdMalformed, malformed.to_string());
+        let message = match text {
+            "" => "missing: GetScheduler returns it when it opens a scheduler".to_owned(),
+            _ => malformed.to_string(),
+        };
+        v.add(path, Reason::IdMalformed, message);
         Handle::new(ShardId(0), 0, [0; 10])
     })
 }

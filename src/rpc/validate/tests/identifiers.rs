@@ -65,6 +65,14 @@ fn a_malformed_handle_is_refused_everywhere() {
 }
 
 #[test]
+fn a_handle_that_is_missing_is_called_so() {
+    for (text, expected) in [("", "handle: missing: "), ("x", "handle: not a handle: ")] {
+        let said = handle(text).expect_err("refused").in_words();
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
 fn only_a_nil_request_id_is_called_nil() {
     for (text, expected) in [
         ("1", "expected a UUID of your choice, like 018f"),
