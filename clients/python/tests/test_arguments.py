@@ -37,7 +37,7 @@ NOWHERE = "127.0.0.1:1"
         (lambda: sql("  "), ValueError, "statement: it is empty"),
         (lambda: sql("select '\0'"), ValueError, "statement: it holds a NUL character"),
         (lambda: sql("x" * (1 << 20) + "x"), ValueError, "statement: it is longer than 1 MiB"),
-        (lambda: sql("a", object()), TypeError, r"params: \$1: a object is no value of SQL here"),
+        (lambda: sql("a", object()), TypeError, r"params: \$1: a value of type object cannot"),
         (lambda: sql("a", 1, "\0"), ValueError, r"params: \$2 holds a NUL character"),
         (lambda: sql("a", "\ud800"), ValueError, r"params: \$1 is no text: surrogates"),
         (lambda: sql("a", *range(32_768)), ValueError, "params: 32768 values"),
@@ -66,7 +66,8 @@ NOWHERE = "127.0.0.1:1"
             ValueError,
             "not_before: .* has no time zone",
         ),
-        (lambda: sql("a", timeuot=1), TypeError, "timeuot: no such option; there are delivery"),
+        (lambda: sql("a", timeuot=1), TypeError, "timeuot: no such option; did you mean timeout"),
+        (lambda: sql("a", x=1), TypeError, "x: no such option; there are delivery, isolation"),
         (lambda: sql("a", retry=2), TypeError, "retry: give a Retry, or write retries=N, not 2"),
         (lambda: sql("a", max_retries=2), TypeError, "max_retries: no such option; write retries"),
         (lambda: sql("a", retries="2"), TypeError, "retries: more attempts: give a whole number"),
@@ -79,7 +80,7 @@ NOWHERE = "127.0.0.1:1"
         (lambda: Scheduler(NOWHERE, reuse=True), ValueError, "reuse: it needs a name"),
         (lambda: Scheduler(NOWHERE, on_exit="x"), ValueError, "on_exit: 'x' is none of drain"),
         (lambda: Scheduler(NOWHERE, handle="h", name="n"), ValueError, "handle: a scheduler"),
-        (lambda: Scheduler(NOWHERE, paralelism=1), TypeError, "paralelism: no such setting"),
+        (lambda: Scheduler(NOWHERE, paralelism=1), TypeError, "did you mean max_parallelism"),
         (
             lambda: AsyncScheduler(NOWHERE, default_options={"time": 1}),
             TypeError,
@@ -250,7 +251,7 @@ def test_an_option_of_a_task_is_sent_to_the_task(make: Any) -> None:
         s.submit("select 1", target="x")
     with pytest.raises(TypeError, match=r"write submit\(sql\('…', 5, 'a'\)\)"):
         s.submit("select $1, $2", 5, "a")
-    with pytest.raises(TypeError, match=r"trget: submit has no such argument; .*target"):
+    with pytest.raises(TypeError, match=r"trget: submit has no such argument; did you mean target"):
         s.submit("select 1", trget="x")
     with pytest.raises(TypeError, match=r"write map\(sql\('…', timeout=5\)\)"):
         called = s.map("select $1", [1], timeout=5)
@@ -259,7 +260,7 @@ def test_an_option_of_a_task_is_sent_to_the_task(make: Any) -> None:
 
 def test_items_of_a_map_are_checked(rallypoint: Any) -> None:
     with Scheduler(rallypoint) as s:
-        with pytest.raises(TypeError, match=r"params of item 1: \$1: a object is no value"):
+        with pytest.raises(TypeError, match=r"params of item 1: \$1: a value of type obj"):
             s.map("select $1", [1, object()])
         with pytest.raises(TypeError, match="task: give sql"):
             s.submit(None)
@@ -269,7 +270,8 @@ def test_items_of_a_map_are_checked(rallypoint: Any) -> None:
             s.update()
 
 
-def test_secrets_are_not_shown(tmp_path: Path) -> None:
+def test_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_account(monkeypatch)
     file = tmp_path / "token"
     file.write_text("s3cret\nmore\n")
     for client in (Client(NOWHERE, token="s3cret"), Client(NOWHERE, token_file=file)):
@@ -300,7 +302,26 @@ def test_a_token_is_not_sent_where_others_can_read_it(address: str, is_refused: 
     Client(address, token="secret", plain_text_token=True)
 
 
+def _without_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("USER", "LOGNAME"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_a_caller_without_a_name_has_that_of_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sent(**given: str) -> Any:
+        return dict(Client(NOWHERE, **given)._connection.metadata()).get("rallypoint-caller")
+
+    _without_account(monkeypatch)
+    assert sent() is None
+    for user, logname, expected in [("", "anna", "anna"), ("bob", "anna", "bob"), ("ä", "", None)]:
+        monkeypatch.setenv("USER", user)
+        monkeypatch.setenv("LOGNAME", logname)
+        assert sent() == expected
+        assert sent(caller="stock") == "stock"
+
+
 def test_what_is_left_out_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_account(monkeypatch)
     monkeypatch.setenv("RALLYPOINT_SERVER", "127.0.0.1:7,127.0.0.1:8")
     monkeypatch.setenv("RALLYPOINT_AUTH_TOKEN", "secret")
     monkeypatch.setenv("RALLYPOINT_NAMESPACE", "etl")

@@ -1,9 +1,20 @@
-"""Arguments of a wrong type, found where they are given. Each error names the argument."""
+"""Arguments of a wrong name or type, found where they are given. Each error names the argument."""
 
 import datetime
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+
+def meant(wrong: str, known: Iterable[str]) -> str:
+    """Which of the names that are known was probably meant by another one, else all of them."""
+    # Imported here: most programs do without, and start sooner.
+    import difflib
+
+    names = sorted(known)
+    if alike := difflib.get_close_matches(wrong, names, n=1):
+        return f"did you mean {alike[0]}?"
+    return f"there are {', '.join(names)}"
 
 
 def text(value: object, name: str) -> str:

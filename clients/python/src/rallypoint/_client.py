@@ -54,7 +54,8 @@ class BaseClient:
         and `RALLYPOINT_PLAIN_TEXT_TOKEN`. Nothing is connected before the first call.
 
         `retry_timeout`: for so many seconds a call is repeated, and a stream opened again, while
-        the service cannot be reached. `caller`: a name for the log.
+        the service cannot be reached. `caller`: a name for the log; left out, that of the account
+        that runs the program, if the environment has it.
         """
         environment = os.environ.get
         if server is not None and not isinstance(server, str):
@@ -78,7 +79,7 @@ class BaseClient:
         if secret is not None and not is_allowed:
             servers.check_unreadable()
         metadata = {
-            "rallypoint-caller": caller,
+            "rallypoint-caller": _account() if caller is None else caller,
             "rallypoint-namespace": namespace or environment("RALLYPOINT_NAMESPACE") or None,
         }
         retry_seconds = _times.seconds(retry_timeout, "retry_timeout")
@@ -120,6 +121,13 @@ def _environment_tls(
     # An address that is given counts more than an environment that is for another one.
     address = server or os.environ.get("RALLYPOINT_SERVER") or DEFAULT_SERVER
     return Tls(ca, cert, key) if "https://" in address else Tls()
+
+
+def _account() -> str | None:
+    # As the command line finds it; containers and cron do not always set USER.
+    names = (os.environ.get(variable) for variable in ("USER", "LOGNAME"))
+    name = next(filter(None, names), None)
+    return name if name and re.fullmatch(_PRINTABLE, name) else None
 
 
 def _is_on(text: str | None) -> bool:

@@ -43,8 +43,7 @@ def settings_message(settings: Settings) -> scheduler_pb2.SchedulerSettings:
     """As they are sent. Raises TypeError or ValueError with the name of the argument."""
     known = Settings.__optional_keys__
     if strange := sorted(set(settings) - known):
-        there_are = ", ".join(sorted(known))
-        raise TypeError(f"{strange[0]}: no such setting; there are {there_are}")
+        raise TypeError(f"{strange[0]}: no such setting; {_checks.meant(strange[0], known)}")
     message = scheduler_pb2.SchedulerSettings()
     if (title := settings.get("display_name")) is not None:
         message.display_name = _checks.text(title, "display_name")

@@ -290,7 +290,7 @@ def options_message(options: Options) -> task_pb2.TaskOptions | None:
 def _meant(strange: str, known: Iterable[str]) -> str:
     if strange in ("max_retries", "max_attempts", "attempts"):
         return "write retries=N: how many more attempts follow one that failed"
-    return f"there are {', '.join(sorted(known))}"
+    return _checks.meant(strange, known)
 
 
 def _session(options: Options, message: task_pb2.TaskOptions) -> None:

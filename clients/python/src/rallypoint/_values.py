@@ -86,7 +86,8 @@ def as_text(param: Param) -> str:
 
     if isinstance(param, (uuid.UUID, decimal.Decimal)):
         return str(param)
-    raise TypeError(f"a {type(param).__name__} is no value of SQL here; pass str(value)")
+    kind = type(param).__name__
+    raise TypeError(f"a value of type {kind} cannot be sent as one of SQL; pass str(value)")
 
 
 def _element(value: Param) -> str:
