@@ -38,7 +38,7 @@ const OPTIONS: &[(&str, &str)] = &[
         "say `--shared` (of a task `shared`, behind the name)",
     ),
     ("filter.error_codes", "--error-code"),
-    ("from_order: every step", "--from-order: every step"),
+    ("from_order: ", "--from-order: "),
     ("the list of jobs has", "`jobs list` has"),
     ("the list of its runs has", "`jobs runs` has"),
     ("wait for its AsyncDone", "`rallypoint wait` for its end"),

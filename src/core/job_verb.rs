@@ -307,6 +307,8 @@ pub enum JobReject {
     AgentStopped,
     /// The service does its runs itself.
     NotForClaims,
+    /// Programs outside the service do its runs, which have no steps.
+    OnlyForClaims,
     /// Who does its runs cannot be changed.
     ClaimedChanged,
     /// So many runs of it go on or wait, which is the most.

@@ -185,7 +185,8 @@ fn refused_run(job: &str, error: &Error, failed: CliError) -> CliError {
             "`rallypoint jobs cancel-run {job} {due}` ends that run"
         )),
         _ if error.violations.iter().any(is_of_order) => failed.next(format!(
-            "give --from-order the order of a step: `rallypoint jobs get {job}` lists the steps"
+            "give --from-order the order of a step, or leave it out: `rallypoint jobs get {job}` \
+             lists the steps"
         )),
         _ => failed,
     }

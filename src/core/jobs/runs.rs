@@ -1,7 +1,8 @@
 //! Runs: they start, end, are repeated, and let the next one of their job begin.
 
 use super::{
-    Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, room::NoRoom, timers::RUN_BYTES,
+    Answered, Failure, Job, Jobs, Step, key_of, overlap::Firing, room::NoRoom, steps,
+    timers::RUN_BYTES,
 };
 use crate::core::{
     Caller, Handle, JobKey, JobNo, JobPause, JobReject, JobReply, Order, Outcome, Overlap, Reject,
@@ -279,12 +280,7 @@ impl Jobs {
             return Err(Reject::Job(JobReject::AgentStopped));
         }
         let job = &self.jobs[&no];
-        let from = from_order.map(Order);
-        let is_left = |order: Option<Order>| order.is_none() || order >= from;
-        let is_claimed = job.image.settings.claimed;
-        if !is_claimed && !job.image.steps.runs.iter().any(|run| is_left(run.order)) {
-            return Err(Reject::Job(JobReject::NoSteps));
-        }
+        steps::check_from(&job.image, from_order.map(Order)).map_err(Reject::Job)?;
         let overlap = job.image.settings.overlap;
         let busy = self.ordinary_runs(no).next();
         if let Some(run) = busy.filter(|_| overlap == Overlap::Skip) {

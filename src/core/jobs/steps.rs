@@ -1,7 +1,7 @@
 //! The tasks of a run: the steps of its job, or the question whether they are done.
 
 use super::Jobs;
-use crate::core::{JobImage, Order, Packed, Run, RunImage, RunKey, Spec, Submit, Time};
+use crate::core::{JobImage, JobReject, Order, Packed, Run, RunImage, RunKey, Spec, Submit, Time};
 use std::sync::Arc;
 
 impl Jobs {
@@ -26,6 +26,17 @@ impl Jobs {
             params: Packed::new([close.as_bytes(), require.as_bytes()]),
             ..(*image.steps).clone()
         })
+    }
+}
+
+/// Whether a run from this order on has something to do.
+pub(super) fn check_from(image: &JobImage, from: Option<Order>) -> Result<(), JobReject> {
+    let mut runs = image.steps.runs.iter();
+    match (image.settings.claimed, from) {
+        (true, None) => Ok(()),
+        (true, Some(_)) => Err(JobReject::OnlyForClaims),
+        (false, _) if runs.any(|run| run.order.is_none() || run.order >= from) => Ok(()),
+        (false, _) => Err(JobReject::NoSteps),
     }
 }
 

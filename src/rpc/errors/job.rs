@@ -108,6 +108,7 @@ pub(crate) fn rejected(reject: JobReject) -> Status {
             wrong("from_order", Reason::JobInvalid, what)
         }
         JobReject::NotForClaims => not_for_claims(),
+        JobReject::OnlyForClaims => only_for_claims(),
         JobReject::ClaimedChanged => claimed_changed(),
         JobReject::NoClaim(_) => no_claim(),
         JobReject::ClaimOfAnother => claimed_by_another(),
@@ -172,6 +173,12 @@ fn not_for_claims() -> Status {
     let message = "the service does the runs of this job itself: only those of jobs with `claims` \
                    (in a file, `claimed = true`) are claimed";
     precondition(Reason::JobNotForClaims, &[], "name", message.to_owned())
+}
+
+fn only_for_claims() -> Status {
+    let what = "programs outside the service do the runs of this job, which has no steps: leave \
+                it out";
+    wrong("from_order", Reason::JobInvalid, what.to_owned())
 }
 
 fn claimed_changed() -> Status {

@@ -38,7 +38,7 @@ fn a_call_about_a_job_that_is_refused_says_what_to_do() {
         ),
         (
             "run a --from-order 7",
-            "give --from-order the order of a step: `rallypoint jobs get a`",
+            "give --from-order the order of a step, or leave it out: `rallypoint jobs get a`",
         ),
         (
             "log a 2026-01-26",

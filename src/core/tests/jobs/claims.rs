@@ -88,6 +88,20 @@ impl World {
 }
 
 #[test]
+fn a_run_for_claims_has_no_order_to_begin_with() {
+    let mut w = World::new(5);
+    w.claimed_job(|_| {});
+    let verb = JobVerb::Run {
+        name: "a".into(),
+        request: None,
+        from_order: Some(5),
+    };
+    let refused = Reject::Job(JobReject::OnlyForClaims);
+    assert_eq!(w.ask_jobs(verb).err(), Some(refused));
+    w.run_now("a").expect("it is offered");
+}
+
+#[test]
 fn one_of_two_has_the_run_of_a_day_and_the_other_is_told_who() {
     let mut w = World::new(5);
     w.claimed_job(|_| {});
