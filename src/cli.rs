@@ -266,11 +266,31 @@ fn refuse(error: clap::Error) -> ExitCode {
         error.exit();
     }
     Output::begin_json();
-    let text = error.to_string();
-    let (what, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    output::failed(&in_parts(&error.to_string()))
+}
+
+/// What clap says, for programs: what it lists behind a colon belongs to its first sentence, and
+/// its last line is the next step.
+fn in_parts(text: &str) -> CliError {
+    let (first, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let (what, listed) = first.split_once('\n').unwrap_or((first, ""));
     let what = what.trim_start_matches("error: ");
-    let lines = rest.lines().map(str::trim).filter(|line| !line.is_empty());
-    output::failed(&lines.fold(CliError::usage(what), CliError::why))
+    let error = match what.ends_with(':') {
+        true => {
+            let listed: Vec<&str> = lines(listed).collect();
+            CliError::usage(format!("{what} {}", listed.join(", ")))
+        }
+        false => lines(listed).fold(CliError::usage(what), CliError::why),
+    };
+    let more = |error: CliError, line: &str| match line.strip_prefix("For more information, ") {
+        Some(next) => error.next(next.trim_end_matches('.')),
+        None => error.why(line),
+    };
+    lines(rest).fold(error, more)
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
 /// Runs a command. What only asks and prints ends at once when a signal asks for it; it may be

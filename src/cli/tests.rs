@@ -1,6 +1,6 @@
 //! What the command line as a whole must be.
 
-use super::{command_line, tips::sensible, words};
+use super::{command_line, in_parts, tips::sensible, words};
 use clap::Command;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,6 +32,20 @@ fn verbs() -> BTreeMap<String, Command> {
 #[test]
 fn the_command_line_is_consistent() {
     command_line().debug_assert();
+}
+
+#[test]
+fn programs_are_told_what_is_missing_and_what_to_do() {
+    let refused = command_line().try_get_matches_from(["rallypoint", "exec"]);
+    let said = in_parts(&refused.expect_err("no statement").to_string()).to_json();
+    let missing = "the following required arguments were not provided: <SQL|-f FILE>...";
+    assert_eq!(said["error"], missing);
+    assert_eq!(said["next"], "try '--help'");
+    let why = said["why"].as_array().expect("a list");
+    let is_usage = why[0]
+        .as_str()
+        .is_some_and(|why| why.starts_with("Usage: "));
+    assert!(is_usage && why.len() == 1, "{why:?}");
 }
 
 #[test]
