@@ -25,7 +25,7 @@ pub(crate) struct Table<'t, 'f> {
 }
 
 /// Where in its file a table is.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lines {
     /// The line on which it begins.
     first: usize,

@@ -48,8 +48,11 @@ const CHOICES: &[(&str, &str)] = &[
 pub(super) fn in_file(job: &Job, error: &Error) -> Error {
     let violations = error.violations.iter();
     let violations = violations.map(|(field, fault)| (keys(job, field), keys(job, fault)));
+    // Faults of other jobs may follow.
+    let of_job = format!(" fields of job {} are wrong", job.name);
+    let message = keys(job, &error.message);
     Error {
-        message: keys(job, &error.message),
+        message: message.replacen(" fields are wrong", &of_job, 1),
         violations: violations.collect(),
         ..error.clone()
     }
@@ -59,17 +62,22 @@ pub(super) fn in_file(job: &Job, error: &Error) -> Error {
 pub(super) fn lines(job: &Job, error: &Error) -> BTreeSet<usize> {
     let fields = error.violations.iter();
     fields
-        .filter_map(|(field, _)| line(job, field.strip_prefix(SETTINGS)?))
+        .filter_map(|(field, _)| Some(line(job, field.strip_prefix(SETTINGS)?)))
         .collect()
 }
 
-fn line(job: &Job, field: &str) -> Option<usize> {
+fn line(job: &Job, field: &str) -> usize {
     let of_step = task_of(&job.steps, "steps", field).map(|step| match &job.steps_file {
         Some(file) => Some(file.line),
         None => step.line,
     });
     let of_task = || task_of(&job.on_failure, "on_failure", field).map(|task| task.line);
-    of_step.or_else(of_task).flatten().or(Some(job.line))
+    let of_key = || match &*key(field) {
+        named if named.split('.').next() == Some("schedule") => job.line_of_rule,
+        named => job.lines.of(named),
+    };
+    let of_listed = of_step.or_else(of_task).flatten();
+    of_listed.unwrap_or_else(of_key)
 }
 
 /// The task of a list that a field is of.
@@ -161,6 +169,38 @@ fn key(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{cli::jobs::file, toml_file::Faults};
+    use std::path::Path;
+    use tonic::Status;
+
+    fn job(lines: &str) -> Job {
+        let text = format!("[jobs.b]\nschedule.cron = \"@daily\"\n{lines}");
+        let mut faults = Faults::of(Path::new("jobs.toml"));
+        let jobs = file::parse(&text, Path::new(""), &mut faults);
+        jobs.into_iter().next().expect("a job")
+    }
+
+    #[test]
+    fn a_fault_of_a_job_is_on_the_line_of_its_key() {
+        let job = job("claimed = true\nfinish_target = \"nowhere\"\n");
+        for (field, expected) in [
+            ("claims.target", 4),
+            ("claims", 3),
+            ("schedule.after", 2),
+            ("overlap", 1),
+        ] {
+            assert_eq!(line(&job, field), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn several_faults_are_said_to_be_those_of_a_job() {
+        let said = "2 fields are wrong: settings.overlap: no; settings.claims: no";
+        let refused = Status::invalid_argument(said).into();
+        let error = in_file(&job("claimed = true\n"), &refused);
+        let expected = "2 fields of job b are wrong: jobs.b.overlap: no; jobs.b.claimed: no";
+        assert_eq!(error.message, expected);
+    }
 
     #[test]
     fn fields_are_the_keys_of_a_file() {

@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, folder: &Path, faults: &mut Faults) -> Vec<Job> 
 }
 
 fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZones) -> Option<Job> {
-    let line = table.line();
+    let lines = table.lines();
     if !NAME_BYTES.contains(&name.len()) || name.contains(char::is_control) {
         table.fault(
             "",
@@ -99,7 +99,7 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     let (text, schedule, line_of_rule) = schedule?;
     Some(Job {
         name: name.to_owned(),
-        line,
+        lines,
         line_of_rule,
         text,
         schedule,

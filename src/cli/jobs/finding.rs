@@ -35,7 +35,7 @@ const NAMED: usize = 5;
 
 impl Finding {
     pub(super) fn of(job: &Job, kind: &'static str, text: String) -> Finding {
-        let job = Some((job.name.clone(), job.line));
+        let job = Some((job.name.clone(), job.line()));
         Finding { kind, job, text }
     }
 

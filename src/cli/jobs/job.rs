@@ -7,6 +7,7 @@ use super::{
 use crate::{
     cli::{exec::Described, time_text},
     core::schedule::{Recurrence, Schedule, ScheduleText},
+    toml_file::Lines,
 };
 use rallypoint_client::api::{self, OnFailure};
 use serde_json::{Value, json};
@@ -16,8 +17,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) name: String,
-    /// The line on which it begins.
-    pub(super) line: usize,
+    /// The lines of it and of its keys.
+    pub(super) lines: Lines,
     /// The line of the rule of its schedule.
     pub(super) line_of_rule: usize,
     /// Its schedule as it is written.
@@ -52,12 +53,17 @@ pub(super) struct StepsFile {
 }
 
 impl Job {
+    /// The line on which it begins.
+    pub(super) fn line(&self) -> usize {
+        self.lines.of("")
+    }
+
     /// What the file says of it, as JSON.
     pub(super) fn json(&self) -> Value {
         let orders: Vec<_> = self.steps.iter().map(|step| step.order).collect();
         json!({
             "job": self.name,
-            "line": self.line,
+            "line": self.line(),
             "time_zone": self.schedule.zone().name(),
             "dst_gap": schedule::name_of_gap(self.schedule.dst_gap()),
             "dst_fold": schedule::name_of_fold(self.schedule.dst_fold()),

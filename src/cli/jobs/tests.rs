@@ -76,7 +76,7 @@ fn a_file_describes_jobs() {
     let [nightly, report] = &*jobs else {
         panic!("{jobs:?}");
     };
-    assert_eq!((nightly.name.as_str(), nightly.line), ("nightly", 2));
+    assert_eq!((nightly.name.as_str(), nightly.line()), ("nightly", 2));
     assert_eq!(nightly.overlap, Overlap::QueueOne);
     assert_eq!(nightly.misfire, Misfire::CatchUp(5));
     let rerun = Rerun {
