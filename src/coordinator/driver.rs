@@ -14,7 +14,7 @@ use super::{
     body_cache::prefetch::Prefetch,
     commands::QueuedCommand,
     machine::{Effect, Event, Machine, Release},
-    ownership::{OwnershipRequest, replica_state::ReplicaState},
+    ownership::{OwnershipRequest, logged_error::LoggedError, replica_state::ReplicaState},
     streams::event_buffer::EventBuffers,
 };
 use crate::{
@@ -82,6 +82,8 @@ struct Loop {
     /// Wakes the loop for what time brings.
     alarm: Pin<Box<Sleep>>,
     counting: Counting,
+    /// What the log says of batches that are sent again.
+    logged: LoggedError,
     /// When the loop ran last, in microseconds since its clock was made.
     last_step: i64,
 }
@@ -116,6 +118,7 @@ impl Driver {
         let writer = Some(Box::new(self.journal.writer(&self.replica)));
         let mut this = Box::new(Loop {
             counting: Counting::new(self.metrics.clone()),
+            logged: LoggedError::default(),
             driver: self,
             in_flight: None,
             writer,

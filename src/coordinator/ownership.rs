@@ -10,7 +10,7 @@
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
 mod liveness;
-mod logged_error;
+pub(crate) mod logged_error;
 mod recovery;
 pub(crate) mod replica_state;
 pub(crate) mod requests;
@@ -105,6 +105,7 @@ impl OwnershipTask {
                 .heartbeat(self.replica.clone(), self.timing.lease),
             replica: self.replica.clone(),
             namesake_warned: false,
+            logged: Default::default(),
             timing: self.timing,
             liveness: Liveness::new(self.timing.lease),
             clock: self.clock.clone(),

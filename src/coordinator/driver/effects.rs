@@ -6,7 +6,7 @@ use super::{Driver, InFlight, Loop};
 use crate::{
     coordinator::{
         machine::{Effect, Event, Release},
-        ownership::{OwnershipRequest, replica_state::ReplicaState},
+        ownership::{OwnershipRequest, logged_error::LoggedError, replica_state::ReplicaState},
     },
     core::{Action, BatchNo, Command, Reply, Report},
     journal::{Batch, Commit, Writer},
@@ -203,8 +203,16 @@ async fn append(
     (writer, batch.no, commit)
 }
 
-pub(super) fn log_outcome(no: BatchNo, commit: &Commit, state: &ReplicaState) {
+pub(super) fn log_outcome(
+    no: BatchNo,
+    commit: &Commit,
+    state: &ReplicaState,
+    logged: &mut LoggedError,
+) {
     match commit {
+        Commit::Durable if logged.is_over() => {
+            tracing::info!(batch = no.0, "batches are durable again");
+        }
         Commit::Durable => {}
         Commit::Fenced => tracing::warn!(
             batch = no.0,
@@ -217,20 +225,24 @@ pub(super) fn log_outcome(no: BatchNo, commit: &Commit, state: &ReplicaState) {
         Commit::RolledBack {
             sqlstate, message, ..
         } => {
-            tracing::error!(
-                batch = no.0,
-                %sqlstate,
-                %message,
-                "the database did not accept a batch; it is sent again"
-            );
+            if logged.is_due(message) {
+                tracing::error!(
+                    batch = no.0,
+                    %sqlstate,
+                    %message,
+                    "the database did not accept a batch; it is sent again"
+                );
+            }
             state.set_error(message.clone());
         }
         Commit::Unknown { message } => {
-            tracing::warn!(
-                batch = no.0,
-                %message,
-                "the outcome of a batch is unknown; it is sent again"
-            );
+            if logged.is_due(message) {
+                tracing::warn!(
+                    batch = no.0,
+                    %message,
+                    "the outcome of a batch is unknown; it is sent again"
+                );
+            }
             state.set_error(message.clone());
         }
     }

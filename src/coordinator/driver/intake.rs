@@ -51,7 +51,7 @@ impl Loop {
         if let Some((writer, no, commit)) = finished {
             (self.in_flight, self.writer) = (None, Some(writer));
             self.counting.answered(&commit);
-            log_outcome(no, &commit, &driver.state);
+            log_outcome(no, &commit, &driver.state, &mut self.logged);
             events.push(Event::Commit(no, commit));
         }
         events.extend(commands.into_iter().filter_map(|queued| self.admit(queued)));

@@ -6,6 +6,7 @@
 use super::{
     lease_watch::{LeaseTiming, Poll},
     liveness::Liveness,
+    logged_error::LoggedError,
     replica_state::ReplicaState,
 };
 use crate::{
@@ -71,6 +72,8 @@ pub(crate) struct HeartbeatTask {
     pub replica: Replica,
     /// The log says that another process has the name of this one.
     pub namesake_warned: bool,
+    /// What the log says of heartbeats that have failed.
+    pub logged: LoggedError,
     pub timing: LeaseTiming,
     pub liveness: Liveness,
     pub clock: Clock,
@@ -110,13 +113,16 @@ impl HeartbeatTask {
             Ok(reading) => reading,
             Err(error) => {
                 // During a shutdown the database may stop first.
-                if !self.trigger.is_stopping() {
+                if !self.trigger.is_stopping() && self.logged.is_due(&error) {
                     tracing::warn!(%error, "heartbeat failed");
                 }
                 self.state.set_error(error.to_string());
                 return self.timing.heartbeat;
             }
         };
+        if self.logged.is_over() {
+            tracing::info!("the coordination database answers again");
+        }
         // By the uptime, as the machine may have been suspended before the answer was read.
         self.clock
             .correct(reading.now, uptime().saturating_sub(sent));

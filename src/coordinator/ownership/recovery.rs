@@ -1,7 +1,9 @@
 //! How an owner reads the journal, and how one that cannot read it, or is going down, lets go: a
 //! replica that may be able to is not kept waiting.
 
-use super::{OwnershipRequest, OwnershipTask, RETRY_BACKOFF, deposed, successor};
+use super::{
+    OwnershipRequest, OwnershipTask, RETRY_BACKOFF, deposed, logged_error::LoggedError, successor,
+};
 use crate::{
     coordinator::machine::Event,
     core::{Epoch, InDoubtWindow, RequestMemory, Time},
@@ -22,7 +24,7 @@ impl OwnershipTask {
     /// because it cannot be read here, or because this replica is going down. `inherited`: others
     /// may have owned it since we did, if we ever did.
     pub(super) async fn recover(&mut self, owned: Ownership, inherited: bool) -> Option<Event> {
-        let mut failures = 0;
+        let (mut failures, mut logged) = (0, LoggedError::default());
         loop {
             let now = self.clock.now();
             let memory = RequestMemory::inherited(now, owned.requests_since);
@@ -31,7 +33,9 @@ impl OwnershipTask {
                     return Some(self.recovered(owned, memory, recovered, window));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read the journal");
+                    if logged.is_due(&error) {
+                        tracing::warn!(%error, "cannot read the journal");
+                    }
                     self.state.set_error(error.to_string());
                 }
             }

@@ -107,7 +107,7 @@ async fn ask_until_answered<A>(
             Ok((_, Some(survived))) if state.survived(durable, survived) => return,
             // One more has become durable here meanwhile.
             Ok(_) => continue,
-            Err(error) if logged.is_new(&error) => tracing::warn!(
+            Err(error) if logged.is_due(&error) => tracing::warn!(
                 %error,
                 "cannot ask yet whether the journal has all batches that this replica has seen \
                  durable"

@@ -51,7 +51,7 @@ impl Unnoted {
             tokio::time::sleep(NOTE_INTERVAL).await;
             match note(self.0.clone()).await {
                 Ok(left) => self.0 = left,
-                Err(error) if logged.is_new(&error) => {
+                Err(error) if logged.is_due(&error) => {
                     tracing::warn!(%error, "cannot note yet which schedulers were set aside");
                 }
                 Err(_) => {}

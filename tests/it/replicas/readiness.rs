@@ -154,6 +154,35 @@ async fn a_name_is_taken_over_from_a_server_that_has_ended_and_from_no_other() {
 }
 
 #[tokio::test]
+async fn the_log_says_that_the_database_is_back() {
+    let postgres = postgres::durable(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let (address, mut process) = replica_on(&postgres.coordination_url(), "a", &[]);
+    process.command().stderr(File::create(&log).expect("a log"));
+    process.start();
+    until_serving(address).await;
+    let said = |words: &str| {
+        let log = fs::read_to_string(&log).expect("a log");
+        log.matches(words).count()
+    };
+    let says = async |words: &str| {
+        let wait = async {
+            while said(words) == 0 {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        timeout(WAIT_TIMEOUT, wait).await.expect(words);
+    };
+    postgres.immediate_stop();
+    says("heartbeat failed").await;
+    let back = "the coordination database answers again";
+    assert_eq!(said(back), 0);
+    postgres.restart().expect("it is back");
+    says(back).await;
+}
+
+#[tokio::test]
 async fn a_name_that_a_standby_has_is_pointed_out_to_the_next_of_that_name() {
     let postgres = postgres::durable(Vec::new());
     let folder = tempfile::tempdir().expect("a folder");
