@@ -15,8 +15,8 @@ pub(super) struct Column {
     pub(super) least: Option<usize>,
     /// As long as others may go, it is not cut to less than this.
     pub(super) readable: Option<usize>,
-    /// It may be left out where there is no room.
-    pub(super) may_go: bool,
+    /// How soon it is left out where there is no room, the highest first; 0: never.
+    pub(super) goes: u8,
     /// It shrinks before the others.
     pub(super) is_first: bool,
     /// It stands only where the table is at least so wide.
@@ -30,7 +30,7 @@ pub(super) const fn column(title: &'static str) -> Column {
         is_right: false,
         least: None,
         readable: None,
-        may_go: false,
+        goes: 0,
         is_first: false,
         from: 0,
     }
@@ -91,7 +91,8 @@ pub(super) fn laid_out(
     shown
 }
 
-/// Takes away columns, the widest first, until the others have room once they have shrunk.
+/// Takes away columns, of those that go equally soon the widest first, until the others have room
+/// once they have shrunk.
 fn leave_out(columns: &[Column], shown: &mut Vec<(usize, usize)>, room: usize) {
     let least = |(at, width): &(usize, usize)| {
         let Column {
@@ -100,9 +101,10 @@ fn leave_out(columns: &[Column], shown: &mut Vec<(usize, usize)>, room: usize) {
         readable.or(least).map_or(*width, |least| least.min(*width))
     };
     while total(shown.iter().map(least)) > room {
-        let may_go = |(_, (at, _)): &(usize, &(usize, usize))| columns[*at].may_go;
+        let may_go = |(_, (at, _)): &(usize, &(usize, usize))| columns[*at].goes > 0;
         let places = shown.iter().enumerate().filter(may_go);
-        let Some((place, _)) = places.max_by_key(|(_, (_, width))| *width) else {
+        let soonest = places.max_by_key(|(_, (at, width))| (columns[*at].goes, *width));
+        let Some((place, _)) = soonest else {
             return;
         };
         shown.remove(place);

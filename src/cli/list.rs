@@ -141,17 +141,22 @@ fn print(schedulers: &[Scheduler], nothing: &str) {
     if schedulers.is_empty() {
         return output::line(nothing);
     }
+    table(schedulers).print();
+}
+
+/// Where there is no room, the time at which a scheduler was opened stays longest.
+fn table(schedulers: &[Scheduler]) -> Table {
     let mut table = Table::new(&[
         "scheduler",
         "state",
         "?opened",
         ">tasks",
-        ">done",
-        "?>running",
-        "?>waiting",
-        "~name",
-        "~display name",
-        "~labels",
+        "??>done",
+        "???>running",
+        "???>waiting",
+        "??~name",
+        "???~display name",
+        "???~labels",
     ]);
     for scheduler in schedulers {
         let settings = scheduler.settings.clone().unwrap_or_default();
@@ -174,5 +179,38 @@ fn print(schedulers: &[Scheduler], nothing: &str) {
             labels.join(" "),
         ]);
     }
-    table.print();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_shows_when_a_scheduler_was_opened() {
+        let opened = Scheduler {
+            handle: "h".repeat(36),
+            state: api::SchedulerState::Open.into(),
+            name: "night".to_owned(),
+            settings: Some(api::SchedulerSettings {
+                display_name: "rallypoint exec".to_owned(),
+                ..Default::default()
+            }),
+            opened_at: Some(prost_types::Timestamp {
+                seconds: 1,
+                nanos: 0,
+            }),
+            ..Default::default()
+        };
+        let table = table(&[opened]);
+        let heads = |room| {
+            let head = table.lines(Some(room)).swap_remove(0);
+            head.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(heads(80), "SCHEDULER STATE OPENED TASKS");
+        assert_eq!(
+            heads(120),
+            "SCHEDULER STATE OPENED TASKS DONE RUNNING WAITING NAME DISPLAY NAME"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Tables for people: columns as wide as their widest cell, numbers to the right.
 //!
 //! Elsewhere than on a terminal nothing is cut. On one that is too narrow, columns go of which
-//! others say as much, then texts are cut with an ellipsis, the longest first.
+//! others say as much, empty ones first, then texts are cut with an ellipsis, the longest first.
 
 use super::{
     columns::{Column, GAP, column, laid_out},
@@ -23,7 +23,7 @@ const READABLE: usize = 24;
 impl Table {
     /// A head may have marks ahead of it: `>` aligns its column to the right; where the terminal is
     /// too narrow, `~` lets it shrink (`~~` only as far as it can be read, as long as others may
-    /// go) and `?` lets it go.
+    /// go) and `?` lets it go, `??` before that.
     pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
             columns: heads.iter().map(|head| marked(head)).collect(),
@@ -55,12 +55,18 @@ impl Table {
     }
 
     /// `room`: columns of a line; `None`: as many as it takes.
-    fn lines(&self, room: Option<usize>) -> Vec<String> {
+    pub(super) fn lines(&self, room: Option<usize>) -> Vec<String> {
         let heads = self.columns.iter().map(|one| one.title.to_uppercase());
         let heads: Vec<String> = heads.collect();
         let rows = || [&heads].into_iter().chain(&self.rows);
         let widest = |at: usize| rows().map(|row| width(&row[at])).max().unwrap_or(0);
-        let shown = laid_out(&self.columns, widest, room.unwrap_or(usize::MAX));
+        let mut columns = self.columns.clone();
+        for (at, column) in columns.iter_mut().enumerate() {
+            if column.goes > 0 && self.rows.iter().all(|row| row[at].is_empty()) {
+                column.goes = u8::MAX;
+            }
+        }
+        let shown = laid_out(&columns, widest, room.unwrap_or(usize::MAX));
         rows().map(|row| self.line(row, &shown)).collect()
     }
 
@@ -81,7 +87,7 @@ fn marked(head: &'static str) -> Column {
             Some(b'>') => column.is_right = true,
             Some(b'~') if column.least.is_some() => column.readable = Some(READABLE),
             Some(b'~') => column.least = Some(LEAST),
-            Some(b'?') => column.may_go = true,
+            Some(b'?') => column.goes += 1,
             _ => return column,
         }
         column.title = &column.title[1..];
@@ -131,6 +137,23 @@ mod tests {
                 " 1  rrrrrrrrrrrrrr…  select 1"
             ]
         );
+    }
+
+    #[test]
+    fn what_is_empty_goes_first_and_then_what_has_most_marks() {
+        let mut table = Table::new(&["?time", "??count", "??empty", "???note"]);
+        let cells = ["12:00", "1234567890", "", "none"];
+        table.row(cells.map(str::to_owned));
+        for (room, heads) in [
+            (30, "TIME COUNT EMPTY NOTE"),
+            (29, "TIME COUNT NOTE"),
+            (22, "TIME COUNT"),
+            (16, "TIME"),
+        ] {
+            let head = table.lines(Some(room)).swap_remove(0);
+            let shown: Vec<_> = head.split_whitespace().collect();
+            assert_eq!(shown.join(" "), heads);
+        }
     }
 
     #[test]
