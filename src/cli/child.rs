@@ -4,6 +4,7 @@
 use super::terminal::Terminal;
 use crate::cli::{error::CliError, exit::Exit};
 use nix::{
+    errno::Errno,
     sys::{
         signal::{Signal, kill, killpg},
         wait::{Id, WaitPidFlag, WaitStatus, waitid},
@@ -56,8 +57,18 @@ pub(super) fn check(command: &[OsString]) -> Result<(), CliError> {
     }
 }
 
-/// The error for a program that does not start.
-pub(super) fn cannot_run(program: &OsStr, why: impl Display) -> CliError {
+/// The error for a program that has not started.
+pub(super) fn not_started(program: &OsStr, error: &io::Error) -> CliError {
+    let failed = cannot_run(program, error);
+    match error.raw_os_error() {
+        Some(code) if code == Errno::ENOEXEC as i32 => {
+            failed.next("a script begins with a line like `#!/bin/sh`")
+        }
+        _ => failed,
+    }
+}
+
+fn cannot_run(program: &OsStr, why: impl Display) -> CliError {
     let next = "behind `--` comes a program, on the PATH or with its path, and executable";
     CliError::new(format!("cannot run {}", program.display()))
         .why(why)
@@ -171,5 +182,21 @@ impl Child {
     pub(super) async fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         self.child.wait().await.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_does_not_say_what_reads_it_is_to_say_so() {
+        let next = |code| {
+            let error = io::Error::from_raw_os_error(code);
+            let failed = not_started(OsStr::new("./deploy.sh"), &error);
+            failed.next_step().unwrap_or_default().to_owned()
+        };
+        assert!(next(Errno::ENOEXEC as i32).contains("`#!/bin/sh`"));
+        assert!(next(Errno::EACCES as i32).contains("executable"));
     }
 }

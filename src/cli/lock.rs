@@ -7,7 +7,7 @@
 
 use super::{
     account,
-    child::{self, Change, Child, cannot_run},
+    child::{self, Change, Child, not_started},
     connect::Server,
     error::CliError,
     job_signals::JobSignals,
@@ -137,7 +137,7 @@ impl Run {
             Ok(child) => child,
             Err(error) => {
                 given_back(hold.release(), (&mut signals, &mut job)).await;
-                return Err(cannot_run(&self.command[0], error));
+                return Err(not_started(&self.command[0], &error));
             }
         };
         let signals = (&mut signals, &mut job);

@@ -7,7 +7,7 @@
 use super::{job_clock, show};
 use crate::{
     cli::{
-        child::{self, Change, Child, cannot_run},
+        child::{self, Change, Child, not_started},
         connect::Server,
         error::CliError,
         exit::Exit,
@@ -81,7 +81,7 @@ impl ClaimCommand {
             Err(error) => {
                 let failed = format!("cannot run {}: {error}", self.command[0].display());
                 lock::given_back(run.finish(Some(&failed)), (&mut signals, &mut job)).await;
-                Err(cannot_run(&self.command[0], error))
+                Err(not_started(&self.command[0], &error))
             }
         }
     }
