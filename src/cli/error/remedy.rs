@@ -27,7 +27,7 @@ pub(crate) fn broken_off(error: &Error) -> Option<&'static str> {
     let hung_up = matches!(error.code, Code::Unknown | Code::Cancelled)
         || error.message.contains("http2 error");
     (error.transport && hung_up).then_some(
-        "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust",
+        "the connection breaks off: an address begins with https:// if the server has TLS, else with http://; a server also hangs up on a certificate (--tls-cert) that it does not trust; and what listens there may be no Rallypoint server",
     )
 }
 
@@ -155,6 +155,14 @@ fn of_jobs(error: &Error) -> Option<&'static str> {
 mod tests {
     use super::*;
     use tonic::Status;
+
+    #[test]
+    fn what_breaks_off_may_be_another_program() {
+        let mut error = Error::from(Status::unknown("h2 protocol error"));
+        error.transport = true;
+        let said = remedy(&error).unwrap_or_default();
+        assert!(said.contains("no Rallypoint server"), "{said}");
+    }
 
     #[test]
     fn what_is_in_the_way_of_a_job_is_what_is_to_be_ended() {
