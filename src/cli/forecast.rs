@@ -6,7 +6,7 @@ use super::{
     error::CliError,
     number::whole,
     output::{self, BOLD, DIM},
-    plural,
+    plural, shell,
     table::Table,
     task_name,
     terminal_text::plain,
@@ -61,7 +61,8 @@ impl Forecast {
             ..Default::default()
         };
         let answer = scheduler.forecast(request).await;
-        let mut answer = answer.map_err(|error| CliError::call(what(), &error))?;
+        let failed = |error| CliError::call(what(), &error).naming("HANDLE", shell::word(&handle));
+        let mut answer = answer.map_err(failed)?;
         if let Some(order) = self.order {
             answer.orders.retain(|one| one.order == Some(order));
         }

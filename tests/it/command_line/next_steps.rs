@@ -85,6 +85,7 @@ fn a_command_that_comes_next_has_names_as_a_shell_takes_them() {
         (&["cancel", "night&day", "9"], 1, tasks),
         (&["explain", "night&day", "9"], 1, tasks),
         (&["retry", "night&day", "9"], 1, tasks),
+        (&["forecast", "night&day", "9"], 1, tasks),
         (
             &["resource", "get", "big orders"],
             1,
