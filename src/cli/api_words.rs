@@ -46,6 +46,8 @@ const OPTIONS: &[(&str, &str)] = &[
         "`reuse` finds a scheduler by its name: give one",
         "`--name` needs a name",
     ),
+    // A command repeats its calls by itself.
+    ("; repeat it with the same request_id", ""),
 ];
 
 /// How the server ends the sentence on a pause.
@@ -135,6 +137,14 @@ mod tests {
             translated("or end it with CancelRun"),
             "or end it with `jobs cancel-run`"
         );
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_request_id() {
+        let said = "the database is away: the call may or may not have had an effect; repeat it \
+                    with the same request_id";
+        let translated = translated(said);
+        assert!(translated.ends_with("had an effect"), "{translated}");
     }
 
     #[test]
