@@ -248,10 +248,12 @@ impl Exec {
                 })
                 .next(next));
         }
-        if !self.settings.clone().unlike(&settings).is_empty() {
+        let unlike = self.settings.clone().unlike(&settings);
+        if !unlike.is_empty() {
             output::note(format!(
-                "scheduler {name} was open: what is said here of its settings does not count; \
-                 `rallypoint update {}` changes them",
+                "scheduler {name} was open with other settings: what is said by {} does \
+                 not count; `rallypoint update {}` changes them",
+                unlike.join(", "),
                 shell::word(name)
             ));
         }

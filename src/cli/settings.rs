@@ -123,9 +123,9 @@ impl Settings {
         (settings, mask)
     }
 
-    /// The names of those that the command line names and a scheduler with these settings has
-    /// otherwise.
-    pub(super) fn unlike(self, present: &SchedulerSettings) -> Vec<&'static str> {
+    /// The options that the command line names and that say otherwise than these settings of a
+    /// scheduler.
+    pub(super) fn unlike(self, present: &SchedulerSettings) -> Vec<String> {
         let (wanted, named) = self.into_api();
         let is_alike = |name: &&str| match *name {
             "display_name" => wanted.display_name == present.display_name,
@@ -139,7 +139,16 @@ impl Settings {
             "session_reset" => wanted.session_reset == present.session_reset,
             _ => false,
         };
-        named.into_iter().filter(|name| !is_alike(name)).collect()
+        let unlike = named.into_iter().filter(|name| !is_alike(name));
+        unlike.map(option).collect()
+    }
+}
+
+/// The option that says a setting.
+fn option(name: &str) -> String {
+    match name {
+        "labels" => "--label".to_owned(),
+        name => format!("--{}", name.replace('_', "-")),
     }
 }
 

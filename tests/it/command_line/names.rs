@@ -176,8 +176,9 @@ fn what_a_failure_does_is_not_left_to_chance() {
     let agrees = ["exec", "--name", "n", "--on-failure", "halt", "select 3"];
     said(&server, &agrees, 0);
     let noted = |more: &[&str]| text(&server.run(&[&agrees[..], more].concat()).stderr);
-    let ignored = noted(&["--weight", "3"]);
-    assert!(ignored.contains("does not count"), "{ignored}");
+    let ignored = noted(&["--weight", "3", "--label", "a=b"]);
+    let what = "other settings: what is said by --weight, --label does not count";
+    assert!(ignored.contains(what), "{ignored}");
     // What it has in any case may be said again.
     let shown = said(&server, &["--json", "get", "n"], 0);
     let settings = ["--weight=1", "--late-order=reject", "--on-abandon=finish"];
