@@ -59,8 +59,8 @@ struct Run {
     /// Use so many permits of each, beside others
     #[arg(long, value_name = "N", value_parser = whole::<i32>(1..))]
     permits: Option<i32>,
-    /// How long to wait for them at most [default: for ever]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    /// How long to wait for them at most; 0: only if they are free [default: for ever]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     wait: Option<Duration>,
     /// How long the hold outlives this program, or its connection [default: 15s]
     #[arg(long, value_parser = time_text::within(LEASE), value_name = "TIME")]

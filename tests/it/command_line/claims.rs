@@ -47,6 +47,25 @@ fn a_claim_that_has_ended_is_released_again_and_one_that_holds_needs_its_token()
 }
 
 #[test]
+fn a_lock_that_is_taken_is_not_waited_for_if_that_is_said() {
+    let server = Standalone::start();
+    assert_eq!(code(&server.run(&["resource", "create", "dock"])), 0);
+    let at_once = ["lock", "run", "dock", "--wait", "0", "--", "true"];
+    let free = server.run(&at_once);
+    assert_eq!(code(&free), 0, "{}", text(&free.stderr));
+    let holder = begin(&server.url, &["lock", "run", "dock", "--", "sleep", "600"]);
+    wait_for("the hold", || {
+        text(&server.run(&["resource", "claim", "2"]).stdout).contains("held")
+    });
+    let taken = server.run(&at_once);
+    let said = text(&taken.stderr);
+    assert_eq!(code(&taken), 1, "{said}");
+    assert!(said.contains("the time to wait is over"), "{said}");
+    signal(&holder, Signal::SIGTERM);
+    holder.wait_with_output().expect("it ends");
+}
+
+#[test]
 fn the_log_of_a_run_that_a_program_did_says_where_it_is_shown() {
     let server = Standalone::start();
     let folder = tempfile::tempdir().expect("a folder");
