@@ -24,8 +24,9 @@ const RETURN_TIME: Duration = Duration::from_secs(30);
 const OWNED: &str = "start a server of this version beside it, which migrates and owns the shard at \
                      once; or stop the servers that run, and migrate then; or say --breaking";
 /// What to do about an error that does not say it.
-const UNKNOWN: &str = "check that Postgres is running there and that this login owns the database, \
-                       or may create schemas in it and owns what stands there";
+const UNKNOWN: &str = "check that Postgres is running there and that this login owns the database; \
+                       or that it owns what stands there and was given `grant create on database … \
+                       to …` and `grant usage, create on schema public to …`";
 
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]

@@ -26,6 +26,11 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 /// What its connections are for.
 const LOOKS: Duty = Duty::Reader;
 
+/// What lets a login that does not own the database make the schema of the log.
+const CREATE_SCHEMAS: &str = "`grant create on database NAME to LOGIN`";
+/// What lets it make the other tables. Since Postgres 15 that is for the owner of the database.
+const CREATE_TABLES: &str = "`grant usage, create on schema public to LOGIN`";
+
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -77,12 +82,16 @@ impl Finding {
 }
 
 /// What a session says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Session {
     version: String,
     synchronous_commit: String,
     standbys: String,
-    may_create: bool,
+    /// It may create schemas in the database.
+    may_create_schemas: bool,
+    /// It may create tables in the schema that its search path begins with. There is none without
+    /// the right to use it.
+    may_create_tables: bool,
     now_us: i64,
 }
 
@@ -90,7 +99,8 @@ from_row!(Session {
     version,
     synchronous_commit,
     standbys,
-    may_create,
+    may_create_schemas,
+    may_create_tables,
     now_us,
 });
 
@@ -228,8 +238,9 @@ async fn session(link: &mut BoundedConnection) -> Result<(Session, f64), Journal
          select current_setting('server_version') as version,
              current_setting('synchronous_commit') as synchronous_commit,
              current_setting('synchronous_standby_names') as standbys,
-             has_database_privilege(current_database(), 'create')
-                 and has_schema_privilege(current_schema(), 'create') as may_create,
+             has_database_privilege(current_database(), 'create') as may_create_schemas,
+             coalesce(has_schema_privilege(current_schema(), 'create'), false)
+                 as may_create_tables,
              (extract(epoch from clock_timestamp()) * 1000000)::int8 as now_us",
     )
     .fetch_one(link)
@@ -263,7 +274,6 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
         version,
         synchronous_commit,
         standbys,
-        may_create,
         ..
     } = session;
     let commits = match synchronous_commit.as_str() {
@@ -277,7 +287,7 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
         }
         other => Finding::good("synchronous_commit", other),
     };
-    let rights = of_rights(*may_create, is_to_be_made);
+    let rights = of_rights(session, is_to_be_made);
     let shown = format!("{offset:+.3} s from the clock of this machine");
     let clock = match offset.abs() > CLOCK_TOLERANCE.as_secs_f64() {
         false => Finding::good("clock", shown),
@@ -290,14 +300,25 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
     [journal, commits, rights, clock]
 }
 
-fn of_rights(may_create: bool, is_to_be_made: bool) -> Finding {
-    let found = match (may_create, is_to_be_made) {
-        (true, _) => return Finding::good("rights", "the login may create what migrations need"),
-        (false, false) => "it may create nothing, and so no table for the next day",
-        (false, true) => "it may create nothing, and the schema is not there or not up to date",
+fn of_rights(session: &Session, is_to_be_made: bool) -> Finding {
+    let (found, grant) = match (session.may_create_schemas, session.may_create_tables) {
+        (true, true) => {
+            return Finding::good("rights", "the login may create what migrations need");
+        }
+        (true, false) => ("no table in the schema public", CREATE_TABLES.to_owned()),
+        (false, true) => ("no schema in the database", CREATE_SCHEMAS.to_owned()),
+        (false, false) => ("nothing", format!("{CREATE_SCHEMAS} and {CREATE_TABLES}")),
     };
-    let remedy = "make the login the owner of the database, or grant it CREATE there and make it \
-                  the owner of its tables";
+    let so = match (is_to_be_made, session.may_create_tables) {
+        (true, _) => "and the schema is not there or not up to date",
+        (false, false) => "and so no table for the next day",
+        (false, true) => "which a newer version may need",
+    };
+    let remedy = format!(
+        "make the login the owner of the database, or run {grant}; in both cases it must own the \
+         tables that are there"
+    );
+    let found = format!("it may create {found}, {so}");
     Finding::wrong("rights", Verdict::Bad, found, remedy)
 }
 
@@ -351,5 +372,26 @@ mod tests {
             assert!(said(code, error).ends_with("HERE"), "{error}");
         }
         assert!(!said(Some("3D000"), "no such database").contains("HERE"));
+    }
+
+    #[test]
+    fn the_right_that_is_missing_is_named() {
+        for (may_create_schemas, may_create_tables, found) in [
+            (false, false, "nothing"),
+            (true, false, "no table in the schema public"),
+            (false, true, "no schema in the database"),
+        ] {
+            let session = Session {
+                may_create_schemas,
+                may_create_tables,
+                ..Session::default()
+            };
+            let wrong = of_rights(&session, true);
+            let begin = format!("it may create {found}, and");
+            assert!(wrong.found.starts_with(&begin), "{wrong:?}");
+            let grants = |right: &str| wrong.remedy.contains(right);
+            assert_eq!(grants("create on database"), !may_create_schemas);
+            assert_eq!(grants("create on schema public"), !may_create_tables);
+        }
     }
 }

@@ -306,6 +306,16 @@ async fn a_login_that_can_make_no_schema_is_bad_where_one_is_needed() {
         "{said}"
     );
     assert!(!said.contains(" at line "), "{said}");
+    let half =
+        "grant create on database rallypoint to poor; revoke all on schema public from public";
+    let granted = sqlx::raw_sql(half).execute(&mut session).await;
+    granted.expect("rights");
+    let found = examined(&["--database", &database], 1);
+    let rights = &found["rights"];
+    assert!(
+        rights.starts_with("bad: it may create no table in the schema public, and"),
+        "{rights}"
+    );
 }
 
 #[test]
