@@ -7,7 +7,7 @@ use super::{
     output,
     peer_files::PeerFiles,
     postgres_url,
-    serve::one_target,
+    serve::{each_target, place_of_target},
     unreadable,
 };
 use crate::{
@@ -71,7 +71,7 @@ impl Doctor {
         let Some(database) = &self.database else {
             return Err(unnamed());
         };
-        let coordination = postgres_url::read("--database", database, options_of)?;
+        let coordination = postgres_url::read(postgres_url::DATABASE, database, options_of)?;
         let mut findings = examine(&coordination).await;
         let (targets, faults) = self.targets();
         findings.extend(faults);
@@ -100,17 +100,12 @@ impl Doctor {
     /// describes them.
     fn targets(&self) -> (Vec<Target>, Vec<Finding>) {
         let (mut targets, mut faults) = (Vec::new(), Vec::new());
-        for (index, text) in self
-            .targets
-            .iter()
-            .filter(|text| !text.is_empty())
-            .enumerate()
-        {
-            match one_target(index + 1, text, 1) {
+        for (number, target) in (1..).zip(each_target(&self.targets, 1)) {
+            match target {
                 Ok(target) => targets.push(target),
                 Err(error) => {
-                    let check = format!("target {} of --target", index + 1);
-                    faults.push(of_options(&check, &error));
+                    let found = error.reasons().join(": ");
+                    faults.push(of_options(&place_of_target(number), found, &error));
                 }
             }
         }
@@ -143,15 +138,15 @@ impl Doctor {
         };
         let sources = described.sources.as_ref();
         let disagreed = check_config::agree(file.certificates, file.namespaces, sources).err();
-        let fault = disagreed.map(|error| of_options(&check, &error));
+        let fault = disagreed.map(|error| of_options(&check, error.in_words(), &error));
         (described.targets, fault)
     }
 }
 
-/// An error of the command line as a finding.
-fn of_options(check: &str, error: &CliError) -> Finding {
+/// An error of the command line as a finding. `found`: what of it the check does not say already.
+fn of_options(check: &str, found: String, error: &CliError) -> Finding {
     let remedy = error.next_step().unwrap_or("correct it");
-    Finding::wrong(check, Verdict::Bad, error.in_words(), remedy)
+    Finding::wrong(check, Verdict::Bad, found, remedy)
 }
 
 fn unnamed() -> CliError {

@@ -158,6 +158,11 @@ impl CliError {
         self.next.as_deref()
     }
 
+    /// Why, each cause behind what it has caused.
+    pub(super) fn reasons(&self) -> &[String] {
+        &self.why
+    }
+
     /// A question that comes before the next step.
     pub(super) fn asking(mut self, question: &str) -> CliError {
         self.next = Some(match self.next.take() {

@@ -60,7 +60,9 @@ impl Install {
             return Ok(ExitCode::SUCCESS);
         }
         let administrator = match (self.url, target) {
-            (Some(url), _) => postgres_url::read("--url", &url, str::parse::<Login>)?,
+            (Some(url), _) => {
+                postgres_url::read(postgres_url::ADMINISTRATOR, &url, str::parse::<Login>)?
+            }
             (None, Some(target)) => target.login,
             (None, None) => return Err(incomplete(false)),
         };

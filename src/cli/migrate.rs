@@ -51,7 +51,7 @@ pub(super) struct Migrate {
 impl Migrate {
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         let config = JournalConfig {
-            options: postgres_url::read("--database", &self.database, options_of)?,
+            options: postgres_url::read(postgres_url::DATABASE, &self.database, options_of)?,
             shard: ShardId(0),
             allow_unsafe: false,
             readers: 1,

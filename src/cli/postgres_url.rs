@@ -7,6 +7,11 @@ use url::ParseError;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
+/// What names the coordination database.
+pub(super) const DATABASE: &str = "--database (RALLYPOINT_DATABASE)";
+/// What names a database with an administrator's login.
+pub(super) const ADMINISTRATOR: &str = "--url (RALLYPOINT_ADMIN_URL)";
+
 /// The URL that `option` names as `read` takes it: a login, or how the driver connects.
 pub(super) fn read<T>(
     option: &str,

@@ -38,7 +38,8 @@ impl PrepareTarget {
                 return Ok(ExitCode::SUCCESS);
             }
         };
-        let administrator = postgres_url::read("--url", &url, str::parse::<Login>)?;
+        let administrator =
+            postgres_url::read(postgres_url::ADMINISTRATOR, &url, str::parse::<Login>)?;
         let prepared = Installed::Markers.install(&administrator, &self.logins);
         let failed =
             |error| install::failed(error, "--login", "in the URL (--url, RALLYPOINT_ADMIN_URL)");

@@ -8,7 +8,7 @@ mod quotas;
 mod targets;
 mod traces;
 
-pub(super) use targets::{one_target, parse as parse_targets};
+pub(super) use targets::{each as each_target, parse as parse_targets, place as place_of_target};
 
 use super::{
     account,
@@ -211,7 +211,7 @@ impl Serve {
 
     fn config(self, listen: SocketAddr) -> Result<Config, CliError> {
         if let Some(database) = &self.database {
-            postgres_url::read("--database", database, options_of)?;
+            postgres_url::read(postgres_url::DATABASE, database, options_of)?;
         }
         let session_idle = self.session_idle;
         let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;

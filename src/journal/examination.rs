@@ -165,7 +165,8 @@ pub async fn examine(options: &PgConnectOptions) -> Vec<Finding> {
             let found = error.to_string();
             let known = login_remedy(error.sqlstate().as_deref(), &found, PASSWORD);
             let remedy = known.unwrap_or_else(|| {
-                "start it, or correct --database: the log of Postgres says whom it refused"
+                "start it, or correct --database (RALLYPOINT_DATABASE): the log of Postgres says \
+                 whom it refused"
                     .to_owned()
             });
             let wrong = Finding::wrong("journal", Verdict::Bad, found, remedy);

@@ -10,40 +10,52 @@ use std::{collections::BTreeSet, time::Duration};
 
 const FORM: &str = "write it as NAME=URL or NAME:SLOTS=URL, like app=postgres://user@host/app";
 
-/// The targets; those that do not say how many slots they have get `slots`.
+/// The targets, unless something is wrong with one; those that do not say how many slots they have
+/// get `slots`.
 pub(in crate::cli) fn parse(
     texts: &[String],
     slots: u32,
     session_idle: Duration,
 ) -> Result<Vec<Target>, CliError> {
+    let with_idle = |target| Target {
+        session_idle,
+        ..target
+    };
+    let each = each(texts, slots);
+    each.map(|target| target.map(with_idle)).collect()
+}
+
+/// Each target, or what is wrong with it.
+pub(in crate::cli) fn each(
+    texts: &[String],
+    slots: u32,
+) -> impl Iterator<Item = Result<Target, CliError>> {
     let mut names = BTreeSet::new();
-    let mut targets = Vec::new();
     // A variable that is there and empty names none.
-    for (index, text) in texts.iter().filter(|text| !text.is_empty()).enumerate() {
-        let target = one_target(index + 1, text, slots)?;
-        if !names.insert(target.name.clone()) {
-            let what = format!("--target names `{}` twice", target.name);
-            return Err(CliError::usage(what).next("give each target a name of its own"));
+    let texts = texts.iter().filter(|text| !text.is_empty());
+    (1..).zip(texts).map(move |(number, text)| {
+        let target = one_target(number, text, slots)?;
+        match names.insert(target.name.clone()) {
+            true => Ok(target),
+            false => Err(senseless(number)
+                .why(format!("`{}` is named twice", target.name))
+                .next("give each target a name of its own")),
         }
-        targets.push(Target {
-            session_idle,
-            ..target
-        });
-    }
-    Ok(targets)
+    })
+}
+
+/// Where the `number`th target is named.
+pub(in crate::cli) fn place(number: usize) -> String {
+    format!("target {number} of --target or RALLYPOINT_TARGETS")
+}
+
+fn senseless(number: usize) -> CliError {
+    CliError::usage(format!("{} makes no sense", place(number)))
 }
 
 /// A target, the `number`th that was named; with `slots` unless it says how many.
-pub(in crate::cli) fn one_target(
-    number: usize,
-    text: &str,
-    slots: u32,
-) -> Result<Target, CliError> {
-    let wrong = |why: &str| {
-        CliError::usage(format!("target {number} of --target makes no sense"))
-            .why(why)
-            .next(FORM)
-    };
+fn one_target(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
+    let wrong = |why: &str| senseless(number).why(why).next(FORM);
     let (name, url) = match text.split_once('=') {
         Some((name, url)) if !name.contains("://") => (name, url),
         None if !text.contains("://") => return Err(wrong("there is no `=`")),
@@ -63,7 +75,7 @@ pub(in crate::cli) fn one_target(
         return Err(wrong("another target stands in its URL")
             .next("put spaces between the targets of RALLYPOINT_TARGETS, and repeat --target"));
     }
-    let option = format!("the URL of target {name} (target {number} of --target)");
+    let option = format!("the URL of target {name} ({})", place(number));
     let login = postgres_url::read(&option, url, str::parse::<Login>)?;
     Ok(Target::new(name, login, slots))
 }
@@ -134,6 +146,6 @@ mod tests {
     #[test]
     fn a_name_is_given_once() {
         let error = parsed(&["a=postgres://u@h/1", "a=postgres://u@h/2"]).expect_err("twice");
-        assert!(error.contains("`a` twice"), "{error}");
+        assert!(error.contains("`a` is named twice"), "{error}");
     }
 }

@@ -329,8 +329,9 @@ fn a_bad_file_hides_nothing_else() {
     );
     let database = ["--database", &scene.url, "--config", &config];
     let targets = ["--target", &app, "--target", other, "--target", "nonsense"];
+    let twice = ["--target", &*app];
     let files = ["--certificate", &good];
-    let found = examined(&[&database[..], &targets, &files].concat(), 1);
+    let found = examined(&[&database[..], &targets, &twice, &files].concat(), 1);
     let fault = &found[&format!("configuration {config}")];
     assert!(
         fault.starts_with("bad: ") && fault.contains("url"),
@@ -342,10 +343,10 @@ fn a_bad_file_hides_nothing_else() {
     );
     assert_eq!(found["target app"], UNPREPARED);
     assert!(found["target other"].starts_with("bad: "), "{found:?}");
-    assert!(
-        found["target 3 of --target"].contains("there is no `=`"),
-        "{found:?}"
-    );
+    let wrong = &found["target 3 of --target or RALLYPOINT_TARGETS"];
+    assert_eq!(wrong, "bad: there is no `=`");
+    let wrong = &found["target 4 of --target or RALLYPOINT_TARGETS"];
+    assert_eq!(wrong, "bad: `app` is named twice");
     assert!(found[&format!("certificate {good}")].starts_with("good: "));
 }
 

@@ -25,7 +25,7 @@ fn refused(options: &[&str]) -> String {
 fn an_option_of_serve_that_makes_no_sense_is_named() {
     let app = format!("app={URL}");
     let twice = refused(&["--target", &app, "--target", &app]);
-    assert!(twice.contains("--target names `app` twice"), "{twice}");
+    assert!(twice.contains("`app` is named twice"), "{twice}");
     let mysql = refused(&["--target", &app.replace("postgres", "mysql")]);
     assert!(mysql.contains("target app"), "{mysql}");
     let malformed = refused(&["--target", URL]);

@@ -22,7 +22,7 @@ fn overlap_of(seconds: Option<u32>) -> &'static str {
 }
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::read("--url", &from.url, options_of)?;
+    postgres_url::read(postgres_url::ADMINISTRATOR, &from.url, options_of)?;
     let read = pg_cron::read(&from.url).await;
     let mut table = read.map_err(|error| unread("cannot read cron.job", error))?;
     table.time_zone = zone_of(from.time_zone.clone(), table.time_zone)?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::fmt::Write;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::read("--url", &from.url, options_of)?;
+    postgres_url::read(postgres_url::ADMINISTRATOR, &from.url, options_of)?;
     let read = pg_timetable::read(&from.url).await;
     let mut table =
         read.map_err(|error| unread("cannot read the tables of pg_timetable", error))?;

@@ -20,7 +20,7 @@ use std::fmt::Write;
 const LAST_DAY: usize = 31;
 
 pub(super) async fn read(from: FromDatabase) -> Result<Read, CliError> {
-    postgres_url::read("--url", &from.url, options_of)?;
+    postgres_url::read(postgres_url::ADMINISTRATOR, &from.url, options_of)?;
     let read = pg_agent::read(&from.url).await;
     let mut tables = read.map_err(|error| unread("cannot read the tables of pgAgent", error))?;
     tables.time_zone = zone_of(from.time_zone.clone(), tables.time_zone)?;
