@@ -334,9 +334,11 @@ fn check_defaults(defaults: &SessionOptions, roles: &BTreeSet<String>, at: &mut 
         let what = "Postgres counts whole milliseconds";
         at.fault("defaults.statement_timeout", what);
     }
-    let is_name = |name: &String| limits::NAME_BYTES.contains(&name.len()) && !name.contains('\0');
-    if defaults.search_path.len() > limits::SCHEMAS || !defaults.search_path.iter().all(is_name) {
-        let what = "at most 64 schemas, each a name of 1 to 63 bytes";
+    let schemas = &defaults.search_path;
+    let are_names = schemas.iter().all(|name| SessionOptions::is_schema(name));
+    if schemas.len() > limits::SCHEMAS || !are_names {
+        let (most, form) = (limits::SCHEMAS, SessionOptions::SCHEMA_FORM);
+        let what = format!("at most {most} schemas, each {form}");
         at.fault("defaults.search_path", what);
     }
 }

@@ -1,6 +1,6 @@
 //! What the session of a task begins with. Plain data.
 
-use super::time::Time;
+use super::{limits::NAME_BYTES, time::Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -41,6 +41,16 @@ pub enum Isolation {
 }
 
 impl SessionOptions {
+    /// What a schema of the search path is.
+    pub const SCHEMA_FORM: &str = "a name of 1 to 63 bytes without NUL, written without the quotes \
+                                   of SQL: `My Schema` or `$user`";
+
+    /// Whether this is a schema as [`SessionOptions::SCHEMA_FORM`] says. Quotes would silently
+    /// become part of the name, and that schema is not there.
+    pub fn is_schema(name: &str) -> bool {
+        NAME_BYTES.contains(&name.len()) && !name.contains('\0') && !name.starts_with('"')
+    }
+
     /// Nothing is set.
     pub fn is_default(&self) -> bool {
         *self == SessionOptions::default()

@@ -4,7 +4,7 @@ use super::scalar;
 use crate::{
     core::{
         Isolation, NO_ROLE, SessionOptions,
-        model::limits::{NAME_BYTES, SCHEMAS, STATEMENT_TIMEOUT},
+        model::limits::{SCHEMAS, STATEMENT_TIMEOUT},
     },
     rpc::errors::{
         reason::Reason,
@@ -62,12 +62,9 @@ fn search_path(v: &mut Violations, path: Path<'_>, schemas: &[String]) {
         return v.add(path, Reason::SearchPathInvalid, message);
     }
     for (index, schema) in schemas.iter().enumerate() {
-        if !NAME_BYTES.contains(&schema.len()) || schema.contains('\0') {
-            v.add(
-                path.index(index),
-                Reason::SearchPathInvalid,
-                "a schema is a name of 1 to 63 bytes without NUL",
-            );
+        if !SessionOptions::is_schema(schema) {
+            let message = || format!("a schema is {}", SessionOptions::SCHEMA_FORM);
+            v.add_with(path.index(index), Reason::SearchPathInvalid, message);
         }
     }
 }

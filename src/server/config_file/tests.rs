@@ -146,6 +146,9 @@ fn everything_that_is_wrong_is_said_at_once() {
         user = "a"
         [targets.alone]
         url = "postgres://u@h/d"
+        [targets.quoted]
+        url = "postgres://u@h/d"
+        defaults.search_path = ['"a b"', "public"]
         "#,
     );
     for fault in [
@@ -164,6 +167,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "line 24: targets.fine.defaults.statement_timeout: Postgres counts whole milliseconds",
         "targets.blank.password_file",
         "targets.alone.logins",
+        "targets.quoted.defaults.search_path: at most 64 schemas, each a name",
     ] {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
     }

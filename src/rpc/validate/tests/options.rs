@@ -144,7 +144,7 @@ fn wrong_options_of_a_session_are_named() {
         let field = "session.statement_timeout";
         assert_refused(wrong, field, Reason::DurationOutOfRange);
     }
-    for schema in ["", "a\0b", &"x".repeat(64)] {
+    for schema in ["", "a\0b", "\"a b\"", &"x".repeat(64)] {
         let wrong = session(|s| s.search_path = vec!["public".into(), schema.into()]);
         let field = "session.search_path[1]";
         assert_refused(wrong, field, Reason::SearchPathInvalid);
