@@ -97,9 +97,9 @@ pub(super) enum SessionReset {
 
 #[derive(Deserialize)]
 enum Isolation {
-    #[serde(rename = "read committed")]
+    #[serde(rename = "read committed", alias = "read-committed")]
     ReadCommitted,
-    #[serde(rename = "repeatable read")]
+    #[serde(rename = "repeatable read", alias = "repeatable-read")]
     RepeatableRead,
     #[serde(rename = "serializable")]
     Serializable,

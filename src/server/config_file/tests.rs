@@ -259,6 +259,17 @@ fn no_value_is_shown_wherever_it_stands() {
 }
 
 #[test]
+fn an_isolation_is_written_as_in_sql_or_as_on_the_command_line() {
+    for level in ["repeatable read", "repeatable-read", "Repeatable-Read"] {
+        let target = "[targets.app]\nurl = \"postgres://u@h/d\"";
+        let folder = Folder::with(&format!("{target}\ndefaults.isolation = \"{level}\"\n"));
+        let targets = folder.read().expect(level);
+        let isolation = targets[0].defaults.isolation;
+        assert_eq!(isolation, Some(Isolation::RepeatableRead), "{level}");
+    }
+}
+
+#[test]
 fn the_file_in_the_documents_has_the_right_form() {
     let page = include_str!("../../../docs/operations.md");
     let (_, file) = page.split_once("```toml\n").expect("a file");
