@@ -84,6 +84,20 @@ pub(crate) fn parsed(text: &str) -> Result<Url, ParseError> {
     }
 }
 
+/// What to write in place of a text that is no URL for this reason.
+pub(crate) fn form_instead(error: ParseError) -> &'static str {
+    match error {
+        ParseError::EmptyHost => {
+            "write it like postgres://user@host/database, and with a Unix socket like \
+             postgres://user@/database?host=/run/postgresql"
+        }
+        _ => {
+            "write it like postgres://user:password@host/database, where special characters of \
+             the password are percent-encoded (`#` is `%23`)"
+        }
+    }
+}
+
 /// The parts of a URL that says nothing which would not be obeyed.
 pub(crate) fn obeyed(text: &str) -> Result<Url> {
     let url = parsed(text).map_err(|error| anyhow!("not a URL: {error}"))?;

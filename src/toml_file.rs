@@ -5,10 +5,12 @@
 //! What the keys mean is the business of whoever reads the file.
 
 mod faults;
+mod key_name;
 mod length;
 mod table;
 
 pub use faults::Faults;
+pub(crate) use key_name::written_key;
 pub(crate) use length::Length;
 pub(crate) use table::{Lines, Table};
 

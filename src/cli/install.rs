@@ -2,10 +2,13 @@
 //! there already.
 
 use super::{check_config, error::CliError, output, postgres_url};
-use crate::server::{
-    ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target,
-    target_setup::{Installed, is_of_missing_role},
-    unreached::connection_remedy,
+use crate::{
+    server::{
+        ConfigFile, DEFAULT_SESSION_IDLE, Described, Login, Target,
+        target_setup::{Installed, is_of_missing_role},
+        unreached::connection_remedy,
+    },
+    toml_file::written_key,
 };
 use clap::Args;
 use serde_json::json;
@@ -76,10 +79,11 @@ impl Install {
     /// Where the logins and roles stand for which it is installed.
     fn of_roles(&self) -> String {
         let file = self.config.display();
-        match (&self.target, self.logins.is_empty()) {
+        let key = self.target.as_deref().map(written_key);
+        match (key, self.logins.is_empty()) {
             (None, _) => "--login".to_owned(),
-            (Some(target), true) => format!("[targets.{target}] in {file}"),
-            (Some(target), false) => format!("--login or [targets.{target}] in {file}"),
+            (Some(key), true) => format!("[targets.{key}] in {file}"),
+            (Some(key), false) => format!("--login or [targets.{key}] in {file}"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! what is wrong, and never shows the URL.
 
 use super::error::CliError;
-use crate::database_url::parsed;
+use crate::database_url::{form_instead, parsed};
 use url::ParseError;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
@@ -22,10 +22,7 @@ pub(super) fn read<T>(
     read(url).map_err(|error| {
         let next = match parsed(url) {
             Ok(_) => "correct the URL: it is written like postgres://user@host/database?NAME=VALUE",
-            Err(_) => {
-                "correct the URL: it is written like postgres://user:password@host/database, and \
-                 special characters of the password are percent-encoded (`#` is `%23`)"
-            }
+            Err(error) => form_instead(error),
         };
         CliError::usage(format!("{option} cannot be used"))
             .why(format!("{error:#}"))
@@ -42,12 +39,9 @@ fn check(option: &str, url: &str) -> Result<(), CliError> {
             .next("write it like postgres://user@host/database"));
     }
     match parsed(url) {
-        Err(ParseError::EmptyHost) => Err(CliError::usage(what)
+        Err(error @ ParseError::EmptyHost) => Err(CliError::usage(what)
             .why("it has a user and names no host")
-            .next(
-                "write it like postgres://user@host/database, and with a Unix socket like \
-                 postgres://user@/database?host=/run/postgresql",
-            )),
+            .next(form_instead(error))),
         _ => Ok(()),
     }
 }

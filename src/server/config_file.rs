@@ -10,9 +10,10 @@ mod contents;
 
 use crate::{
     core::{Namespace, SessionOptions, SessionReset, model::limits},
+    database_url::{form_instead, parsed},
     identity::Sources,
     server::{Login, TARGET_SLOTS, Target},
-    toml_file::{Faults, Lines, read},
+    toml_file::{Faults, Lines, read, written_key},
 };
 use contents::{Contents, Place};
 use std::{
@@ -89,7 +90,7 @@ impl ConfigFile {
     ) -> Vec<Target> {
         let mut targets = Vec::new();
         for (name, (lines, described)) in described {
-            let mut at = Place::of(faults, &lines, format!("targets.{name}"));
+            let mut at = Place::of(faults, &lines, format!("targets.{}", written_key(&name)));
             if name.is_empty() {
                 at.fault("", "a target needs a name");
             }
@@ -140,7 +141,7 @@ impl ConfigFile {
         let logins: Vec<_> = logins
             .into_iter()
             .map(|(namespace, one)| {
-                let account = self.account(&format!("logins.{namespace}"), one, at);
+                let account = self.account(&login_key(&namespace), one, at);
                 (namespace.into(), account)
             })
             .collect();
@@ -224,7 +225,9 @@ impl ConfigFile {
         let login = match url.parse::<Login>() {
             Ok(login) => login,
             Err(error) => {
-                at.fault(key, format!("{error:#}"));
+                let form = parsed(&url).err().map(form_instead);
+                let form = form.map_or_else(String::new, |form| format!(": {form}"));
+                at.fault(key, format!("{error:#}{form}"));
                 return None;
             }
         };
@@ -276,7 +279,12 @@ fn check_namespace(name: &str, has_namespaces: bool, at: &mut Place<'_>) {
         }
         Some(_) => return,
     };
-    at.fault(&format!("logins.{name}"), what);
+    at.fault(&login_key(name), what);
+}
+
+/// The key of the login of a namespace.
+fn login_key(namespace: &str) -> String {
+    format!("logins.{}", written_key(namespace))
 }
 
 /// Those that may use a target.

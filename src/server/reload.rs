@@ -12,6 +12,7 @@ use crate::{
     identity::Authenticator,
     journal::Sessions,
     rpc,
+    toml_file::written_key,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -163,18 +164,22 @@ fn merged(
         let new = match read.remove(&old.name) {
             None if !from_file.contains(&old.name) => old.clone(),
             None => {
-                wrong.push(format!("targets.{} is gone", old.name));
+                wrong.push(format!("targets.{} is gone", written_key(&old.name)));
                 continue;
             }
             Some(new) if !new.login.is_at(&old.login) => {
-                wrong.push(format!("targets.{} is another database", old.name));
+                wrong.push(format!(
+                    "targets.{} is another database",
+                    written_key(&old.name)
+                ));
                 continue;
             }
             Some(new) => new,
         };
         targets.push(new);
     }
-    wrong.extend(read.keys().map(|name| format!("targets.{name} is new")));
+    let new = read.keys().map(|name| written_key(name));
+    wrong.extend(new.map(|key| format!("targets.{key} is new")));
     if wrong.is_empty() {
         return Ok(targets);
     }

@@ -1,5 +1,6 @@
 //! Everything that is wrong with a file.
 
+use super::key_name::key_of_line;
 use crate::likeness::closest;
 use std::{
     fmt, io,
@@ -80,7 +81,7 @@ impl Faults {
         let broken = errors.iter().find(|error| error.message() != DUPLICATE);
         let said = broken.map_or(errors, std::slice::from_ref);
         self.found
-            .extend(said.iter().map(|error| Fault::of_toml(text, error)));
+            .extend(said.iter().map(|error| Fault::of_text(text, error)));
         self.is_no_toml = broken.is_some();
     }
 
@@ -125,6 +126,19 @@ impl fmt::Display for Faults {
 impl std::error::Error for Faults {}
 
 impl Fault {
+    /// What the reader of TOML says of a whole file, with the key of a value that it cannot read.
+    fn of_text(text: &str, error: &toml::de::Error) -> Fault {
+        let fault = Fault::of_toml(text, error);
+        let key = error.span().and_then(|value| key_of_line(text, &value));
+        match key.filter(|_| error.message() != DUPLICATE) {
+            Some(key) => Fault {
+                what: format!("{key}: {}", fault.what),
+                ..fault
+            },
+            None => fault,
+        }
+    }
+
     /// What the reader of TOML says of a text, without the value that is wrong.
     pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> Fault {
         let key = || error.span().and_then(|span| text.get(span));
@@ -141,6 +155,13 @@ impl Fault {
 /// What the reader of TOML says of a key that is there already; the place is that of the key.
 const DUPLICATE: &str = "duplicate key";
 
+/// How what it says of a text without quotes begins. It takes the first letter for that of a word.
+const BARE_WORD: [&str; 3] = [
+    "string values must be quoted",
+    "invalid boolean, expected `",
+    "invalid float, expected `",
+];
+
 /// The line of a place in the text, from 1.
 pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
     let before = text.as_bytes().get(..span.start).unwrap_or_default();
@@ -155,6 +176,9 @@ fn explained(message: &str) -> String {
     }
     if let Some(said) = wrong_word(message) {
         return said;
+    }
+    if BARE_WORD.iter().any(|begin| message.starts_with(begin)) {
+        return "expected a number, true or false, or a text in quotes".to_owned();
     }
     let found = [
         "invalid type",

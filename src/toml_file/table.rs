@@ -4,6 +4,7 @@
 use super::{
     Faults,
     faults::{Fault, line, none_of, unknown_key},
+    key_name::written_key,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ impl Lines {
     /// does not have, and if the key is empty.
     pub(crate) fn of(&self, key: &str) -> usize {
         let first = key.split('.').next().unwrap_or_default();
-        self.keys.get(first).copied().unwrap_or(self.first)
+        let line = self.keys.get(key).or_else(|| self.keys.get(first));
+        line.copied().unwrap_or(self.first)
     }
 }
 
@@ -261,7 +263,12 @@ impl<'t, 'f> Table<'t, 'f> {
     }
 
     fn path_of(&self, key: &str) -> String {
-        match (&*self.path, key) {
+        // Else it is below one that is plain.
+        let key = match self.has(key) {
+            true => written_key(key),
+            false => key.to_owned(),
+        };
+        match (&*self.path, &*key) {
             ("", key) => key.to_owned(),
             (path, "") => path.to_owned(),
             (path, key) => format!("{path}.{key}"),

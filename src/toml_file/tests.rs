@@ -100,6 +100,32 @@ fn of_a_file_that_is_no_toml_nothing_else_is_said() {
 }
 
 #[test]
+fn a_value_without_quotes_is_named_by_its_key_and_a_secret_is_not() {
+    for word in ["two", "none", "many"] {
+        let said = said(&format!("[a]\nsize = {word}\n"));
+        let expected = "size: expected a number, true or false, or a text in quotes";
+        assert_eq!(said, [format!("f.toml line 2: {expected}")]);
+    }
+    for broken in ["S3cret = many", "list = [\n\"x\", S3cret = many"] {
+        let said = said(&format!("[a]\n{broken}\n"));
+        assert!(!said.is_empty() && !said[0].contains("S3cret"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_not_plain_is_called_as_in_the_file() {
+    let said = said("[\"a b\"]\nsize = \"x\"\n\"c.d\" = 1\n");
+    let expected = [
+        "f.toml line 2: \"a b\".size: expected a whole number",
+        "f.toml line 3: \"a b\": unknown key `c.d`",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
 fn a_key_that_stands_twice_is_named_and_a_list_is_called_one() {
     let said = said("[a]\nsize = 1\nsize = 2\nlist = \"x\"\n[a]\n");
     assert_eq!(

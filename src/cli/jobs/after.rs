@@ -1,7 +1,10 @@
 //! Jobs that follow others: those they name exist, and none follows itself over others.
 
 use super::job::Job;
-use crate::{likeness::closest, toml_file::Faults};
+use crate::{
+    likeness::closest,
+    toml_file::{Faults, written_key},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `names`: of all jobs of the file, also of those that make no sense.
@@ -25,7 +28,7 @@ pub(super) fn check(jobs: &[Job], names: &[String], faults: &mut Faults) {
         } else {
             continue;
         };
-        let what = format!("jobs.{}.schedule.after: {what}", job.name);
+        let what = format!("jobs.{}.schedule.after: {what}", written_key(&job.name));
         faults.add(Some(job.line_of_rule), what);
     }
 }

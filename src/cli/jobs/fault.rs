@@ -2,7 +2,7 @@
 //! the fields of the API, and steps counted from 1.
 
 use super::job::Job;
-use crate::{cli::exec::Described, core::model::limits::length_text};
+use crate::{cli::exec::Described, core::model::limits::length_text, toml_file::written_key};
 use rallypoint_client::Error;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
@@ -106,7 +106,7 @@ fn keys(job: &Job, text: &str) -> String {
         let (field, rest) = part.split_at(end);
         said += &format!(
             "jobs.{}.{}{}{rest}",
-            job.name,
+            written_key(&job.name),
             key(field),
             place(job, field)
         );

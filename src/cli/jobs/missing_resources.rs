@@ -2,7 +2,10 @@
 //! job is applied without them: its runs fail until they are there.
 
 use super::job::Job;
-use crate::cli::{output, shell};
+use crate::{
+    cli::{output, shell},
+    toml_file::written_key,
+};
 use rallypoint_client::{Client, api};
 use std::collections::BTreeMap;
 
@@ -33,7 +36,7 @@ fn needed(jobs: &[Job]) -> BTreeMap<String, Vec<String>> {
         for (list, tasks) in lists {
             for (place, task) in (1..).zip(tasks) {
                 for wanted in task.options.unwrap_or_default().resources {
-                    let task = format!("jobs.{}.{list}[{place}]", job.name);
+                    let task = format!("jobs.{}.{list}[{place}]", written_key(&job.name));
                     needed.entry(wanted.name).or_default().push(task);
                 }
             }

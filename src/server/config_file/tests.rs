@@ -146,7 +146,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         user = "a"
         [targets.alone]
         url = "postgres://u@h/d"
-        [targets.quoted]
+        [targets."a b"]
         url = "postgres://u@h/d"
         defaults.search_path = ['"a b"', "public"]
         "#,
@@ -167,7 +167,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "line 24: targets.fine.defaults.statement_timeout: Postgres counts whole milliseconds",
         "targets.blank.password_file",
         "targets.alone.logins",
-        "targets.quoted.defaults.search_path: at most 64 schemas, each a name",
+        "targets.\"a b\".defaults.search_path: at most 64 schemas, each a name",
     ] {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
     }
@@ -286,6 +286,8 @@ fn a_file_that_a_url_names_has_to_be_there_and_a_number_in_its_range() {
         r#"
         [targets.tls]
         url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere"
+        [targets.hash]
+        url = "postgres://u:hunt#er2@h:5/d"
         [targets.few]
         url = "postgres://u@h/d"
         slots = -1
@@ -293,6 +295,8 @@ fn a_file_that_a_url_names_has_to_be_there_and_a_number_in_its_range() {
     );
     for fault in [
         "targets.tls.url: sslrootcert: cannot read /nowhere",
+        "targets.hash.url: not a URL: invalid port number: write it like postgres://user:password@host",
+        "encoded (`#` is `%23`)",
         "targets.few.slots: expected a whole number, and found one that is too small or too large",
     ] {
         assert!(said.contains(fault), "no `{fault}` in\n{said}");
