@@ -12,6 +12,7 @@ mod paging;
 pub(super) mod resource;
 mod resume_token;
 mod retry;
+mod roles;
 mod scalar;
 mod session;
 mod settings;
@@ -23,6 +24,7 @@ pub(super) use cancel::CancelTasks;
 pub(super) use forecast::Forecast;
 pub(super) use paging::{ListAttempts, ListExecutions, ListSchedulers, ListTasks};
 pub(super) use retry::{RetryFailed, RetryFailedPage};
+pub(super) use roles::Roles;
 pub(super) use submit::{Replacement, exec_async};
 
 use super::errors::{
@@ -32,7 +34,6 @@ use super::errors::{
 use crate::{
     core::{
         DoneNo, Handle, Namespace, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update,
-        Work,
     },
     likeness::closest,
 };
@@ -125,24 +126,6 @@ impl Targets {
             .ok_or_else(|| self.unknown(name))
     }
 
-    /// Whether tasks of this kind may name the role.
-    pub(crate) fn allow(&self, work: &Work, role: &str) -> bool {
-        match work {
-            Work::Sql { target } => self
-                .by_name()
-                .get(target)
-                .is_some_and(|allowed| allowed.roles.contains(role)),
-            Work::Noop => self.allow_anywhere(role),
-        }
-    }
-
-    /// Whether tasks may name the role on some target.
-    fn allow_anywhere(&self, role: &str) -> bool {
-        self.by_name()
-            .values()
-            .any(|allowed| allowed.roles.contains(role))
-    }
-
     /// What to say about `name`, which is not one of them.
     fn unknown(&self, name: &str) -> String {
         let targets = self.by_name();
@@ -153,19 +136,21 @@ impl Targets {
             "" => "set it: the default, `app`, is not on this server",
             _ => "no such target on this server",
         };
-        let mut names: Vec<&str> = targets
-            .keys()
-            .take(NAMES_SHOWN)
-            .map(|name| &**name)
-            .collect();
-        if targets.len() > NAMES_SHOWN {
-            names.push("…");
-        }
         let all: Vec<&str> = targets.keys().map(|name| &**name).collect();
+        let shown = listed(all.iter().copied());
         let meant = closest(name, &all)
             .map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
-        format!("{asked}, which has: {}{meant}", names.join(", "))
+        format!("{asked}, which has: {shown}{meant}")
     }
+}
+
+/// As many of these names as an error lists.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.take(NAMES_SHOWN + 1).collect();
+    if let Some(more) = names.get_mut(NAMES_SHOWN) {
+        *more = "…";
+    }
+    names.join(", ")
 }
 
 /// A validated SynchronizationRequest.

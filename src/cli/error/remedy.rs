@@ -55,6 +55,16 @@ fn of_missing_resources(error: &Error) -> &'static str {
     }
 }
 
+/// What to do where a target is not there, or does not allow a role.
+fn of_targets(reason: &str) -> &'static str {
+    match reason {
+        "ROLE_NOT_ALLOWED" => {
+            "name a role that is allowed, or add this one to `roles` of the target and send the server SIGHUP, which has it read its configuration file again"
+        }
+        _ => "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
+    }
+}
+
 /// What is in the way of a call about a job: the job that follows it, its own runs, or the agent.
 fn of_blocked_jobs(error: &Error) -> &'static str {
     let says = |key| error.metadata.contains_key(key);
@@ -100,9 +110,7 @@ pub(super) fn remedy(error: &Error) -> Option<&'static str> {
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
         }
-        Some("TARGET_UNKNOWN") => Some(
-            "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
-        ),
+        Some(reason @ ("TARGET_UNKNOWN" | "ROLE_NOT_ALLOWED")) => Some(of_targets(reason)),
         Some("RESOURCE_NOT_FOUND") => Some(of_missing_resources(error)),
         Some("RESOURCE_EXISTS") => Some(
             "`rallypoint resource list` shows its settings, and `rallypoint resource update` changes them",
@@ -178,5 +186,13 @@ mod tests {
             let said = remedy(&error).unwrap_or_default();
             assert!(said.contains(command), "{key}: {said}");
         }
+    }
+
+    #[test]
+    fn a_role_that_is_not_allowed_is_to_be_added_to_the_target() {
+        let mut error = Error::from(Status::invalid_argument("not allowed"));
+        error.reason = Some("ROLE_NOT_ALLOWED".to_owned());
+        let said = remedy(&error).unwrap_or_default();
+        assert!(said.contains("`roles` of the target"), "{said}");
     }
 }

@@ -6,8 +6,8 @@ use super::Schedulers;
 use crate::{
     coordinator::CallError,
     core::{
-        Caller, DoneNo, Handle, NO_ROLE, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf,
-        Run, Seq, Spec, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
+        Caller, DoneNo, Handle, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf, Run,
+        Seq, Spec, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
     },
     journal::{Body, StoredTask},
     rpc::{
@@ -16,7 +16,7 @@ use crate::{
             reason::Reason,
             violations::{Path, Violations},
         },
-        validate::{self, Replacement, Targets},
+        validate::{self, Replacement, Roles, Targets},
     },
     traces::CalledMethod,
 };
@@ -264,14 +264,12 @@ impl Schedulers {
 /// What a copy runs instead may be on a target where its role is not allowed.
 fn check_role(spec: &Spec, targets: &Targets) -> Result<(), Violations> {
     let mut v = Violations::default();
+    let roles = Roles::of(targets, &spec.work);
     if let Some(role) = &spec.options.session.role
-        && role != NO_ROLE
-        && !targets.allow(&spec.work, role)
+        && !roles.allow(role)
     {
-        let message = format!(
-            "the task runs as {role}, which is not among the roles that the operator allows \
-             on this target: name another one"
-        );
+        let refusal = roles.refusal(role);
+        let message = format!("name another target, since the task keeps its role: {refusal}");
         let path = Path::Root.field("sql");
         v.add(path.field("target"), Reason::RoleNotAllowed, message);
     }

@@ -1,7 +1,7 @@
 //! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the defaults of
 //! the scheduler.
 
-use super::{resource, scalar, session};
+use super::{Roles, resource, scalar, session};
 use crate::{
     core::{
         Delivery, RetryPolicy, TaskOptions,
@@ -20,12 +20,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 const BACKOFF: RangeInclusive<Duration> = SHORTEST..=DAY;
 const MAX_NON_RETRYABLE: usize = 100;
 
-/// `allows`: whether the operator allows a role.
+/// `roles`: those that the operator allows.
 pub(super) fn task_options(
     v: &mut Violations,
     path: Path<'_>,
     options: &api::TaskOptions,
-    allows: &dyn Fn(&str) -> bool,
+    roles: Roles<'_>,
 ) -> TaskOptions {
     let rows = options.result_rows;
     if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
@@ -57,7 +57,7 @@ pub(super) fn task_options(
         session: options
             .session
             .as_ref()
-            .map(|session| session::session_options(v, path.field("session"), session, allows))
+            .map(|session| session::session_options(v, path.field("session"), session, roles))
             .unwrap_or_default(),
         resources: match options.resources.is_empty() {
             true => Arc::default(),

@@ -1,6 +1,6 @@
 //! `SessionOptions`: what can be set at all, and which roles the operator allows.
 
-use super::scalar;
+use super::{Roles, scalar};
 use crate::{
     core::{
         Isolation, NO_ROLE, SessionOptions,
@@ -14,23 +14,19 @@ use crate::{
 use rallypoint_client::api;
 use std::time::Duration;
 
-/// `allows`: whether the operator allows a role.
+/// `roles`: those that the operator allows.
 pub(super) fn session_options(
     v: &mut Violations,
     path: Path<'_>,
     options: &api::SessionOptions,
-    allows: &dyn Fn(&str) -> bool,
+    roles: Roles<'_>,
 ) -> SessionOptions {
     search_path(v, path.field("search_path"), &options.search_path);
     let role = options.role.as_deref();
     let role = role.map(|name| if name.is_empty() { NO_ROLE } else { name });
-    if role.is_some_and(|role| role != NO_ROLE && !allows(role)) {
-        v.add(
-            path.field("role"),
-            Reason::RoleNotAllowed,
-            "not among the roles that the operator allows on the target (`roles` of the target \
-             in the server's configuration file)",
-        );
+    if let Some(role) = role.filter(|role| !roles.allow(role)) {
+        let message = || roles.refusal(role);
+        v.add_with(path.field("role"), Reason::RoleNotAllowed, message);
     }
     SessionOptions {
         read_only: options.read_only,

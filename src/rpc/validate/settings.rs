@@ -2,7 +2,7 @@
 //! or not.
 
 use super::{
-    Targets, options,
+    Roles, Targets, options,
     scalar::{self, MAX_NAME_BYTES},
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) fn settings(
     let default = Settings::default();
     let options = settings.default_options.as_ref();
     let idle = settings.idle_timeout.as_ref();
-    let allows = |role: &str| targets.allow_anywhere(role);
+    let roles = Roles::anywhere(targets);
     Settings {
         display_name: display_name(v, path.field("display_name"), &settings.display_name),
         max_parallelism: max_parallelism(
@@ -57,7 +57,7 @@ pub(super) fn settings(
         on_failure: on_failure(v, path.field("on_failure"), settings.on_failure),
         late_order: late_order(v, path.field("late_order"), settings.late_order),
         default_options: options
-            .map(|o| options::task_options(v, path.field("default_options"), o, &allows))
+            .map(|o| options::task_options(v, path.field("default_options"), o, roles))
             .unwrap_or_default(),
         idle_timeout: idle
             .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE_TIMEOUT))

@@ -2,7 +2,7 @@
 //! their bodies become one run with one spec. They are found by comparing what the caller sent,
 //! before anything is converted.
 
-use super::{DEFAULT_TARGET, Targets, hash::PayloadHash, options, scalar};
+use super::{DEFAULT_TARGET, Roles, Targets, hash::PayloadHash, options, scalar};
 use crate::{
     core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, model::limits},
     rpc::errors::{
@@ -98,12 +98,12 @@ fn same_spec(a: &api::Task, b: &api::Task) -> bool {
 
 fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Run {
     let work = work(v, path, task, targets);
-    let allows = |role: &str| targets.allow(&work, role);
+    let roles = Roles::of(targets, &work);
     let order = task
         .order
         .map(|order| scalar::order(v, path.field("order"), order));
     let options = match &task.options {
-        Some(options) => options::task_options(v, path.field("options"), options, &allows),
+        Some(options) => options::task_options(v, path.field("options"), options, roles),
         None => TaskOptions::default(),
     };
     let is_noop = matches!(task.kind, Some(Kind::Noop(_)));
