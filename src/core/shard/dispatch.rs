@@ -114,20 +114,20 @@ impl Shard {
     /// many as one batch bears.
     pub(crate) fn watch_attempts(&mut self, turn: &mut Turn) {
         for _ in 0..self.limits.timers_per_batch {
-            let oldest = self.young.front().copied();
-            let lasting =
-                oldest.filter(|(since, ..)| *since + self.limits.long_attempt <= turn.now);
-            let Some((since, handle, first)) = lasting else {
+            let Some((since, handle, first)) = self.young.front().copied() else {
                 break;
             };
+            let has_lasted = since + self.limits.long_attempt <= turn.now;
+            let scheduler = self.schedulers.get_mut(handle);
+            let flight = scheduler.and_then(|one| one.running.by_first.get_mut(&first));
+            let flight = flight.filter(|flight| flight.since == since);
+            // The loop is not to wake for one that has ended.
+            if flight.is_some() && !has_lasted {
+                break;
+            }
             self.young.pop_front();
             step();
-            let Some(scheduler) = self.schedulers.get_mut(handle) else {
-                continue;
-            };
-            let flight = scheduler.running.by_first.get_mut(&first);
-            let Some(flight) = flight.filter(|flight| flight.since == since && !flight.in_doubt)
-            else {
+            let Some(flight) = flight.filter(|flight| !flight.in_doubt) else {
                 continue;
             };
             if !flight.recorded {
