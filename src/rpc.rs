@@ -1,10 +1,11 @@
 //! The gRPC API for callers. It translates: request → validated core types → coordinator →
 //! response. It never decides anything and keeps no state of its own; every limit of the transport
-//! is set in `server`.
+//! is set in `connections` and `server`.
 
 mod audit;
 mod auth;
 mod authorization;
+mod connections;
 mod convert;
 mod deadline;
 mod errors;
@@ -16,6 +17,7 @@ mod job;
 mod message_budget;
 mod observed;
 mod operator;
+mod polled_again;
 mod resource;
 mod retiring;
 mod room;

@@ -50,15 +50,14 @@ impl Stream for Incoming {
 
 /// Serves connections by `serve`, which takes new ones until its future resolves and then waits for
 /// the calls on those that it has. After `shutdown` none is taken, and `stopping` says so.
-pub(super) async fn serve<F, E>(
+pub(super) async fn serve<F>(
     tls: Option<&CallerTls>,
     connections: ReceiverStream<io::Result<Connection>>,
     shutdown: impl Future<Output = ()>,
     stopping: &CancellationToken,
     serve: impl Fn(Incoming, BoxFuture<'static, ()>) -> F,
-) -> Result<(), E>
-where
-    F: Future<Output = Result<(), E>>,
+) where
+    F: Future<Output = ()>,
 {
     let connections: Connections = Arc::new(Mutex::new(connections));
     let mut shutdown = pin!(shutdown);
@@ -83,8 +82,8 @@ where
         loop {
             tokio::select! {
                 ended = served.next() => match ended {
-                    Some(Ok(())) if !served.is_empty() => {}
-                    ended => return ended.unwrap_or(Ok(())),
+                    Some(()) if !served.is_empty() => {}
+                    _ => return,
                 },
                 () = &mut shutdown, if !stopping.is_cancelled() => stopping.cancel(),
                 () = &mut others, if !stopping.is_cancelled() => {

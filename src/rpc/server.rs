@@ -1,5 +1,4 @@
-//! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
-//! defaults are "no limit", so each limit is set here. Memory is bounded by what connections have
+//! The gRPC server: services, reflection, health, and the limits of messages. Memory is bounded by what connections have
 //! sent and nobody has read (a window each) and by the rooms for messages, answers and events
 //! of streams (`room`).
 
@@ -7,6 +6,7 @@ use super::{
     audit::{Audit, Auditing},
     auth::Auth,
     authorization::Authorization,
+    connections,
     deadline::Deadlines,
     errors,
     fetched::Fetched,
@@ -34,7 +34,7 @@ use crate::{
     core::model::limits,
     identity::Authenticator,
     metrics::Metrics,
-    peer::{Accept, CallerTls, Connection, Peers, Strangers, Usefulness, connections},
+    peer::{self, Accept, CallerTls, Connection, Peers, Strangers, Usefulness},
 };
 use rallypoint_client::api::{
     self, job_service_server::JobServiceServer, operator_service_server::OperatorServiceServer,
@@ -46,7 +46,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tower::{layer::layer_fn, util::MapResponseLayer};
+use tower::{ServiceBuilder, layer::layer_fn, util::MapResponseLayer};
 
 /// Limit of the transport for a request. Validation refuses above 4 MiB with a better message.
 pub(super) const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
@@ -54,16 +54,6 @@ pub(super) const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
 /// be too large for the owner.
 const MAX_FORWARDED_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 pub(crate) const MAX_CONNECTIONS: usize = 10_000;
-const STREAMS_PER_CONNECTION: u32 = 1_024;
-const MAX_HEADER_BYTES: u32 = 16 << 10;
-const STREAM_WINDOW: u32 = 512 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
-const MAX_FRAME_BYTES: u32 = 128 << 10;
-const KEEPALIVE: Duration = Duration::from_secs(20);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// After this time a connection takes no new call, so that callers come to replicas that are new,
-/// and present certificates that are still valid. Calls that go on, go on.
-const MAX_CONNECTION_AGE: Duration = Duration::from_secs(1_800);
 /// How long calls may take to end once a shutdown began.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -226,14 +216,13 @@ pub(crate) async fn serve(
     ));
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
-    let connections = accepted(listener, &config);
+    let accepted = accepted(listener, &config);
     let authenticator = config.authenticator.clone();
     let rooms = Rooms::default();
     let gateway = Arc::new(gateway(&config, &rooms));
     let audit = config.audit.clone();
     let (of_errors, of_streams) = (config.metrics.clone(), config.metrics.clone());
-    let router = transport()
-        .accept_http1(true)
+    let service = ServiceBuilder::new()
         .layer(layer_fn(Fetched))
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(MapResponseLayer::new(move |response| {
@@ -251,16 +240,12 @@ pub(crate) async fn serve(
         .layer(layer_fn(move |inner| {
             MessageRoom::new(inner, rooms.clone(), MAX_REQUEST_BYTES)
         }))
-        .add_routes(routes);
-    let serve = |connections, ending| {
-        router
-            .clone()
-            .serve_with_incoming_shutdown(connections, ending)
-    };
+        .service(routes.prepare());
+    let serve = |new, ending| connections::serve(service.clone(), new, ending);
     let tls = config.tls.as_ref();
-    let served = retiring::serve(tls, connections, shutdown, &stopping, serve);
+    let served = retiring::serve(tls, accepted, shutdown, &stopping, serve);
     tokio::select! {
-        served = served => Ok(served?),
+        () = served => Ok(()),
         () = drained(&stopping) => Ok(()),
         () = renewed(config.tls.clone(), config.authenticator) => Ok(()),
     }
@@ -276,7 +261,7 @@ fn accepted(listener: TcpListener, config: &Config) -> ReceiverStream<io::Result
     let accept = config.tls.clone().map_or(Accept::Plain, Accept::Callers);
     // Where nobody is known everybody is welcome.
     let strangers = config.authenticator.as_ref().map(|_| Strangers::default());
-    connections(
+    peer::connections(
         listener,
         config.connections.clone(),
         accept,
@@ -320,17 +305,4 @@ fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
     Ok(routes
         .add_service(builder().build_v1()?)
         .add_service(builder().build_v1alpha()?))
-}
-
-/// The transport with its limits.
-pub(super) fn transport() -> tonic::transport::Server {
-    tonic::transport::Server::builder()
-        .max_concurrent_streams(STREAMS_PER_CONNECTION)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .max_connection_age(MAX_CONNECTION_AGE)
-        .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(MAX_FRAME_BYTES)
 }

@@ -3,14 +3,14 @@
 //! does not exist yet.
 
 use super::{
-    errors,
+    connections, errors,
     gateway::{Gateway, Hosts, Settings},
     message_budget::MessageRoom,
     room::{Rooms, SMALL_BYTES},
     server,
     status::readiness,
 };
-use crate::peer::{Accept, connections};
+use crate::peer::{self, Accept};
 use futures_util::future::{Either, Ready, ready};
 use std::{
     sync::Arc,
@@ -28,7 +28,7 @@ use tonic::{
     service::Routes,
 };
 use tonic_health::pb::health_server::SERVICE_NAME as HEALTH;
-use tower::layer::layer_fn;
+use tower::{ServiceBuilder, layer::layer_fn};
 
 /// How long answers under way may take once the database is there.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(crate) async fn serve_unready(
     listener: TcpListener,
     (accept, hosts): (Accept, Hosts),
     over: CancellationToken,
-) -> anyhow::Result<()> {
+) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let health = health.max_decoding_message_size(SMALL_BYTES);
     readiness::set_not_serving(&reporter).await;
@@ -52,25 +52,22 @@ pub(crate) async fn serve_unready(
         authenticator: None,
         by_tls: false,
     });
-    let served = server::transport()
-        .accept_http1(true)
+    let service = ServiceBuilder::new()
         .layer(layer_fn(move |inner| Gateway::new(inner, gateway.clone())))
         .layer(layer_fn(Refuse))
         .layer(layer_fn(move |inner| {
             MessageRoom::new(inner, rooms.clone(), server::MAX_REQUEST_BYTES)
         }))
-        .add_routes(Routes::new(health))
-        .serve_with_incoming_shutdown(
-            connections(listener, permits, accept, None, None),
-            over.clone().cancelled_owned(),
-        );
+        .service(Routes::new(health).prepare());
+    let accepted = peer::connections(listener, permits, accept, None, None);
+    let served = connections::serve(service, accepted, over.cancelled());
     let drained = async {
         over.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     tokio::select! {
-        served = served => Ok(served?),
-        () = drained => Ok(()),
+        () = served => {}
+        () = drained => {}
     }
 }
 

@@ -77,7 +77,7 @@ where
         () = shutdown => Ok(None),
     };
     over.cancel();
-    answering.await??;
+    answering.await?;
     Ok(opened?)
 }
 
