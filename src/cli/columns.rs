@@ -3,6 +3,8 @@
 
 use super::terminal_text::{cut, width};
 
+/// How soon a column goes in which nothing stands: before anything is cut.
+pub(super) const EMPTY: u8 = u8::MAX;
 /// Space between two columns.
 pub(super) const GAP: usize = 2;
 
@@ -92,7 +94,7 @@ pub(super) fn laid_out(
 }
 
 /// Takes away columns, of those that go equally soon the widest first, until the others have room
-/// once they have shrunk.
+/// once they have shrunk; empty ones, until they have it as they are.
 fn leave_out(columns: &[Column], shown: &mut Vec<(usize, usize)>, room: usize) {
     let least = |(at, width): &(usize, usize)| {
         let Column {
@@ -100,13 +102,20 @@ fn leave_out(columns: &[Column], shown: &mut Vec<(usize, usize)>, room: usize) {
         } = columns[*at];
         readable.or(least).map_or(*width, |least| least.min(*width))
     };
-    while total(shown.iter().map(least)) > room {
+    loop {
         let may_go = |(_, (at, _)): &(usize, &(usize, usize))| columns[*at].goes > 0;
         let places = shown.iter().enumerate().filter(may_go);
         let soonest = places.max_by_key(|(_, (at, width))| (columns[*at].goes, *width));
-        let Some((place, _)) = soonest else {
+        let Some((place, (at, _))) = soonest else {
             return;
         };
+        let needed = match columns[*at].goes {
+            EMPTY => total(shown.iter().map(|(_, width)| *width)),
+            _ => total(shown.iter().map(least)),
+        };
+        if needed <= room {
+            return;
+        }
         shown.remove(place);
     }
 }

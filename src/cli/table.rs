@@ -4,7 +4,7 @@
 //! others say as much, empty ones first, then texts are cut with an ellipsis, the longest first.
 
 use super::{
-    columns::{Column, GAP, column, laid_out},
+    columns::{Column, EMPTY, GAP, column, laid_out},
     output::{self, DIM},
     terminal_text::{plain, width},
 };
@@ -63,7 +63,7 @@ impl Table {
         let mut columns = self.columns.clone();
         for (at, column) in columns.iter_mut().enumerate() {
             if column.goes > 0 && self.rows.iter().all(|row| row[at].is_empty()) {
-                column.goes = u8::MAX;
+                column.goes = EMPTY;
             }
         }
         let shown = laid_out(&columns, widest, room.unwrap_or(usize::MAX));
@@ -153,6 +153,23 @@ mod tests {
             let head = table.lines(Some(room)).swap_remove(0);
             let shown: Vec<_> = head.split_whitespace().collect();
             assert_eq!(shown.join(" "), heads);
+        }
+    }
+
+    #[test]
+    fn what_is_empty_goes_before_a_text_is_cut() {
+        let mut table = Table::new(&["~remark", "?empty", "?since"]);
+        table.row(["r".repeat(20), String::new(), "12:00".to_owned()]);
+        for (room, heads, remark) in [
+            (34, "REMARK EMPTY SINCE", 20),
+            (33, "REMARK SINCE", 20),
+            (26, "REMARK SINCE", 19),
+        ] {
+            let lines = table.lines(Some(room));
+            let shown: Vec<_> = lines[0].split_whitespace().collect();
+            assert_eq!(shown.join(" "), heads);
+            let shown = lines[1].split_whitespace().next();
+            assert_eq!(shown.map(width), Some(remark));
         }
     }
 
