@@ -75,8 +75,15 @@ fn one_target(number: usize, text: &str, slots: u32) -> Result<Target, CliError>
         return Err(wrong("another target stands in its URL")
             .next("put spaces between the targets of RALLYPOINT_TARGETS, and repeat --target"));
     }
-    let option = format!("the URL of target {name} ({})", place(number));
-    let login = postgres_url::read(&option, url, str::parse::<Login>)?;
+    let login = postgres_url::read(
+        &format!("the URL of target {name}"),
+        url,
+        str::parse::<Login>,
+    );
+    let login = login.map_err(|error| {
+        let next = error.next_step().unwrap_or(FORM);
+        wrong(&error.in_words()).next(next)
+    })?;
     Ok(Target::new(name, login, slots))
 }
 
@@ -123,6 +130,26 @@ mod tests {
                 error.contains("target 2") && !error.contains("secret"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn why_a_target_is_wrong_names_its_url_and_not_its_place() {
+        for (wrong, expected) in [
+            (
+                "b=postgres://u@/d",
+                "the URL of target b is not the URL of a Postgres database: it has a user and \
+                 names no host",
+            ),
+            (
+                "b=postgres://u@h/d?sslmod=disable",
+                "the URL of target b cannot be used: `sslmod` is not known: did you mean \
+                 `sslmode`?",
+            ),
+        ] {
+            let error = one_target(1, wrong, 8).expect_err(wrong);
+            assert_eq!(error.reasons(), [expected]);
+            assert!(error.next_step().is_some_and(|next| next != FORM));
         }
     }
 

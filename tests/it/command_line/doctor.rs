@@ -165,6 +165,8 @@ fn what_keeps_a_login_out_is_answered_by_what_mends_that() {
         said.contains(modes) && !said.contains("NAME:SLOTS"),
         "{said}"
     );
+    let second = "target 2 of --target or RALLYPOINT_TARGETS: the URL of target b cannot be used: ";
+    assert!(said.contains(second), "{said}");
 }
 
 #[tokio::test]
