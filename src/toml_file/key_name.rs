@@ -12,12 +12,13 @@ pub(crate) fn written_key(name: &str) -> String {
     }
 }
 
-/// The key that begins the line of a value. It is one of small letters alone: in a text that is no
-/// TOML anything else may be a secret.
+/// The key that begins the line of a value; `None`: the value may be inside of that of the key. It
+/// is one of small letters alone: in a text that is no TOML anything else may be a secret.
 pub(super) fn key_of_line<'t>(text: &'t str, value: &Range<usize>) -> Option<&'t str> {
     let line = text.get(..value.start)?.rsplit('\n').next()?;
-    let (key, _) = line.split_once('=')?;
+    let (key, between) = line.split_once('=')?;
     let key = key.trim();
     let is_plain = |c: char| c.is_ascii_lowercase() || "_.".contains(c);
-    (!key.is_empty() && key.chars().all(is_plain)).then_some(key)
+    let is_whole = !between.contains(['{', '[']);
+    (is_whole && !key.is_empty() && key.chars().all(is_plain)).then_some(key)
 }

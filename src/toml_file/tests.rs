@@ -106,6 +106,10 @@ fn a_value_without_quotes_is_named_by_its_key_and_a_secret_is_not() {
         let expected = "size: expected a number, true or false, or a text in quotes";
         assert_eq!(said, [format!("f.toml line 2: {expected}")]);
     }
+    for inside in ["{ url = \"x\", slots = many }", "[1, many]"] {
+        let said = said(&format!("[a]\nsize = {inside}\n"));
+        assert!(said[0].starts_with("f.toml line 2: expected "), "{said:?}");
+    }
     for broken in ["S3cret = many", "list = [\n\"x\", S3cret = many"] {
         let said = said(&format!("[a]\n{broken}\n"));
         assert!(!said.is_empty() && !said[0].contains("S3cret"), "{said:?}");
