@@ -41,6 +41,12 @@ impl Lines {
         let line = self.keys.get(key).or_else(|| self.keys.get(first));
         line.copied().unwrap_or(self.first)
     }
+
+    /// With the line of this key as that of the table itself.
+    pub(crate) fn led_by(mut self, key: &str) -> Lines {
+        self.first = self.of(key);
+        self
+    }
 }
 
 /// The word of a few as which the value would do if its letters were large, or small.

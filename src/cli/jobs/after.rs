@@ -29,7 +29,7 @@ pub(super) fn check(jobs: &[Job], names: &[String], faults: &mut Faults) {
             continue;
         };
         let what = format!("jobs.{}.schedule.after: {what}", written_key(&job.name));
-        faults.add(Some(job.line_of_rule), what);
+        faults.add(Some(job.schedule_lines.of("")), what);
     }
 }
 

@@ -72,9 +72,12 @@ fn line(job: &Job, field: &str) -> usize {
         None => step.line,
     });
     let of_task = || task_of(&job.on_failure, "on_failure", field).map(|task| task.line);
-    let of_key = || match &*key(field) {
-        named if named.split('.').next() == Some("schedule") => job.line_of_rule,
-        named => job.lines.of(named),
+    let of_key = || {
+        let named = key(field);
+        match named.split_once('.').unwrap_or((&*named, "")) {
+            ("schedule", key) => job.schedule_lines.of(key),
+            _ => job.lines.of(&named),
+        }
     };
     let of_listed = of_step.or_else(of_task).flatten();
     of_listed.unwrap_or_else(of_key)
@@ -182,11 +185,17 @@ mod tests {
 
     #[test]
     fn a_fault_of_a_job_is_on_the_line_of_its_key() {
-        let job = job("claimed = true\nfinish_target = \"nowhere\"\n");
+        let zone = "schedule.time_zone = \"Asia/Tokyo\"\n";
+        let job = job(&format!(
+            "claimed = true\nfinish_target = \"nowhere\"\n{zone}"
+        ));
         for (field, expected) in [
             ("claims.target", 4),
             ("claims", 3),
+            ("schedule", 2),
             ("schedule.after", 2),
+            ("schedule.time_zone", 5),
+            ("schedule.jitter", 2),
             ("overlap", 1),
         ] {
             assert_eq!(line(&job, field), expected, "{field}");

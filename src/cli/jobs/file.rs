@@ -96,11 +96,11 @@ fn read_job(name: &str, mut table: Table<'_, '_>, folder: &Path, zones: &TimeZon
     let max_parallelism = number(&mut table, "max_parallelism", MOST_PARALLEL);
     let on_step_failure = choice(&mut table, "on_step_failure", ON_STEP_FAILURE);
     table.finish();
-    let (text, schedule, line_of_rule) = schedule?;
+    let (text, schedule, schedule_lines) = schedule?;
     Some(Job {
         name: name.to_owned(),
         lines,
-        line_of_rule,
+        schedule_lines,
         text,
         schedule,
         max_parallelism,

@@ -19,8 +19,8 @@ pub(super) struct Job {
     pub(super) name: String,
     /// The lines of it and of its keys.
     pub(super) lines: Lines,
-    /// The line of the rule of its schedule.
-    pub(super) line_of_rule: usize,
+    /// Those of its schedule, which begins with its rule.
+    pub(super) schedule_lines: Lines,
     /// Its schedule as it is written.
     pub(super) text: ScheduleText,
     pub(super) schedule: Schedule,

@@ -6,7 +6,7 @@ use crate::{
     core::schedule::{
         DstFold, DstGap, Period, RuleText, Schedule, ScheduleText, TimeZones, Window,
     },
-    toml_file::{Length, Table},
+    toml_file::{Length, Lines, Table},
 };
 use rallypoint_client::api::{self, schedule::Rule};
 use std::time::Duration;
@@ -35,15 +35,14 @@ const KEYS: [&str; 7] = [
     "exclude",
 ];
 
-/// The schedule that a table describes, as it is written and as it is meant, and the line of its
-/// rule.
+/// The schedule that a table describes, as it is written and as it is meant, and the lines of its
+/// keys; its own is that of its rule.
 pub(super) fn read(
     mut table: Table<'_, '_>,
     zones: &TimeZones,
-) -> Option<(ScheduleText, Schedule, usize)> {
-    let lines = table.lines();
-    let line = RULES.into_iter().find(|rule| table.has(rule));
-    let line = lines.of(line.unwrap_or_default());
+) -> Option<(ScheduleText, Schedule, Lines)> {
+    let named = RULES.into_iter().find(|rule| table.has(rule));
+    let lines = table.lines().led_by(named.unwrap_or_default());
     let rule = rule(&mut table);
     let is_whole = rule.is_some();
     // With a rule that makes no sense, the rest is checked as if it were this one.
@@ -68,7 +67,7 @@ pub(super) fn read(
     });
     table.finish();
     let schedule = schedule.ok().filter(|_| is_whole)?;
-    Some((text, schedule, line))
+    Some((text, schedule, lines))
 }
 
 /// Takes what stands in a job and belongs into its schedule. Returns whether there is any.
