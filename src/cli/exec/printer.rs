@@ -312,13 +312,17 @@ fn broken(error: Error) -> CliError {
 }
 
 /// Whether a statement that was given as an argument is a query whose rows are not kept: somebody
-/// may wait for them.
+/// may wait for them. Those of `select … into` go into a table.
 fn leaves_rows(task: &Described, done: &AsyncDone) -> bool {
     let word = task.statement.trim_start().get(..6).unwrap_or_default();
+    let is_select = word.eq_ignore_ascii_case("select");
+    let is_between = |c: char| !c.is_alphanumeric() && c != '_';
+    let mut words = task.statement.split(is_between);
+    let is_into = words.any(|word| word.eq_ignore_ascii_case("into"));
     let result = done.result.as_ref();
     let affected = result.map_or(0, |result| result.rows_affected);
     let asked = task.how.options.result_rows.unwrap_or(0);
-    task.line.is_none() && asked == 0 && affected > 0 && word.eq_ignore_ascii_case("select")
+    task.line.is_none() && asked == 0 && affected > 0 && is_select && !is_into
 }
 
 /// What to do about a variable of psql at which the error is.
@@ -369,5 +373,7 @@ mod tests {
         assert!(!leaves("select 1 where false", 0, 0));
         assert!(!leaves("insert into t values (1)", 0, 1));
         assert!(!leaves("seléct", 0, 1));
+        assert!(!leaves("select 1 as a Into t", 0, 1));
+        assert!(leaves("select into_stock from t", 0, 1));
     }
 }
