@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ from conftest import Face
 
 from rallypoint import ClaimedRun, Client, Result, TaskCancelled, TaskFuture, claim_run
 from rallypoint._future import _Elsewhere
+from rallypoint._returned import checked
 from rallypoint.v1 import job_pb2, task_pb2
 
 Claims: TypeAlias = tuple[Client, list[job_pb2.FinishRunRequest]]
@@ -52,6 +54,16 @@ async def test_a_run_whose_work_has_not_begun_is_not_done(face: Face, claims: Cl
         await do(face, client, lambda: map(begun.append, [1]))
     assert begun == []
     assert [said.failed for said in finished] == [True] * 3
+
+
+def test_no_coroutine_of_several_is_left_over() -> None:
+    async def work() -> None:
+        pass
+
+    several = [work(), work()]
+    with pytest.raises(TypeError, match="whose work has not begun"):
+        checked(several)
+    assert {inspect.getcoroutinestate(one) for one in several} == {inspect.CORO_CLOSED}
 
 
 def test_a_generator_function_does_no_run() -> None:

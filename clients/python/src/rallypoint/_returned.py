@@ -19,14 +19,18 @@ def checked(result: T) -> T:
     raised; if it was cancelled, that is `concurrent.futures.CancelledError`. In a list or a tuple,
     such as `map` of a scheduler returns, every element is looked at, but not what is in those.
     """
-    for one in result if isinstance(result, list | tuple) else (result,):
+    returned = result if isinstance(result, list | tuple) else (result,)
+    for one in returned:
+        if inspect.iscoroutine(one):
+            # One that is left over would warn that it was never awaited.
+            one.close()
+    for one in returned:
         _check(one)
     return result
 
 
 def _check(result: object) -> None:
     if inspect.iscoroutine(result):
-        result.close()
         raise TypeError(
             "the function returned a coroutine, whose work has not begun; `await` it in an "
             "`async def` that has @claim_run('…') directly above it, or use `async with "
