@@ -25,14 +25,14 @@ pub(super) struct Health {
     #[arg(long, default_value = "", hide_default_value = true)]
     service: String,
     /// Wait until it is ready, and how long at most [default: not at all]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     wait: Option<Duration>,
 }
 
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        match self.wait {
+        match self.wait.filter(|limit| !limit.is_zero()) {
             Some(limit) => ready_within(limit, server, &self.service).await?,
             None if serving(server, self.service).await? => {}
             None => return Err(not_serving()),

@@ -40,7 +40,7 @@ pub(super) struct Migrate {
     )]
     database: String,
     /// Wait for a database that is away, and how long at most [default: not at all]
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse_or_zero, value_name = "TIME")]
     wait: Option<Duration>,
     /// Migrate also if the server that owns the shard could not live with it: none of its version
     /// owns the shard any more, so no task starts until one of this version runs

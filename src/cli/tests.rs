@@ -178,6 +178,19 @@ fn a_value_out_of_its_bounds_is_answered_by_its_option_and_the_bounds() {
 }
 
 #[test]
+fn waiting_for_no_time_is_not_to_wait() {
+    for line in [
+        "lock run x --wait 0 -- true",
+        "jobs claim x --wait 0 -- true",
+        "health --wait 0",
+        "migrate --database x --wait 0s",
+    ] {
+        let words = ["rallypoint"].into_iter().chain(line.split(' '));
+        assert!(command_line().try_get_matches_from(words).is_ok(), "{line}");
+    }
+}
+
+#[test]
 fn what_help_adds_fits_its_width() {
     for (verb, command) in verbs() {
         let added = command.get_after_long_help();

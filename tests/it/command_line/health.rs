@@ -51,6 +51,11 @@ fn health_waits_for_a_server_and_says_at_the_limit_what_was_the_matter() {
     assert_eq!(code(&output), 1);
     let expected = ["cannot reach the server", "waited for 500ms"];
     assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    let at_once = text(&wait("0").stderr);
+    assert!(
+        at_once.contains(expected[0]) && !at_once.contains("waited"),
+        "{at_once}"
+    );
     let options = ["--listen", &address, "--data-dir"];
     let mut server = Process::serve(options.map(Path::new).into_iter().chain([&*folder]));
     server.start();
