@@ -28,7 +28,7 @@ use tokio::{
 
 /// Long enough for a text that outruns its cancel, however busy the machine is.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Fixture {
     pub executor: Executor,

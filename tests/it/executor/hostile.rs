@@ -1,6 +1,6 @@
 //! Texts that try what a text can try on the session it runs on, and on what is sent with it.
 
-use super::fixture::{Fixture, Task, failed, json, limited, sql, with_params};
+use super::fixture::{Fixture, Task, WAIT_TIMEOUT, failed, json, limited, sql, with_params};
 use rallypoint::core::Report;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -132,15 +132,18 @@ async fn a_notification_at_the_worst_moment_harms_nothing() {
     let seq = fixture.start(sql("listen c; commit; select pg_sleep(2); select 42"));
     fixture.asleep().await;
     let mut other = fixture.session().await;
-    let ended = loop {
-        sqlx::raw_sql("notify c, 'yours'")
-            .execute(&mut other)
-            .await
-            .expect("notified");
-        if let Ok(ended) = timeout(Duration::from_millis(5), fixture.ended(seq)).await {
-            break ended.report;
+    let notified = async {
+        loop {
+            sqlx::raw_sql("notify c, 'yours'")
+                .execute(&mut other)
+                .await
+                .expect("notified");
+            if let Ok(ended) = timeout(Duration::from_millis(5), fixture.ended(seq)).await {
+                return ended.report;
+            }
         }
     };
+    let ended = timeout(WAIT_TIMEOUT, notified).await.expect("it ends");
     assert!(matches!(ended, Report::Succeeded(_)), "{ended:?}");
     assert_eq!(fixture.value("select 1").await, "1");
 }

@@ -1,10 +1,10 @@
 //! Attempts that are ended from outside: by limits, by a stop, by a lost backend, by a shutdown.
 
-use super::fixture::{Fixture, GRACE, Task, failed, limited, sql, token};
+use super::fixture::{Fixture, GRACE, Task, WAIT_TIMEOUT, failed, limited, sql, token};
 use crate::harness::postgres::value;
 use rallypoint::core::{Report, Seq};
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const SHORT: Duration = Duration::from_millis(100);
 /// The number of backends that sleep.
@@ -124,9 +124,12 @@ async fn a_shutdown_lets_tasks_finish_and_stops_the_rest() {
         from pg_locks
         where locktype = 'advisory' and not granted
             and database = (select oid from pg_database where datname = current_database())";
-    while value(&mut gate, waits).await != "1" {
-        sleep(Duration::from_millis(5)).await;
-    }
+    let begun = async {
+        while value(&mut gate, waits).await != "1" {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, begun).await.expect("it waits");
     let slow = fixture.start(sql("select pg_sleep(60)"));
     fixture.asleep().await;
     let executor = fixture.executor.clone();

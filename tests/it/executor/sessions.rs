@@ -1,6 +1,6 @@
 //! The session of a slot, from one task to the next.
 
-use super::fixture::{Fixture, Task, failed, json, login, sql};
+use super::fixture::{Fixture, Task, WAIT_TIMEOUT, failed, json, login, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, value};
 use rallypoint::{
     core::{Report, SessionReset},
@@ -128,16 +128,12 @@ async fn a_session_idle_for_too_long_is_closed_and_one_stays_warm() {
         .map(|_| fixture.start(sql("select pg_advisory_lock_shared(1)")))
         .collect();
     // None is idle before all are there.
-    while sessions(&fixture) < 3 {
-        sleep(idle / 10).await;
-    }
+    has_sessions(&fixture, 3).await;
     value(&mut gate, "select pg_advisory_unlock(1)::text").await;
     for seq in started {
         fixture.ended(seq).await;
     }
-    while sessions(&fixture) > 1 {
-        sleep(idle / 10).await;
-    }
+    has_sessions(&fixture, 1).await;
     sleep(idle * 3).await;
     assert_eq!(sessions(&fixture), 1);
     let mut observer = fixture.session().await;
@@ -145,9 +141,14 @@ async fn a_session_idle_for_too_long_is_closed_and_one_stays_warm() {
         from pg_stat_activity
         where application_name = 'rallypoint' and datname = current_database()";
     // Beside the one that stops texts.
-    while value(&mut observer, query).await != "2" {
-        sleep(idle / 10).await;
-    }
+    let closed = async {
+        while value(&mut observer, query).await != "2" {
+            sleep(idle / 10).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, closed)
+        .await
+        .expect("they are closed");
     assert_eq!(fixture.value("select 1").await, "1");
 }
 
@@ -168,6 +169,16 @@ async fn a_session_that_is_idle_and_holds_what_a_task_left_is_closed_though_it_i
     let locked = timeout(Duration::from_secs(30), lock).await;
     locked.expect("it is freed").expect("locked");
     assert_eq!(sessions(&fixture), 0);
+}
+
+/// Waits until the executor has so many sessions.
+async fn has_sessions(fixture: &Fixture, count: usize) {
+    let has = async {
+        while sessions(fixture) != count {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, has).await.expect("so many sessions");
 }
 
 fn sessions(fixture: &Fixture) -> usize {

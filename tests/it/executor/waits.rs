@@ -2,13 +2,15 @@
 //! target may see.
 
 use super::{
-    fixture::{Fixture, Task, sql},
+    fixture::{Fixture, Task, WAIT_TIMEOUT, sql},
     namespaces::with_logins,
 };
 use rallypoint::{
     core::{Attempt, Seq, TaskId},
     executor::{AttemptStatus, SessionWait},
 };
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
 
 async fn attempt(fixture: &Fixture, seq: Seq) -> Option<AttemptStatus> {
     let task = TaskId {
@@ -29,18 +31,21 @@ async fn said(fixture: &mut Fixture) -> Result<SessionWait, String> {
     let mut looking = crate::harness::postgres::connect(&looking).await;
     let sleeps = "select count(*)::text from pg_stat_activity
         where datname = current_database() and wait_event = 'PgSleep'";
-    while crate::harness::postgres::value(&mut looking, sleeps).await == "0" {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    loop {
-        let found = attempt(fixture, sleeping).await.expect("it runs");
-        assert!(found.row.backend_pid > 0);
-        match found.wait.expect("it has a session") {
-            // A busy machine.
-            Err(why) if why.contains("has not answered in time") => {}
-            said => return said,
+    let asked = async {
+        while crate::harness::postgres::value(&mut looking, sleeps).await == "0" {
+            sleep(Duration::from_millis(5)).await;
         }
-    }
+        loop {
+            let found = attempt(fixture, sleeping).await.expect("it runs");
+            assert!(found.row.backend_pid > 0);
+            match found.wait.expect("it has a session") {
+                // A busy machine.
+                Err(why) if why.contains("has not answered in time") => {}
+                said => return said,
+            }
+        }
+    };
+    timeout(WAIT_TIMEOUT, asked).await.expect("it is said")
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! `rallypoint explain`: the same sentences for people, and all numbers in the JSON.
 
-use crate::harness::{process::PROGRAM, server::Server, work::noop};
+use crate::harness::{conversation::WAIT_TIMEOUT, process::PROGRAM, server::Server, work::noop};
 use rallypoint_client::api::SchedulerSettings;
 use serde_json::{Value, json};
 use std::process::{Command, Output};
+use tokio::time::timeout;
 
 /// Runs `explain` with these arguments against a server.
 async fn run(url: &str, arguments: &[&str]) -> Output {
@@ -57,11 +58,16 @@ async fn of_a_running_task_the_command_says_who_is_in_the_way() {
     gate.reached_by(1).await;
     let handle = scheduler.handle();
     // A target that is busy may not say in time what a session waits for.
-    let mut answer = Value::Null;
-    while answer["running"]["wait"].is_null() {
-        let as_json = run(&server.url, &[handle, "1", "-o", "json"]).await;
-        answer = serde_json::from_slice(&as_json.stdout).expect("JSON");
-    }
+    let asked = async {
+        loop {
+            let as_json = run(&server.url, &[handle, "1", "-o", "json"]).await;
+            let answer: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
+            if !answer["running"]["wait"].is_null() {
+                return answer;
+            }
+        }
+    };
+    let answer = timeout(WAIT_TIMEOUT, asked).await.expect("it is said");
     assert_eq!(answer["running"]["wait"]["lock_type"], "advisory");
     assert_eq!(answer["blockers"][0]["session"]["backend_pid"], pid);
     let for_people = run(&server.url, &[handle, "1"]).await;
