@@ -1,7 +1,7 @@
 //! Servers that have no place for one session more.
 
 use super::{
-    fixture::{Fixture, Task, limited, login, sql},
+    fixture::{Fixture, Task, limited, login, sql, succeeded},
     login_limits::{of_a, with_login_of_a},
 };
 use crate::harness::postgres::{connect, start, value};
@@ -81,7 +81,7 @@ async fn a_full_server_takes_no_slots_from_a_target_that_has_sessions_there() {
 async fn the_connection_that_stops_texts_takes_no_place_from_a_task() {
     let mut full = Full::new(sql("select pg_sleep(60)")).await;
     full.limit(2).await;
-    assert_eq!(full.fixture.value("select 1").await, "1");
+    succeeded(full.fixture.text("select 1").await);
     full.fixture.silent(full.running).await;
 }
 
@@ -300,7 +300,7 @@ async fn a_login_whose_places_our_tasks_have_is_not_called_refused() {
         }
     };
     timeout(WAIT_TIMEOUT, tried).await.expect("it is tried");
-    full.fixture.result(of_a()).await;
+    succeeded(full.fixture.run(of_a()).await);
     let status = full.fixture.executor.targets().remove(0);
     assert_eq!((status.unavailable, status.refused), (None, None));
     full.fixture.silent(full.running).await;

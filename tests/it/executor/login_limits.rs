@@ -1,6 +1,6 @@
 //! Logins that may open no more sessions, beside others that may.
 
-use super::fixture::{Fixture, Task, login, sql};
+use super::fixture::{Fixture, Task, login, sql, succeeded};
 use crate::harness::postgres::{connect, start, value};
 use rallypoint::{
     core::Report,
@@ -48,7 +48,7 @@ async fn a_login_of_the_target_at_its_limit_keeps_no_namespace_from_its_own() {
     assert_eq!(fixture.slots().await, 1);
     for _ in 0..2 {
         assert_eq!(fixture.run(sql("select 1")).await, Report::NotStarted);
-        fixture.result(of_a()).await;
+        succeeded(fixture.run(of_a()).await);
     }
     let status = fixture.executor.targets().remove(0);
     assert_eq!(status.unavailable, None);

@@ -188,7 +188,7 @@ async fn a_login_of_the_target_that_is_refused_keeps_no_namespace_from_its_own()
             namespace: "a",
             ..sql("select 1")
         };
-        changing.fixture.result(of_a).await;
+        succeeded(changing.fixture.run(of_a).await);
     }
     let status = &changing.fixture.executor.targets()[0];
     assert_eq!(status.unavailable, None);
