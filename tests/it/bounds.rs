@@ -96,7 +96,7 @@ async fn a_gigabyte_of_rows_needs_no_gigabyte_of_memory() {
         .await;
     assert_eq!(done.outcome(), Outcome::Succeeded);
     let result = done.result.as_ref().expect("it succeeds");
-    assert_eq!(result.rows_affected, 10_000);
+    assert_eq!((result.rows_affected, result.truncated), (10_000, true));
     bounded.said_nothing();
 }
 
