@@ -87,6 +87,7 @@ impl Jobs {
         allowance: &mut Allowance<'_>,
         no: JobNo,
     ) {
+        self.decide_followers(turn, allowance, no);
         let followers: Vec<JobNo> = self.followers(no).collect();
         for follower in followers {
             let due = self.unscheduled(turn, follower);

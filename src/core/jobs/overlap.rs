@@ -109,8 +109,6 @@ impl Jobs {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }
                 _ if overlap == Overlap::KeepNewest => {}
-                // How it ended is decided next, and it gives way.
-                RunState::Retrying if run.is_undecided() => {}
                 RunState::Retrying => self.give_up_repeating(turn, key, RunReason::Replaced),
                 _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
             }

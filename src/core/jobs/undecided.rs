@@ -80,14 +80,43 @@ impl Jobs {
         };
         let named: Vec<JobNo> = self.named(&key_of(caller, name)).collect();
         for no in named {
-            // The timers of what is undecided are the first of all.
-            let first = (Time(0), Wake::Run(*RunKey::all_of(no).start()));
-            while let Some(&(Time(0), Wake::Run(key))) = self.timers.range(first..).next()
-                && key.job == no
-            {
-                self.timers.remove(&(Time(0), Wake::Run(key)));
-                self.decide_end(turn, allowance, key);
-            }
+            self.decide_open(turn, allowance, no);
+        }
+    }
+
+    /// What is open of the jobs that follow this one is decided before they run once more. A chain
+    /// may be of any length: its end comes first, so that no decision has to make the next one.
+    pub(super) fn decide_followers(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        no: JobNo,
+    ) {
+        let mut chain = vec![no];
+        let mut at = 0;
+        while let Some(&one) = chain.get(at) {
+            let followers = self.followers(one);
+            chain.extend(followers.filter(|no| self.first_undecided(*no).is_some()));
+            at += 1;
+        }
+        for one in chain[1..].iter().rev() {
+            self.decide_open(turn, allowance, *one);
+        }
+    }
+
+    fn decide_open(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
+        while let Some(key) = self.first_undecided(no) {
+            self.timers.remove(&(Time(0), Wake::Run(key)));
+            self.decide_end(turn, allowance, key);
+        }
+    }
+
+    /// The timers of what is undecided are the first of all.
+    fn first_undecided(&self, no: JobNo) -> Option<RunKey> {
+        let first = (Time(0), Wake::Run(*RunKey::all_of(no).start()));
+        match self.timers.range(first..).next() {
+            Some(&(Time(0), Wake::Run(key))) if key.job == no => Some(key),
+            _ => None,
         }
     }
 

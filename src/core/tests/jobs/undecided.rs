@@ -102,24 +102,52 @@ fn a_target_has_the_last_word_though_a_due_time_cancels_what_runs() {
 }
 
 #[test]
-fn what_follows_a_success_does_so_though_a_due_time_cancels_what_runs() {
+fn what_follows_a_success_does_so_though_earlier_runs_are_undecided() {
+    for overlap in [Overlap::Skip, Overlap::CancelRunning] {
+        let mut w = World::new(5);
+        w.job("a", 1000, |_| {});
+        let after = |name: &str| {
+            let mut settings = settings(RuleText::After(name.to_owned()));
+            settings.overlap = overlap;
+            of(settings, [order(1)])
+        };
+        w.create("b", after("a"));
+        w.create("c", after("b"));
+        w.seconds(1000.0);
+        w.succeed_all();
+        w.run_now("c").expect("it may");
+        w.seconds(1000.0);
+        let jobs = w.unreadable();
+        w.succeed_all();
+        let followers = [JobNo(2), JobNo(3)];
+        for job in followers {
+            assert_eq!(w.states_of(job), [Retrying], "{overlap:?}");
+        }
+        w.readable(jobs);
+        for job in followers {
+            assert_eq!(w.states_of(job), [Succeeded, Running], "{overlap:?}");
+        }
+    }
+}
+
+#[test]
+fn a_claimed_run_is_not_offered_again_in_front_of_one_that_follows() {
     let mut w = World::new(5);
-    w.job("a", 1000, |_| {});
-    let after = |name: &str| {
-        let mut settings = settings(RuleText::After(name.to_owned()));
-        settings.overlap = Overlap::CancelRunning;
-        of(settings, [order(1)])
-    };
-    w.create("b", after("a"));
-    w.create("c", after("b"));
+    w.job("first", 1000, |_| {});
+    let mut settings = settings(RuleText::After("first".to_owned()));
+    settings.claimed = true;
+    settings.overlap = Overlap::CancelRunning;
+    w.create("a", of(settings, [order(1)]));
     w.seconds(1000.0);
     w.succeed_all();
-    w.seconds(1000.0);
+    w.claimed("one");
+    w.run_now("first").expect("it may");
     let jobs = w.unreadable();
+    w.seconds(15.0);
     w.succeed_all();
     assert_eq!(w.states_of(JobNo(2)), [Retrying]);
-    // That of "a" is decided first, and "b" is due before its own is.
     w.readable(jobs);
-    assert_eq!(w.states_of(JobNo(2)), [Succeeded, Running]);
-    assert_eq!(w.states_of(JobNo(3)), [Running]);
+    assert_eq!(w.states_of(JobNo(2)), [Running, Waiting]);
+    w.fail_all();
+    assert_eq!(w.states_of(JobNo(2)), [Cancelled, Waiting]);
 }
