@@ -99,6 +99,8 @@ impl Loop {
         self.publish();
         self.abandoned_streams.clear();
         self.in_flight = None;
+        // The first batch of a later ownership is not the end of these failures.
+        self.logged = LoggedError::default();
         let Driver {
             journal, replica, ..
         } = &self.driver;
