@@ -1,14 +1,15 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, Task, failed, sql, token};
+use super::fixture::{Fixture, Task, failed, login, sql, token};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
     core::{Report, SessionReset, Time},
-    executor::Session,
+    executor::{Session, TargetConfig},
     postgres::TARGET,
 };
 use std::{
-    future,
+    fs, future,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -21,7 +22,7 @@ use tokio::{
     io::copy_bidirectional,
     net::{UnixListener, UnixStream},
     sync::Notify,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -227,6 +228,37 @@ async fn an_idle_session_that_does_not_answer_before_its_task_is_too_late_is_for
         async { while fixture.forgotten.recv().await.expect("a session") != session {} };
     let forgotten = timeout(WAIT_TIMEOUT, forgotten).await;
     forgotten.expect("it is forgotten");
+}
+
+#[tokio::test]
+async fn a_refused_login_that_cannot_be_tried_again_takes_no_slots_from_namespaces() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let folder = tempfile::tempdir_in("/tmp").expect("a directory");
+    let socket = folder.path().join(SOCKET);
+    symlink(POSTGRES.socket_dir().join(SOCKET), &socket).expect("a link");
+    let refused = login(&options.clone().socket(folder.path()));
+    let refused = refused.as_user("nobody_at_all".into(), None);
+    let mut config = TargetConfig::new("app", refused, 1);
+    config.logins = [("a".into(), login(&options))].into();
+    // A quarter of this is between two looks.
+    config.session_idle = Duration::from_millis(200);
+    let mut fixture = Fixture::of(config, options);
+    assert_eq!(fixture.slots().await, 1);
+    assert_eq!(fixture.run(sql("select 1")).await, Report::NotStarted);
+    let why = fixture.executor.targets().remove(0).refused;
+    assert!(why.is_some());
+    fs::remove_file(socket).expect("removed");
+    let tried = async {
+        loop {
+            let status = fixture.executor.targets().remove(0);
+            assert_eq!(status.unavailable, None);
+            if status.refused != why {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, tried).await.expect("tried in time");
 }
 
 /// Connections between the executor and the server. Only the executor notices a cut, as when a

@@ -213,20 +213,29 @@ async fn a_login_of_the_target_is_not_called_refused_once_it_gets_in_though_no_t
     });
     let report = changing.fixture.run(sql("select 1")).await;
     assert!(matches!(report, Report::NotStarted), "{report:?}");
-    let refused = |changing: &Changing| changing.fixture.executor.targets()[0].refused.clone();
-    assert!(refused(&changing).is_some());
+    assert!(changing.fixture.executor.targets()[0].refused.is_some());
     let database = changing.fixture.options.get_database().expect("a name");
     let admit = format!(
-        "create role admitted_late login; grant connect on database {database} to admitted_late"
+        "create role admitted_late login connection limit 0; grant connect on database {database} \
+         to admitted_late"
     );
     administer(&changing.fixture, admit).await;
-    let forgotten = async {
-        while refused(&changing).is_some() {
+    let has_no_place = |why: Option<&str>| why.is_some_and(|why| why.contains("53300"));
+    refused_because(&changing.fixture, has_no_place).await;
+    let limit = "alter role admitted_late connection limit -1".to_owned();
+    administer(&changing.fixture, limit).await;
+    refused_because(&changing.fixture, |why| why.is_none()).await;
+}
+
+/// Waits until the login of the target is said to be refused for such a reason.
+async fn refused_because(fixture: &Fixture, is_it: impl Fn(Option<&str>) -> bool) {
+    let tried = async {
+        while !is_it(fixture.executor.targets()[0].refused.as_deref()) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let forgotten = timeout(Duration::from_secs(60), forgotten).await;
-    forgotten.expect("it has got in");
+    let tried = timeout(Duration::from_secs(60), tried).await;
+    tried.expect("it is tried again");
 }
 
 /// What is said of a task that gets no session. It is given back after a moment, and asked about

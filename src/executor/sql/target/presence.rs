@@ -30,18 +30,24 @@ impl Target {
             Ok(()) => {}
             // It is another one by now.
             Err(_) if !Arc::ptr_eq(&settings, &self.settings()) => {}
-            // Its own slots may have all the places that there are.
-            Err(error) if error.is_about_room() => {}
             // Namespaces have logins that get in. Why this one does not may have changed.
-            Err(error) if error.is_about_the_login() && self.refused.why().is_some() => {
+            Err(error) if error.is_of_one_login() && self.refused.why().is_some() => {
                 self.refused.note(&self.name, &error);
             }
+            // Its own slots may have all the places that there are.
+            Err(error) if error.is_about_room() => {}
             Err(error) if error.is_about_the_login() => tracing::warn!(
                 target = %self.name,
                 %error,
                 "the login of the target does not get in: its tasks will wait"
             ),
-            Err(error) => self.set_unavailable(&error.into()),
+            Err(error) => {
+                // As long as a login of a namespace gets in, the target is there.
+                let was_there = self.refused.why().is_some();
+                if !was_there || self.another_login(&error).await.is_none() {
+                    self.set_unavailable(&error.into());
+                }
+            }
         }
     }
 
