@@ -218,7 +218,8 @@ impl Wrapping {
     /// With what a text may be, where the server finds another one wrong.
     fn hinted(self, report: Report) -> Report {
         let hint = match self {
-            Wrapping::Prepare { .. } if report.code == "42601" => {
+            // With a context it is a text that a function of the task runs.
+            Wrapping::Prepare { .. } if report.code == "42601" && report.context.is_none() => {
                 "An EXACTLY_ONCE task with parameters or result_rows is one statement: SELECT, \
                  INSERT, UPDATE, DELETE, MERGE or VALUES. It is one transaction already, so it has \
                  no COMMIT."
@@ -319,5 +320,16 @@ mod tests {
         assert_eq!(hinted(Wrapping::None, "scanner_yyerror"), "");
         let prepared = hinted(Wrapping::Prepare { prefix: 9 }, "scanner_yyerror");
         assert!(prepared.contains("it has no COMMIT"), "{prepared}");
+    }
+
+    #[test]
+    fn what_a_function_runs_is_not_taken_for_the_statement_of_the_task() {
+        let report = Report {
+            code: "42601".into(),
+            context: Some("PL/pgSQL function f(integer) line 1 at EXECUTE".into()),
+            ..Report::default()
+        };
+        let hinted = Wrapping::Prepare { prefix: 9 }.hinted(report);
+        assert_eq!(hinted.hint, None);
     }
 }
