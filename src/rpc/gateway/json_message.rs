@@ -216,6 +216,18 @@ mod tests {
             "`order` stands beside `options`",
         ),
         (
+            r#"{"tasks": [{"sql": {"sql": "secret"}}]}"#,
+            "FIELD_UNKNOWN",
+            "tasks[0].sql.sql",
+            "there are statement, params, target",
+        ),
+        (
+            r#"{"tasks": [{"sql": {"noop": {}}}]}"#,
+            "FIELD_UNKNOWN",
+            "tasks[0].sql.noop",
+            "there are statement, params, target",
+        ),
+        (
             r#"{"tasks": [{"sql": {"params": [{"null": "secret"}]}}]}"#,
             "MESSAGE_MALFORMED",
             "tasks[0].sql.params[0].null",

@@ -149,6 +149,11 @@ fn outer_field(place: &Place, name: &str) -> Option<String> {
     let around = field.parent_message();
     let found = around.get_field_by_json_name(name);
     let found = found.or_else(|| around.get_field_by_name(name))?;
+    // Only one field of a oneof can be set.
+    let oneof = field.containing_oneof();
+    if found == *field || oneof.is_some() && oneof == found.containing_oneof() {
+        return None;
+    }
     let (found, within) = (found.name(), field.name());
     Some(format!(": `{found}` stands beside `{within}`, not in it"))
 }
