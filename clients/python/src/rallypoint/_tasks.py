@@ -113,6 +113,7 @@ class Options(TypedDict, total=False):
     #: Transactions begin read-only.
     read_only: bool
     isolation: Isolation
+    #: Names of schemas, without the quotes of SQL.
     search_path: Sequence[str]
     #: After so long Postgres ends a statement.
     statement_timeout: Seconds
