@@ -144,17 +144,17 @@ fn print(schedulers: &[Scheduler], nothing: &str) {
     table(schedulers).print();
 }
 
-/// Where there is no room, the time at which a scheduler was opened stays longest.
+/// Where there is no room, the name stays longest, and before it when a scheduler was opened.
 fn table(schedulers: &[Scheduler]) -> Table {
     let mut table = Table::new(&[
         "scheduler",
         "state",
-        "?opened",
+        "??opened",
         ">tasks",
-        "??>done",
+        "???>done",
         "???>running",
         "???>waiting",
-        "??~name",
+        "?~name",
         "???~display name",
         "???~labels",
     ]);
@@ -187,8 +187,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_narrow_terminal_shows_when_a_scheduler_was_opened() {
-        let opened = Scheduler {
+    fn a_narrow_terminal_shows_the_name_of_a_scheduler_or_when_it_was_opened() {
+        let named = Scheduler {
             handle: "h".repeat(36),
             state: api::SchedulerState::Open.into(),
             name: "night".to_owned(),
@@ -202,12 +202,18 @@ mod tests {
             }),
             ..Default::default()
         };
-        let table = table(&[opened]);
-        let heads = |room| {
+        let unnamed = Scheduler {
+            name: String::new(),
+            ..named.clone()
+        };
+        let heads_of = |scheduler: &Scheduler, room| {
+            let table = table(std::slice::from_ref(scheduler));
             let head = table.lines(Some(room)).swap_remove(0);
             head.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(heads(80), "SCHEDULER STATE OPENED TASKS");
+        assert_eq!(heads_of(&unnamed, 80), "SCHEDULER STATE OPENED TASKS");
+        let heads = |room| heads_of(&named, room);
+        assert_eq!(heads(80), "SCHEDULER STATE TASKS NAME");
         let counts = "SCHEDULER STATE OPENED TASKS DONE RUNNING WAITING";
         assert_eq!(heads(120), format!("{counts} NAME DISPLAY NA…"));
         // Nothing is cut for a column in which nothing stands.

@@ -1,19 +1,14 @@
 //! The deadlines that callers set. A call that is not answered by then is dropped and answered with
-//! DEADLINE_EXCEEDED; tonic would say CANCELLED, which only a caller's own cancellation may be.
-//!
-//! tonic's timer for the same deadline starts after this one and wraps it. Whichever wakes the
-//! call, this one is asked first and by the clock, so it always answers.
+//! DEADLINE_EXCEEDED.
 
 use super::errors;
 use futures_util::future::{BoxFuture, Either, FutureExt};
 use std::{
     convert::Infallible,
-    future::poll_fn,
-    pin::pin,
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 use tonic::{
     body::Body,
     codegen::http::{HeaderMap, Request, Response},
@@ -55,18 +50,8 @@ where
 }
 
 async fn within(deadline: Instant, answer: impl Future<Output = Answer>) -> Answer {
-    let mut answer = pin!(answer);
-    let mut timer = pin!(sleep_until(deadline));
-    poll_fn(|context| {
-        if let answered @ Poll::Ready(_) = answer.as_mut().poll(context) {
-            return answered;
-        }
-        if timer.as_mut().poll(context).is_ready() || Instant::now() >= deadline {
-            return Poll::Ready(Ok(errors::deadline_exceeded().into_http()));
-        }
-        Poll::Pending
-    })
-    .await
+    let answered = timeout_at(deadline, answer).await;
+    answered.unwrap_or_else(|_| Ok(errors::deadline_exceeded().into_http()))
 }
 
 /// The time that the caller leaves for the call; `None` also for what the protocol does not allow.

@@ -1,6 +1,6 @@
-//! The gRPC server: services, reflection, health, and the limits of messages. Memory is bounded by what connections have
-//! sent and nobody has read (a window each) and by the rooms for messages, answers and events
-//! of streams (`room`).
+//! The gRPC server: services, reflection, health, and the limits of messages. Memory is bounded by
+//! what connections have sent and nobody has read (a window each, see `connections`) and by the
+//! rooms for messages, answers and events of streams (`room`).
 
 use super::{
     audit::{Audit, Auditing},
