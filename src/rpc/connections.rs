@@ -1,6 +1,5 @@
-//! Connections of callers: HTTP/2 for gRPC, and HTTP/1 for what the gateway takes, with every limit
-//! of the transport. hyper's own defaults are "no limit" or change with its versions, so each is
-//! set here.
+//! Connections of callers, with the limits of the transport: HTTP/2 for gRPC, and HTTP/1 for what
+//! the gateway takes.
 //!
 //! tonic's server is not used: it has a timer of its own for each deadline (see `deadline`), and
 //! leaves no choice of how the tasks of answers run (see `polled_again`).
@@ -126,6 +125,9 @@ fn builder() -> Builder<PolledAgain> {
         .max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(MAX_FRAME_BYTES);
+        .max_frame_size(MAX_FRAME_BYTES)
+        // What still comes of calls that were refused early counts as errors, and at 1024 of them
+        // hyper would end the connection with all other calls on it.
+        .max_local_error_reset_streams(None);
     builder
 }

@@ -79,9 +79,12 @@ impl Wake for Wakes {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        let noted = self.state.compare_exchange(POLLED, WOKEN, success, failure);
-        if noted == Err(IDLE) {
+        // Written anew also if it stands there already: what happened before is seen by the poll.
+        let woken = |state| (state != IDLE).then_some(WOKEN);
+        let noted = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, woken);
+        if noted.is_err() {
             self.task.wake();
         }
     }

@@ -118,16 +118,20 @@ impl Shard {
                 break;
             };
             let has_lasted = since + self.limits.long_attempt <= turn.now;
-            let scheduler = self.schedulers.get_mut(handle);
-            let flight = scheduler.and_then(|one| one.running.by_first.get_mut(&first));
-            let flight = flight.filter(|flight| flight.since == since);
+            let running = self.schedulers.get(handle).map(|one| &one.running.by_first);
+            let flight = running.and_then(|all| all.get(&first));
             // The loop is not to wake for one that has ended.
-            if flight.is_some() && !has_lasted {
+            if !has_lasted && flight.is_some_and(|flight| flight.since == since) {
                 break;
             }
             self.young.pop_front();
             step();
-            let Some(flight) = flight.filter(|flight| !flight.in_doubt) else {
+            let Some(scheduler) = self.schedulers.get_mut(handle) else {
+                continue;
+            };
+            let flight = scheduler.running.by_first.get_mut(&first);
+            let Some(flight) = flight.filter(|flight| flight.since == since && !flight.in_doubt)
+            else {
                 continue;
             };
             if !flight.recorded {

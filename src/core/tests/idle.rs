@@ -165,6 +165,18 @@ fn many_timers_at_once_are_spread_over_batches() {
     assert!(w.shard.next_due() > later);
 }
 
+#[test]
+fn nothing_is_due_because_of_an_attempt_that_has_ended() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, [free(), free()]);
+    let lasting = w.now + Limits::DEFAULT.long_attempt;
+    w.succeed(s, [1]);
+    assert_eq!(w.shard.next_due(), lasting, "the other one goes on");
+    w.succeed(s, [2]);
+    assert!(w.shard.next_due() > lasting);
+}
+
 fn remembers(ended_schedulers: usize) -> World {
     World::limited(
         10,

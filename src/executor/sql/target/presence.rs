@@ -5,11 +5,17 @@ use crate::executor::{
     pg_client::{self, Connection, Login},
     sql::target_session::{Identity, OpenError},
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// In the register a session has a slot, also the one of a probe, which runs nothing.
 const PROBE_SLOT: u32 = 1;
+
+/// How long the logins of namespaces may take to get in where that of the target does not.
+const OTHERS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Target {
     /// Drops idle sessions that have died, and finds out whether the target has gone with them; and
@@ -43,8 +49,11 @@ impl Target {
             ),
             Err(error) => {
                 // As long as a login of a namespace gets in, the target is there.
-                let was_there = self.refused.why().is_some();
-                if !was_there || self.another_login(&error).await.is_none() {
+                let other = async {
+                    self.refused.why()?;
+                    self.another_login(&error).await
+                };
+                if !matches!(timeout(OTHERS_TIMEOUT, other).await, Ok(Some(_))) {
                     self.set_unavailable(&error.into());
                 }
             }
