@@ -245,6 +245,11 @@ impl Machine {
         self.in_flight.is_some() || matches!(self.state, State::Recovering)
     }
 
+    /// Whether the core knows of ends that no batch has taken along yet.
+    pub fn is_lingering(&self) -> bool {
+        self.linger_until.is_some()
+    }
+
     /// The epoch of the present ownership.
     pub fn epoch(&self) -> Epoch {
         self.epoch

@@ -43,7 +43,7 @@ impl World<'_> {
         let Some(core) = self
             .machine
             .core()
-            .filter(|_| !self.machine.waits_for_journal())
+            .filter(|_| !self.machine.waits_for_journal() && !self.machine.is_lingering())
         else {
             return;
         };
