@@ -1,7 +1,9 @@
 //! An owner can read a job, and not the scheduler of its run; a later one can.
 
-use super::{unreadable::claimed_on_a_target, *};
-use crate::core::Rerun;
+use super::{
+    unreadable::{claimed_on_a_target, repeated},
+    *,
+};
 
 impl World {
     /// The next owner sets this scheduler aside.
@@ -22,16 +24,7 @@ impl World {
 
 /// A run of a job that is repeated, under an owner that has set its scheduler aside.
 fn of_set_aside() -> (World, Handle) {
-    let mut w = World::new(5);
-    w.job("a", 1000, |settings| {
-        settings.rerun = Some(Rerun {
-            within_window: false,
-            max: Some(3),
-            delay: Duration::ZERO,
-        });
-    });
-    w.seconds(1000.0);
-    let handle = w.runs()[0];
+    let (mut w, handle) = repeated();
     w.set_aside(handle);
     (w, handle)
 }

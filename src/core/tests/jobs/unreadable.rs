@@ -76,8 +76,8 @@ fn whether_a_failed_run_is_repeated_says_an_owner_that_can_read_its_job() {
     }
 }
 
-/// A run of a job that is repeated, under an owner that can read neither job nor scheduler.
-fn of_unreadable_scheduler() -> (World, Handle, Defined) {
+/// A run of a job that is repeated, and its scheduler.
+pub(super) fn repeated() -> (World, Handle) {
     let mut w = World::new(5);
     w.job("a", 1000, |settings| {
         settings.rerun = Some(Rerun {
@@ -88,6 +88,12 @@ fn of_unreadable_scheduler() -> (World, Handle, Defined) {
     });
     w.seconds(1000.0);
     let handle = w.runs()[0];
+    (w, handle)
+}
+
+/// A run of a job that is repeated, under an owner that can read neither job nor scheduler.
+fn of_unreadable_scheduler() -> (World, Handle, Defined) {
+    let (mut w, handle) = repeated();
     w.remembered.unreadable.insert(handle);
     let jobs = w.unreadable();
     w.seconds(100.0);

@@ -36,7 +36,7 @@ impl Refused {
         None
     }
 
-    /// Whether it is refused, and worth a try now, which is that of whoever asks.
+    /// Whether it is refused, and may be tried again now. Whoever is told so has to try it.
     pub(super) fn is_due(&self) -> bool {
         self.why().is_some() && self.for_now().is_none()
     }
