@@ -33,11 +33,12 @@ const REST: Duration = Duration::from_secs(1);
 const OPENING: Duration = Duration::from_secs(60);
 const TOGETHER: &str = "all together";
 /// What is done at a time, and how its ratio is called.
-const PARTS: [(&str, &[Abuse]); 6] = [
+const PARTS: [(&str, &[Abuse]); 7] = [
     ("rapid_reset_ratio", &[Abuse::RapidReset]),
     ("header_flood_ratio", &[Abuse::HeaderFlood]),
     ("zero_window_ratio", &[Abuse::ZeroWindow]),
     ("half_sent_ratio", &[Abuse::HalfSent]),
+    ("unread_errors_ratio", &[Abuse::UnreadErrors]),
     ("silent_sockets_ratio", &[Abuse::SilentSockets]),
     (TOGETHER, &Abuse::ALL),
 ];
@@ -85,7 +86,7 @@ pub(crate) async fn run(seconds: u64, runs: usize) -> Result<Report> {
 }
 
 fn report(
-    mut parts: [(&'static str, &[Abuse], Sides); 6],
+    mut parts: [(&'static str, &[Abuse], Sides); PARTS.len()],
     [before, most]: [f64; 2],
     silent: usize,
     seconds: u64,

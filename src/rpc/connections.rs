@@ -24,6 +24,10 @@ use tonic::{
 use tower::{Service, ServiceExt};
 
 const STREAMS_PER_CONNECTION: u32 = 1_024;
+/// Errors of a caller on a connection, over its whole life: each keeps a stream until its reset is
+/// written, which somebody who reads nothing can put off. What still comes of a call that was
+/// refused early counts as one, too, so there is to be room for many of these.
+const MAX_STREAM_ERRORS: usize = 4 * STREAMS_PER_CONNECTION as usize;
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 const STREAM_WINDOW: u32 = 512 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
@@ -126,8 +130,6 @@ fn builder() -> Builder<PolledAgain> {
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(MAX_FRAME_BYTES)
-        // What still comes of calls that were refused early counts as errors, and at 1024 of them
-        // hyper would end the connection with all other calls on it.
-        .max_local_error_reset_streams(None);
+        .max_local_error_reset_streams(MAX_STREAM_ERRORS);
     builder
 }

@@ -1,6 +1,6 @@
 //! Abuse of HTTP/2 by somebody: calls that are reset at once, headers without end, answers for
-//! which there is no room, messages that are half sent, and sockets that say nothing. Whoever is
-//! hung up on comes back.
+//! which there is no room, messages that are half sent, errors whose answers nobody reads, and
+//! sockets that say nothing. Whoever is hung up on comes back.
 
 use rallypoint::server::raise_descriptor_limit;
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncWriteExt, copy, sink},
+    io::{AsyncWrite, AsyncWriteExt, copy, sink},
     net::{TcpSocket, TcpStream},
     task::JoinSet,
     time::sleep,
@@ -40,6 +40,9 @@ const STREAMS: u32 = 1_000;
 /// of a connection.
 const MESSAGE_BYTES: u32 = 4 << 20;
 const SENT_BYTES: usize = 1_000;
+/// Streams that never were, and of how many something is said at a time.
+const UNKNOWN_STREAMS: u32 = 1_000_000;
+const AT_A_TIME: u32 = 1_000;
 /// Connections of each kind.
 const CONNECTIONS: usize = 4;
 /// How soon somebody comes back who was hung up on.
@@ -62,16 +65,19 @@ pub(crate) enum Abuse {
     ZeroWindow,
     /// A thousand calls send a part of their messages.
     HalfSent,
+    /// Errors on a million streams, each of which is answered by a reset that nobody reads.
+    UnreadErrors,
     /// Ten thousand sockets say nothing.
     SilentSockets,
 }
 
 impl Abuse {
-    pub(crate) const ALL: [Abuse; 5] = [
+    pub(crate) const ALL: [Abuse; 6] = [
         Abuse::RapidReset,
         Abuse::HeaderFlood,
         Abuse::ZeroWindow,
         Abuse::HalfSent,
+        Abuse::UnreadErrors,
         Abuse::SilentSockets,
     ];
 }
@@ -140,6 +146,7 @@ async fn say_again(to: SocketAddr, kind: Abuse) {
             Abuse::HeaderFlood => say(to, headers()).await,
             Abuse::ZeroWindow => say(to, with_window(0, LIST, &[])).await,
             Abuse::HalfSent => say(to, half_sent()).await,
+            Abuse::UnreadErrors => say_unread(to, errors()).await,
             Abuse::SilentSockets => {}
         }
         sleep(PAUSE).await;
@@ -153,16 +160,25 @@ async fn say(to: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) {
         return;
     };
     let (mut from, mut to) = stream.into_split();
-    let speaking = async {
-        for piece in pieces {
-            // A server that has had enough of it hangs up.
-            if to.write_all(&piece).await.is_err() {
-                break;
-            }
-        }
-    };
     let mut nowhere = sink();
-    let (_, _) = tokio::join!(speaking, copy(&mut from, &mut nowhere));
+    let hearing = copy(&mut from, &mut nowhere);
+    let (_, _) = tokio::join!(speak(&mut to, pieces), hearing);
+}
+
+/// Says what it has to, and hears nothing.
+async fn say_unread(to: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) {
+    if let Ok(mut stream) = TcpStream::connect(to).await {
+        speak(&mut stream, pieces).await;
+    }
+}
+
+async fn speak(to: &mut (impl AsyncWrite + Unpin), pieces: impl Iterator<Item = Vec<u8>>) {
+    for piece in pieces {
+        // A server that has had enough of it hangs up.
+        if to.write_all(&piece).await.is_err() {
+            break;
+        }
+    }
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -246,4 +262,17 @@ fn half_sent() -> impl Iterator<Item = Vec<u8>> {
         let headers = frame(HEADERS, END_HEADERS, stream, &call(LIST));
         [headers, frame(DATA, 0, stream, &message)].concat()
     })
+}
+
+/// Data of streams that may have been there, since a later one is: each is an error.
+fn errors() -> impl Iterator<Item = Vec<u8>> {
+    let last = frame(HEADERS, END_HEADERS, 2 * UNKNOWN_STREAMS + 1, &call(LIST));
+    let begin = [settings(&[]), last].concat();
+    let more = (0..UNKNOWN_STREAMS / AT_A_TIME).map(|piece| {
+        let streams = AT_A_TIME * piece..AT_A_TIME * (piece + 1);
+        streams
+            .flat_map(|number| frame(DATA, 0, 2 * number + 1, &[]))
+            .collect()
+    });
+    [begin].into_iter().chain(more)
 }

@@ -1,6 +1,6 @@
 //! Abuse of HTTP/2 (streams that are reset at once, headers without end, answers that nobody has
-//! room for, messages that are half sent, ten thousand sockets that say nothing): others are served
-//! meanwhile, and memory is bounded.
+//! room for, messages that are half sent, errors whose answers nobody reads, ten thousand sockets
+//! that say nothing): others are served meanwhile, and memory is bounded.
 
 #[path = "../../support/http2_abuse.rs"]
 pub(super) mod http2_abuse;
