@@ -33,7 +33,7 @@ pub struct RecoveredJobs {
     pub owner: Epoch,
     /// Jobs that are not deleted, with where they stand.
     pub jobs: Vec<(JobImage, JobState)>,
-    /// Those that this version cannot read: their names are taken.
+    /// Those that this version cannot read, or not with all their runs: their names are taken.
     pub unreadable: Vec<JobKey>,
     /// Schedulers that the owner has set aside, those of runs among them.
     pub set_aside: Vec<Handle>,

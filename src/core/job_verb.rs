@@ -264,7 +264,8 @@ pub struct JobCounts {
     pub failing: usize,
     /// Of them, those with a due time that should have fired.
     pub late: usize,
-    /// Jobs that this version cannot read: they are not fired, and not among those above.
+    /// Jobs that this version cannot read, or not with all their runs: they are not fired, and not
+    /// among those above.
     pub unreadable: usize,
     /// Runs that go on.
     pub running: usize,

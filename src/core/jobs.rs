@@ -63,7 +63,7 @@ pub(crate) struct Jobs {
     zones: TimeZones,
     jobs: BTreeMap<JobNo, Job>,
     by_name: BTreeMap<JobKey, JobNo>,
-    /// Jobs that this version cannot read.
+    /// Jobs that this version cannot read, or not with all their runs.
     unreadable: BTreeSet<JobKey>,
     /// Schedulers that this owner has set aside.
     set_aside: BTreeSet<Handle>,

@@ -32,6 +32,7 @@ mod sessions;
 mod set_aside;
 mod silence;
 mod statements;
+mod torn_runs;
 mod who_and_what;
 
 use crate::harness::postgres;

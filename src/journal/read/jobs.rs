@@ -1,8 +1,8 @@
 //! Reads jobs, their runs, and whether the agent fires.
 
 use crate::core::{
-    AgentImage, Epoch, JobImage, JobNo, JobState, Namespace, RecoveredJobs, RunClaim, RunImage,
-    RunKey, RunToken, ShardId, Time, schedule::RuleText,
+    AgentImage, Epoch, JobImage, JobKey, JobNo, JobState, Namespace, RecoveredJobs, RunClaim,
+    RunImage, RunKey, RunToken, ShardId, Time, schedule::RuleText,
 };
 use crate::journal::{
     JournalError, Reader,
@@ -12,7 +12,7 @@ use crate::journal::{
         AgentRow, JobRow, RunClaimRow, RunRow, job_columns, run_claim_columns, run_columns,
     },
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a new owner needs: all jobs, deleted ones of which a run goes on among them, runs that are
 /// not over, and those that were asked for since then, by calls that may be repeated.
@@ -45,14 +45,8 @@ pub(super) async fn jobs(
     let claims = open_claims(connection, shard).await?;
     let (last, last_token) = last_numbers(connection, shard).await?;
     let agent = agent(connection, shard).await?;
-    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
-    for row in jobs {
-        let key = (!row.deleted).then(|| row.key());
-        match whole(row.job()) {
-            Some(job) => readable.push(job),
-            None => unreadable.extend(key),
-        }
-    }
+    let (runs, torn) = read_runs(runs);
+    let (mut readable, unreadable) = read_jobs(jobs, &torn);
     note_last_due(connection, shard, &mut readable).await?;
     Ok(RecoveredJobs {
         shard,
@@ -64,14 +58,53 @@ pub(super) async fn jobs(
         last_token,
         jobs: readable,
         unreadable,
-        runs: runs
-            .into_iter()
-            .map(RunRow::run)
-            .filter_map(whole)
-            .collect(),
+        runs,
         agent,
         last,
     })
+}
+
+/// The runs that can be read, and the jobs of those that cannot and may go on.
+fn read_runs(rows: Vec<RunRow>) -> (Vec<RunImage>, BTreeSet<JobNo>) {
+    let (mut runs, mut torn) = (Vec::new(), BTreeSet::new());
+    for row in rows {
+        let job = row.may_go_on().then(|| row.job());
+        match whole(row.run()) {
+            Some(run) => runs.push(run),
+            None => torn.extend(job),
+        }
+    }
+    (runs, torn)
+}
+
+/// The jobs that can be read, and the names of the others. A job is read with its runs or not at
+/// all: nothing of it may start beside a run that is not known.
+fn read_jobs(
+    rows: Vec<JobRow>,
+    torn: &BTreeSet<JobNo>,
+) -> (Vec<(JobImage, JobState)>, Vec<JobKey>) {
+    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        // Of a deleted job nothing starts in any case.
+        let key = (!row.deleted).then(|| row.key());
+        if let Some(key) = &key
+            && torn.contains(&JobNo(row.job_no))
+        {
+            tracing::error!(
+                namespace = &*key.namespace.0,
+                job = &*key.name,
+                "this job is set aside: the row of a run that may go on makes no sense to this \
+                 version; run the version that wrote it, or restore it from a backup"
+            );
+            unreadable.push(key.clone());
+            continue;
+        }
+        match whole(row.job()) {
+            Some(job) => readable.push(job),
+            None => unreadable.extend(key),
+        }
+    }
+    (readable, unreadable)
 }
 
 /// Jobs that are there, and deleted ones of which a run goes on.

@@ -275,6 +275,16 @@ impl RunRow {
         self.due_at.0
     }
 
+    /// Its job.
+    pub(crate) fn job(&self) -> JobNo {
+        JobNo(self.job_no)
+    }
+
+    /// Whether the run may go on, as far as this version knows its state.
+    pub(crate) fn may_go_on(&self) -> bool {
+        RunState::from_number(self.state).is_none_or(|state| !state.is_over())
+    }
+
     /// The run.
     pub(crate) fn run(self) -> Result<RunImage, JournalError> {
         let of = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(text).unwrap_or_default();
