@@ -143,9 +143,10 @@ impl Jobs {
         let deleted = Some((RunState::Skipped, RunReason::JobDeleted));
         self.pass_until(turn, allowance, no, turn.now, deleted);
         self.end_claims_of(turn, no);
+        // What has ended, and is still undecided, is left to be decided.
         let waits = self
             .open_runs(no)
-            .filter(|run| run.state != RunState::Running);
+            .filter(|run| run.state != RunState::Running && !run.is_undecided());
         let waiting: Vec<(RunKey, RunState)> =
             waits.map(|run| (run.key, without_job(run))).collect();
         for (key, state) in waiting {

@@ -80,14 +80,13 @@ impl Jobs {
         Ok(())
     }
 
-    /// A run of a job has succeeded.
+    /// A run of a job has succeeded, and nothing is undecided of those that follow it.
     pub(super) fn fire_followers(
         &mut self,
         turn: &mut Turn,
         allowance: &mut Allowance<'_>,
         no: JobNo,
     ) {
-        self.decide_followers(turn, allowance, no);
         let followers: Vec<JobNo> = self.followers(no).collect();
         for follower in followers {
             let due = self.unscheduled(turn, follower);

@@ -108,7 +108,7 @@ impl Jobs {
                 RunState::Waiting => {
                     self.give_up(turn, key, RunState::Skipped, RunReason::Replaced)
                 }
-                _ if overlap == Overlap::KeepNewest => {}
+                _ if overlap == Overlap::KeepNewest || run.is_undecided() => {}
                 RunState::Retrying => self.give_up_repeating(turn, key, RunReason::Replaced),
                 _ => self.cancel(turn, key, RunReason::Replaced, &"".into()),
             }

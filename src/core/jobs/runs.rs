@@ -184,6 +184,9 @@ impl Jobs {
         if self.is_unreadable(key.job) {
             return self.leave_undecided(turn, key);
         }
+        if state == RunState::Succeeded && !self.decide_followers(turn, allowance, key.job) {
+            return self.decide_later(turn, key);
+        }
         let next = self.next_attempt(turn.now, key, state);
         let Some(run) = self.runs.get_mut(&key) else {
             return;
@@ -324,13 +327,16 @@ impl Jobs {
         due: Time,
     ) -> Answered {
         let key = self.run_of(caller, name, due)?;
+        // There may have been more to decide than one batch bears.
+        self.decide_end(turn, allowance, key);
         let Some(run) = self.runs.get(&key) else {
             return Err(Reject::Job(JobReject::UnknownRun));
         };
         let before = run.clone();
+        // What is undecided even now has succeeded.
         if before.state == RunState::Running {
             self.cancel(turn, key, RunReason::Asked, &caller.name);
-        } else {
+        } else if !before.is_undecided() {
             if let Some(run) = self.runs.get_mut(&key) {
                 run.by = caller.name.clone();
             }

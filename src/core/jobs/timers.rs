@@ -23,7 +23,7 @@ impl Jobs {
             let Some((at, wake)) = first.filter(|(at, _)| *at <= turn.now) else {
                 return;
             };
-            if done > 0 && (self.is_full() || has_many_rows(turn, allowance.limits)) {
+            if done > 0 && self.bears_no_more(turn, allowance.limits) {
                 return;
             }
             self.timers.remove(&(at, wake));
@@ -50,6 +50,11 @@ impl Jobs {
     /// largest call.
     pub(super) fn is_full(&self) -> bool {
         self.started_bytes >= CALL_BYTES
+    }
+
+    /// This batch has as many runs that start, or rows of runs, as it bears.
+    pub(super) fn bears_no_more(&self, turn: &Turn, limits: &Limits) -> bool {
+        self.is_full() || has_many_rows(turn, limits)
     }
 
     /// The batch is sealed.

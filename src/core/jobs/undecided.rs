@@ -7,7 +7,7 @@ use crate::core::{
     Caller, Handle, JobNo, JobVerb, RunImage, RunKey, RunReason, RunState, Time, Turn,
     fairness::allowance::Allowance,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl RunImage {
     /// It has ended, and nobody has decided what follows.
@@ -21,6 +21,7 @@ impl RunImage {
             Some(RunReason::MaxRuntime) => RunState::TimedOut,
             Some(RunReason::SchedulerGone | RunReason::ClaimantLost) => RunState::Lost,
             Some(RunReason::Refused | RunReason::Reported) => RunState::Failed,
+            Some(RunReason::CompletedLate) => RunState::Succeeded,
             Some(_) => RunState::Cancelled,
             None if self.failed > 0 => RunState::Failed,
             None if self.cancelled > 0 => RunState::Cancelled,
@@ -66,8 +67,16 @@ impl Jobs {
         }
     }
 
+    /// What follows from a success is more than this batch bears: it is left to the next one. What
+    /// is undecided is decided before all else, and ends by the same rules then.
+    pub(super) fn decide_later(&mut self, turn: &mut Turn, key: RunKey) {
+        self.leave_undecided(turn, key);
+        self.set_run_timer(key);
+    }
+
     /// Commands may come before this owner has decided anything: what is open of the jobs that a
-    /// verb names is decided first.
+    /// verb names is decided first, as much as this batch bears. A verb leaves alone what still is
+    /// undecided.
     pub(super) fn decide_first(
         &mut self,
         turn: &mut Turn,
@@ -79,19 +88,26 @@ impl Jobs {
             return;
         };
         let named: Vec<JobNo> = self.named(&key_of(caller, name)).collect();
-        for no in named {
-            self.decide_open(turn, allowance, no);
-        }
+        self.decide_each(turn, allowance, named);
     }
 
-    /// What is open of the jobs that follow this one is decided before they run once more. A chain
-    /// may be of any length: its end comes first, so that no decision has to make the next one.
+    /// What is open of all jobs is decided, as much as this batch bears. Returns whether that was
+    /// all.
+    pub(super) fn decide_all(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>) -> bool {
+        let undecided = self.runs.values().filter(|run| run.is_undecided());
+        let jobs: BTreeSet<JobNo> = undecided.map(|run| run.key.job).collect();
+        self.decide_each(turn, allowance, jobs)
+    }
+
+    /// What is open of the jobs that follow this one is decided before they run once more, as much
+    /// as this batch bears. Returns whether that was all. A chain may be of any length: its end
+    /// comes first, so that no decision has to make the next one.
     pub(super) fn decide_followers(
         &mut self,
         turn: &mut Turn,
         allowance: &mut Allowance<'_>,
         no: JobNo,
-    ) {
+    ) -> bool {
         let mut chain = vec![no];
         let mut at = 0;
         while let Some(&one) = chain.get(at) {
@@ -99,16 +115,29 @@ impl Jobs {
             chain.extend(followers.filter(|no| self.first_undecided(*no).is_some()));
             at += 1;
         }
-        for one in chain[1..].iter().rev() {
-            self.decide_open(turn, allowance, *one);
-        }
+        self.decide_each(turn, allowance, chain.into_iter().skip(1).rev())
     }
 
-    fn decide_open(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>, no: JobNo) {
-        while let Some(key) = self.first_undecided(no) {
-            self.timers.remove(&(Time(0), Wake::Run(key)));
-            self.decide_end(turn, allowance, key);
+    /// Decides what is open of these jobs, one after the other: one run at least, so that it goes on
+    /// when commands fill every batch. Returns whether that was all.
+    fn decide_each(
+        &mut self,
+        turn: &mut Turn,
+        allowance: &mut Allowance<'_>,
+        jobs: impl IntoIterator<Item = JobNo>,
+    ) -> bool {
+        let mut is_first = true;
+        for no in jobs {
+            while let Some(key) = self.first_undecided(no) {
+                if !is_first && self.bears_no_more(turn, allowance.limits) {
+                    return false;
+                }
+                is_first = false;
+                self.timers.remove(&(Time(0), Wake::Run(key)));
+                self.decide_end(turn, allowance, key);
+            }
         }
+        true
     }
 
     /// The timers of what is undecided are the first of all.

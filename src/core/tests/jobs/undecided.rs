@@ -5,6 +5,12 @@ use super::{
     unreadable::{Defined, claimed_on_a_target},
     *,
 };
+use crate::core::model::limits::Limits;
+
+/// Undecided runs of one job.
+const RUNS: usize = 35;
+/// Rows of runs that a batch bears where those are many.
+const MOST: usize = 10;
 
 impl World {
     /// The next owner can read the jobs, and has decided nothing yet.
@@ -150,4 +156,79 @@ fn a_claimed_run_is_not_offered_again_in_front_of_one_that_follows() {
     assert_eq!(w.states_of(JobNo(2)), [Running, Waiting]);
     w.fail_all();
     assert_eq!(w.states_of(JobNo(2)), [Cancelled, Waiting]);
+}
+
+/// A run of `a` has succeeded, and many of `b`, which follows it, and nobody has decided how.
+fn many_undecided() -> World {
+    let limits = Limits {
+        timers_per_batch: MOST,
+        ..Limits::default()
+    };
+    let mut w = World::limited(5, limits);
+    w.job("a", 864_000, |_| {});
+    let mut after = settings(RuleText::After("a".to_owned()));
+    after.overlap = Overlap::Allow;
+    w.create("b", of(after, [order(1)]));
+    w.run_now("a").expect("nothing runs");
+    for _ in 0..RUNS {
+        w.run_now("b").expect("side by side");
+    }
+    let runs = w.remembered.jobs.runs.iter_mut();
+    runs.for_each(|run| run.state = Retrying);
+    w.take_over_with_changes();
+    w
+}
+
+fn succeeded(w: &World) -> usize {
+    let runs = w.remembered.job_runs.values();
+    runs.filter(|run| run.state == Succeeded).count()
+}
+
+/// Batches until nothing is due: each decides as much as it bears, and all end as they have ended.
+fn decide_in_batches(w: &mut World) {
+    let mut before = 0;
+    loop {
+        let now = succeeded(w);
+        // A call decides one at least, and so does time that passes.
+        assert!(now - before <= MOST + 2, "{before}, then {now}");
+        before = now;
+        if w.shard.next_due() > w.now {
+            break;
+        }
+        w.commands([]);
+    }
+    assert_eq!(before, RUNS + 1);
+}
+
+#[test]
+fn what_is_undecided_of_jobs_that_follow_is_decided_with_several_batches() {
+    let mut w = many_undecided();
+    decide_in_batches(&mut w);
+    assert_eq!(w.states_of(JobNo(2)).last(), Some(&Running), "it follows");
+}
+
+#[test]
+fn a_call_decides_no_more_than_its_batch_bears_and_changes_no_end() {
+    let verbs = |due| {
+        let name: Arc<str> = "b".into();
+        let (version, reason) = (None, "".into());
+        [
+            JobVerb::CancelRun {
+                name: Arc::clone(&name),
+                due,
+            },
+            JobVerb::Delete {
+                name: Arc::clone(&name),
+                version,
+            },
+            JobVerb::Pause { name, reason },
+        ]
+    };
+    for number in 0..3 {
+        let mut w = many_undecided();
+        let last = w.remembered.job_runs.keys().next_back();
+        let due = last.expect("there are many").due;
+        w.command(by_ann(verbs(due)[number].clone()));
+        decide_in_batches(&mut w);
+    }
 }
