@@ -246,8 +246,8 @@ pub struct AgentView {
     pub running: Vec<(JobKey, RunImage)>,
     /// How many go on.
     pub count: usize,
-    /// More runs are to be cancelled than one batch bears: by the same call once more, which says
-    /// this.
+    /// More runs are to be cancelled, or decided before the stop, than one batch bears: by the same
+    /// call once more, which says this.
     pub goes_on: Option<Time>,
 }
 

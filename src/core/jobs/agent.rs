@@ -3,12 +3,14 @@
 use super::{Jobs, timers::has_many_rows};
 use crate::core::{
     AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, Namespace, RunImage, RunKey, RunReason,
-    RunState, StopAgent, StopMode, Turn, fairness::allowance::Allowance,
+    RunState, StopAgent, StopMode, Time, Turn, fairness::allowance::Allowance,
 };
 use std::collections::BTreeSet;
 
 /// Runs that an answer names.
 const NAMED: usize = 100;
+/// A call that is to go on with this has stopped nothing yet.
+const NOT_YET: Time = Time(0);
 
 impl Jobs {
     /// Fires jobs. Due times since the stop go by the rules for those that nobody served. What is
@@ -36,7 +38,8 @@ impl Jobs {
 
     /// Fires nothing more. What runs goes on, or is cancelled, as many runs as one batch bears: the
     /// answer says whether the call is to go on. One that goes on leaves alone what has changed
-    /// since.
+    /// since. What had ended before is decided before the stop: else what follows a success would
+    /// be missed, or wait for the next start.
     pub(super) fn stop_agent(
         &mut self,
         turn: &mut Turn,
@@ -44,12 +47,19 @@ impl Jobs {
         caller: &Caller,
         stop: &StopAgent,
     ) -> JobReply {
-        let goes_on = stop.goes_on.is_some();
+        let goes_on = stop.goes_on.is_some_and(|at| at != NOT_YET);
         let is_it = stop.goes_on == self.agent.stopped_at && self.agent.is_stopped;
         if goes_on && !is_it {
             return JobReply::Agent(self.agent_view(&caller.namespace), false);
         }
         let changes = !self.agent.is_stopped;
+        if changes && !self.decide_all(turn, allowance) {
+            let view = AgentView {
+                goes_on: Some(NOT_YET),
+                ..self.agent_view(&caller.namespace)
+            };
+            return JobReply::Agent(view, false);
+        }
         if changes {
             self.agent = AgentImage {
                 is_stopped: true,

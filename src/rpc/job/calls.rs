@@ -139,12 +139,14 @@ impl Jobs {
         let by = caller.name.clone();
         let mut stop = validate::stop_agent(request)?;
         let verb = JobVerb::StopAgent(stop.clone());
-        let (mut agent, changed, mut goes_on) = self.agent(caller.clone(), verb).await?;
+        let (mut agent, mut changed, mut goes_on) = self.agent(caller.clone(), verb).await?;
         while goes_on.is_some() {
             stop.goes_on = goes_on;
             let verb = JobVerb::StopAgent(stop.clone());
             let again = self.agent(caller.clone(), verb).await;
-            (agent, _, goes_on) = again.map_err(errors::after_effect)?;
+            let (now, has_changed, more) = again.map_err(errors::after_effect)?;
+            (agent, goes_on) = (now, more);
+            changed |= has_changed;
         }
         if changed {
             let reason = &request.reason;

@@ -232,3 +232,49 @@ fn a_call_decides_no_more_than_its_batch_bears_and_changes_no_end() {
         decide_in_batches(&mut w);
     }
 }
+
+#[test]
+fn what_follows_a_success_begins_though_the_agent_is_stopped_first() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let follower = settings(RuleText::After("a".to_owned()));
+    w.create("b", of(follower, [order(1)]));
+    w.seconds(1000.0);
+    let jobs = w.unreadable();
+    w.succeed_all();
+    w.just_read(jobs);
+    let stop = stop_verb(StopMode::Drain, "".into());
+    w.ask_jobs(stop).expect("it stops");
+    assert_eq!(w.ends(), [(1000, Succeeded, None)]);
+    assert_eq!(w.states_of(JobNo(2)), [Running]);
+    assert!(w.status().jobs.agent.is_stopped);
+}
+
+#[test]
+fn the_agent_stops_when_all_is_decided_with_several_batches() {
+    let mut w = many_undecided();
+    let mut goes_on = None;
+    let mut stopped = Vec::new();
+    loop {
+        let stop = StopAgent {
+            mode: StopMode::Drain,
+            reason: "".into(),
+            goes_on,
+        };
+        let reply = w.ask_jobs(JobVerb::StopAgent(stop)).expect("an answer");
+        let JobReply::Agent(view, changed) = reply else {
+            panic!("{reply:?}");
+        };
+        stopped.push(changed);
+        goes_on = view.goes_on;
+        if goes_on.is_none() {
+            break;
+        }
+    }
+    assert!(stopped.len() > 2, "{stopped:?}");
+    let calls = stopped.iter().filter(|changed| **changed).count();
+    assert_eq!((calls, stopped.last()), (1, Some(&true)));
+    assert_eq!(succeeded(&w), RUNS + 1);
+    assert_eq!(w.states_of(JobNo(2)).last(), Some(&Running), "it follows");
+    assert!(w.status().jobs.agent.is_stopped);
+}
