@@ -118,8 +118,8 @@ impl Jobs {
         self.decide_each(turn, allowance, chain.into_iter().skip(1).rev())
     }
 
-    /// Decides what is open of these jobs, one after the other: one run at least, so that it goes on
-    /// when commands fill every batch. Returns whether that was all.
+    /// Decides what is open of these jobs, one after the other: one run at least, so that it goes
+    /// on when commands fill every batch. Returns whether that was all.
     fn decide_each(
         &mut self,
         turn: &mut Turn,
