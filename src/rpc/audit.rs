@@ -1,15 +1,19 @@
 //! The audit of calls: each that changes something is written down with who made it, what it was
 //! about and what became of it, and so is each that was refused.
 //!
-//! A call that needs an operator is answered when its row is durable, and not before. What callers
-//! do to their own schedulers is written a moment after the answer; the log says it, too. `rows`
-//! says which rows have how much room.
+//! A call that needs an operator is answered when its row is durable, and not before, unless its
+//! deadline passes: it is told so then, and its row is written all the same. What callers do to
+//! their own schedulers is written a moment after the answer; the log says it, too. `rows` says
+//! which rows have how much room.
 
 mod rows;
 
 pub(crate) use rows::Audit;
 
-use super::errors::{self, reason::NO_EFFECT};
+use super::{
+    deadline::deadline,
+    errors::{self, reason::NO_EFFECT},
+};
 use crate::{
     core::Caller,
     identity::{Audited, audited},
@@ -23,7 +27,7 @@ use std::{
     sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tonic::{
     Code, Status,
     body::Body,
@@ -111,6 +115,7 @@ where
             method: (service, method),
             rule,
             address: address.map(|address| address.ip().to_string()),
+            deadline: deadline(request.headers()),
             is_written: false,
         };
         let answer = self.inner.call(request);
@@ -125,6 +130,8 @@ struct Call {
     method: (&'static str, &'static str),
     rule: Audited,
     address: Option<String>,
+    /// When it is to be answered by, whether its row is durable or not.
+    deadline: Option<Instant>,
     is_written: bool,
 }
 
@@ -148,11 +155,16 @@ impl Call {
             return answer;
         }
         let durable = async { row?.await.ok() };
-        match timeout(WRITE_TIMEOUT, durable).await {
+        let latest = Instant::now() + WRITE_TIMEOUT;
+        let until = self
+            .deadline
+            .map_or(latest, |deadline| deadline.min(latest));
+        match timeout_at(until, durable).await {
             Ok(Some(())) => answer,
-            _ if is_done => errors::not_audited().into_http(),
             // It says already that its effect is not known, and why.
-            _ => answer,
+            _ if !is_done => answer,
+            Err(_) if until < latest => errors::deadline_exceeded().into_http(),
+            _ => errors::not_audited().into_http(),
         }
     }
 
@@ -212,6 +224,8 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::deadline::TIMEOUT;
+    use tower::service_fn;
 
     #[test]
     fn a_call_is_refused_when_it_had_no_effect() {
@@ -233,6 +247,7 @@ mod tests {
                 method: ("JobService", "PauseJob"),
                 rule: Audited::BeforeTheAnswer,
                 address: None,
+                deadline: None,
                 is_written: false,
             };
             outcome(&call.answered(answer).await).0
@@ -241,5 +256,21 @@ mod tests {
         assert_eq!(done, "TEMPORARILY_UNAVAILABLE");
         let late = answered(errors::deadline_exceeded().into_http()).await;
         assert_eq!(late, "DEADLINE_EXCEEDED");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_row_that_waits_keeps_no_answer_past_the_deadline() {
+        let (audit, _unwritten) = Audit::unwritten();
+        let done = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
+        let mut service = Auditing::new(service_fn(done), audit);
+        let mut request = Request::new(Body::empty());
+        let path = "/rallypoint.v1.JobService/PauseJob";
+        *request.uri_mut() = path.parse().expect("a path");
+        let timeout = "1S".parse().expect("a value");
+        request.headers_mut().insert(TIMEOUT, timeout);
+        let begun = Instant::now();
+        let Ok(answer) = service.call(request).await;
+        assert_eq!(outcome(&answer).0, "DEADLINE_EXCEEDED");
+        assert!(begun.elapsed() < WRITE_TIMEOUT, "{:?}", begun.elapsed());
     }
 }

@@ -39,8 +39,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let deadline =
-            timeout(request.headers()).and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = deadline(request.headers());
         let answer = self.0.call(request);
         match deadline {
             Some(deadline) => Either::Right(within(deadline, answer).boxed()),
@@ -52,6 +51,11 @@ where
 async fn within(deadline: Instant, answer: impl Future<Output = Answer>) -> Answer {
     let answered = timeout_at(deadline, answer).await;
     answered.unwrap_or_else(|_| Ok(errors::deadline_exceeded().into_http()))
+}
+
+/// When the caller wants the answer by; `None`: whenever it comes.
+pub(super) fn deadline(headers: &HeaderMap) -> Option<Instant> {
+    Instant::now().checked_add(timeout(headers)?)
 }
 
 /// The time that the caller leaves for the call; `None` also for what the protocol does not allow.

@@ -150,6 +150,12 @@ impl Audit {
         Audit::new(Clock::new(), Metrics::default()).0
     }
 
+    /// Takes rows and writes none, for as long as what is returned beside it lives.
+    #[cfg(test)]
+    pub(super) fn unwritten() -> (Audit, impl Sized) {
+        Audit::new(Clock::new(), Metrics::default())
+    }
+
     /// The time of the service.
     pub(super) fn now(&self) -> Time {
         self.clock.now()

@@ -1,19 +1,24 @@
 //! Who changed what, and who tried to: rows that are there when an operator's call is answered, and
 //! a moment later of everybody else.
 
-use super::{Grant, Secured};
+use super::{Grant, Secured, token};
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
     postgres::{connect, value},
     work::noop,
 };
+use hyper_util::{client::legacy, rt::TokioExecutor};
 use rallypoint_client::{
     Client,
-    api::{CreateResourceRequest, ReleaseMode, ResourceSettings, SchedulerSettings, Task},
+    api::{
+        CreateResourceRequest, ReleaseMode, ResourceSettings, SchedulerSettings, Task,
+        resource_service_client::ResourceServiceClient,
+    },
 };
 use sqlx::{Connection, Executor};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use tonic::{Code, Request, body::Body};
 
 const fn grant(name: &'static str, role: &'static str) -> Grant {
     Grant {
@@ -133,4 +138,36 @@ async fn an_operator_is_answered_when_the_row_is_durable_and_others_before() {
     lock.rollback().await.expect("released");
     create.await.expect("no panic").expect("created");
     assert!(rows(&server).await.contains("CreateResource resource OK"));
+}
+
+#[tokio::test]
+async fn an_operator_whose_row_waits_is_answered_at_the_deadline_and_the_row_follows() {
+    let server = Secured::start(GRANTS, "", None);
+    let ada = server.client("ada");
+    let opened = ada.open(SchedulerSettings::default()).await;
+    opened.expect("there is an owner");
+    let mut holder = connect(&server.journal).await;
+    let mut lock = holder.begin().await.expect("begun");
+    lock.execute("lock table audit in exclusive mode")
+        .await
+        .expect("locked");
+    // It does not watch the deadline itself: the server has to.
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build_http::<Body>();
+    let url = server.server.url().parse().expect("a URL");
+    let mut late = Request::new(disk());
+    late.set_timeout(Duration::from_secs(2));
+    let bearer = format!("Bearer {}", token("olga"))
+        .parse()
+        .expect("a token");
+    late.metadata_mut().insert("authorization", bearer);
+    let mut resources = ResourceServiceClient::with_origin(client, url);
+    let late = resources.create_resource(late).await;
+    let late = late.expect_err("its row is not written").code();
+    assert_eq!(late, Code::DeadlineExceeded);
+    lock.rollback().await.expect("released");
+    let method = "ResourceService/CreateResource";
+    let rows = rows_until(&server, method).await;
+    assert!(rows.contains(method), "{rows}");
 }
