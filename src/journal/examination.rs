@@ -5,6 +5,7 @@ use super::{
     JournalError,
     bounded_connection::BoundedConnection,
     connection_limits::Duty,
+    login_remedy::{PASSWORD, login_remedy},
     migrations,
     preflight::{
         CONNECT_DIRECTLY, Preflight, of_first_connection, refuse_dropped_options,
@@ -28,8 +29,6 @@ const LOOKS: Duty = Duty::Reader;
 
 /// What lets a login that does not own the database make the schema of the log.
 const CREATE_SCHEMAS: &str = "`grant create on database NAME to LOGIN`";
-/// What lets it make the other tables. Since Postgres 15 that is for the owner of the database.
-const CREATE_TABLES: &str = "`grant usage, create on schema public to LOGIN`";
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +91,9 @@ struct Session {
     /// It may create tables in the schema that its search path begins with. There is none without
     /// the right to use it.
     may_create_tables: bool,
+    /// As SQL has the name of the schema where its tables are made, or would be with the right to
+    /// use it; empty: its search path names none that is there.
+    schema: String,
     now_us: i64,
 }
 
@@ -101,60 +103,9 @@ from_row!(Session {
     standbys,
     may_create_schemas,
     may_create_tables,
+    schema,
     now_us,
 });
-
-/// Where the password of the coordination database stands.
-const PASSWORD: &str =
-    "in its URL, in PGPASSWORD, or in the file that PGPASSFILE names (else ~/.pgpass)";
-
-/// What to do about an error of a login that says what is wrong with it. `password`: where the
-/// password stands.
-pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str, password: &str) -> Option<String> {
-    let remedy = match sqlstate {
-        Some("3D000") => {
-            Some("create the database (`create database NAME owner LOGIN`), or correct its name")
-        }
-        Some("28P01") => {
-            return Some(format!(
-                "correct the user or the password, which stands {password}"
-            ));
-        }
-        _ if error.contains("asks for a password") => {
-            return Some(format!("write the password {password}"));
-        }
-        Some("42501") => Some("let it in: `grant connect on database NAME to LOGIN`"),
-        Some("28000") if error.contains("does not exist") => {
-            Some("create it (`create role LOGIN login`), or correct the user")
-        }
-        Some("28000") => Some("correct the user, or let it in: pg_hba.conf of the server"),
-        Some("53300") => Some(
-            "end sessions of it, or let it have more: max_connections of the server, or \
-             `alter role LOGIN connection limit N`",
-        ),
-        Some(code) if code.starts_with("57P") => Some("wait until it has started"),
-        _ if error.contains("failed to lookup address") => Some("correct the host"),
-        _ if error.contains("sslmode") => {
-            Some("set TLS up on the server, or correct sslmode and sslrootcert in the URL")
-        }
-        _ if error.contains("Connection refused") => {
-            Some("start it, or correct the host and the port: nothing listens there")
-        }
-        _ if error.contains(".s.PGSQL.") && error.contains("No such file") => {
-            Some("start it, or correct the folder of the socket and the port: it is not there")
-        }
-        _ => None,
-    };
-    remedy.map(str::to_owned)
-}
-
-/// What to do about a coordination database that does not let this login in.
-pub(crate) fn refusal_remedy(error: &JournalError) -> Option<String> {
-    let sqlstate = error.sqlstate();
-    let is_refusal = |code: &&str| code.starts_with("28") || *code == "3D000";
-    let code = sqlstate.as_deref().filter(is_refusal)?;
-    login_remedy(Some(code), &error.to_string(), PASSWORD)
-}
 
 /// Looks at a coordination database. The first finding says whether it can be reached; without
 /// that there are no others.
@@ -235,14 +186,23 @@ async fn server(link: &mut BoundedConnection) -> Result<(), JournalError> {
 async fn session(link: &mut BoundedConnection) -> Result<(Session, f64), JournalError> {
     let asked = Instant::now();
     let session: Session = sqlx::query_as(
-        "-- examined_session
+        r#"-- examined_session
          select current_setting('server_version') as version,
              current_setting('synchronous_commit') as synchronous_commit,
              current_setting('synchronous_standby_names') as standbys,
              has_database_privilege(current_database(), 'create') as may_create_schemas,
              coalesce(has_schema_privilege(current_schema(), 'create'), false)
                  as may_create_tables,
-             (extract(epoch from clock_timestamp()) * 1000000)::int8 as now_us",
+             coalesce(quote_ident(coalesce(current_schema()::text, (
+                 select n.nspname::text
+                 from unnest(string_to_array(current_setting('search_path'), ','))
+                     with ordinality as path (name, place)
+                 join pg_namespace n
+                     on n.nspname = replace(btrim(path.name, ' "'), '$user', current_user::text)
+                 order by path.place
+                 limit 1
+             ))), '') as schema,
+             (extract(epoch from clock_timestamp()) * 1000000)::int8 as now_us"#,
     )
     .fetch_one(link)
     .await?;
@@ -302,25 +262,50 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
 }
 
 fn of_rights(session: &Session, is_to_be_made: bool) -> Finding {
+    let no_table = match session.schema.as_str() {
+        "" => "no table, as no schema of its search_path is there".to_owned(),
+        schema => format!("no table in the schema {schema}"),
+    };
+    let tables = create_tables(&session.schema);
     let (found, grant) = match (session.may_create_schemas, session.may_create_tables) {
         (true, true) => {
             return Finding::good("rights", "the login may create what migrations need");
         }
-        (true, false) => ("no table in the schema public", CREATE_TABLES.to_owned()),
-        (false, true) => ("no schema in the database", CREATE_SCHEMAS.to_owned()),
-        (false, false) => ("nothing", format!("{CREATE_SCHEMAS} and {CREATE_TABLES}")),
+        (true, false) => (no_table, tables),
+        (false, true) => (
+            "no schema in the database".to_owned(),
+            CREATE_SCHEMAS.to_owned(),
+        ),
+        (false, false) => (
+            "nothing".to_owned(),
+            format!("{CREATE_SCHEMAS} and {tables}"),
+        ),
     };
     let so = match (is_to_be_made, session.may_create_tables) {
         (true, _) => "and the schema is not there or not up to date",
         (false, false) => "and so no table for the next day",
         (false, true) => "which a newer version may need",
     };
+    let owned = match session.schema.as_str() {
+        // It is theirs who own the database.
+        "" | "public" => String::new(),
+        schema => format!(" and of the schema {schema}"),
+    };
     let remedy = format!(
-        "make the login the owner of the database, or run {grant}; in both cases it must own the \
-         tables that are there"
+        "make the login the owner of the database{owned}, or run {grant}; in both cases it must \
+         own the tables that are there"
     );
     let found = format!("it may create {found}, {so}");
     Finding::wrong("rights", Verdict::Bad, found, remedy)
+}
+
+/// What lets a login make the other tables. Since Postgres 15 that of the schema public is for the
+/// owner of the database.
+fn create_tables(schema: &str) -> String {
+    match schema {
+        "" => "`create schema NAME authorization LOGIN`, of a name in its search_path".to_owned(),
+        schema => format!("`grant usage, create on schema {schema} to LOGIN`"),
+    }
 }
 
 /// How long a commit takes that is flushed to disk.
@@ -364,27 +349,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_refused_for_a_password_learns_where_it_stands() {
-        let said = |code, error| login_remedy(code, error, "HERE").unwrap_or_default();
-        for (code, error) in [
-            (Some("28P01"), "password authentication failed"),
-            (None, "the server asks for a password"),
-        ] {
-            assert!(said(code, error).ends_with("HERE"), "{error}");
-        }
-        assert!(!said(Some("3D000"), "no such database").contains("HERE"));
-    }
-
-    #[test]
     fn the_right_that_is_missing_is_named() {
-        for (may_create_schemas, may_create_tables, found) in [
-            (false, false, "nothing"),
-            (true, false, "no table in the schema public"),
-            (false, true, "no schema in the database"),
+        for (may_create_schemas, may_create_tables, schema, found) in [
+            (false, false, "public", "nothing"),
+            (true, false, "public", "no table in the schema public"),
+            (true, false, "\"Own\"", "no table in the schema \"Own\""),
+            (false, true, "public", "no schema in the database"),
         ] {
             let session = Session {
                 may_create_schemas,
                 may_create_tables,
+                schema: schema.to_owned(),
                 ..Session::default()
             };
             let wrong = of_rights(&session, true);
@@ -392,7 +367,19 @@ mod tests {
             assert!(wrong.found.starts_with(&begin), "{wrong:?}");
             let grants = |right: &str| wrong.remedy.contains(right);
             assert_eq!(grants("create on database"), !may_create_schemas);
-            assert_eq!(grants("create on schema public"), !may_create_tables);
+            let on_schema = format!("create on schema {schema} to");
+            assert_eq!(grants(&on_schema), !may_create_tables);
         }
+    }
+
+    #[test]
+    fn who_has_no_schema_is_told_to_make_one() {
+        let session = Session {
+            may_create_schemas: true,
+            ..Session::default()
+        };
+        let wrong = of_rights(&session, true);
+        assert!(wrong.found.contains("no schema of its search_path"));
+        assert!(wrong.remedy.contains("create schema NAME"), "{wrong:?}");
     }
 }

@@ -319,6 +319,12 @@ async fn a_login_that_can_make_no_schema_is_bad_where_one_is_needed() {
         rights.starts_with("bad: it may create no table in the schema public, and"),
         "{rights}"
     );
+    let apart = "create schema apart; alter role poor set search_path = apart, public";
+    let made = sqlx::raw_sql(apart).execute(&mut session).await;
+    made.expect("a schema");
+    let found = examined(&["--database", &database], 1);
+    let rights = "bad: it may create no table in the schema apart, and";
+    assert!(found["rights"].starts_with(rights), "{found:?}");
 }
 
 #[test]
