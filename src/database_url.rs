@@ -20,6 +20,8 @@ pub(crate) const UNTRUSTED: &str =
 /// What to do about a server without TLS.
 pub(crate) const NO_TLS: &str = "the server takes no TLS, and sslmode asks for it: set it up \
                                  there, or say another sslmode in the URL";
+/// What is said of a port on which something else listens.
+pub(crate) const NO_POSTGRES: &str = "what answers there is no Postgres";
 
 /// Parameters that are obeyed, besides `options[NAME]`.
 const PARAMETERS: [&str; 18] = [

@@ -309,9 +309,12 @@ fn log_to_stderr(format: LogFormat) {
 
 /// The error; of a database that an operator has set up, `doctor` says what is wrong with it.
 fn with_doctor(error: anyhow::Error, is_named: bool) -> CliError {
-    use JournalError::{Database, Schema, Unsafe};
+    use JournalError::{Database, NoPostgres, Schema, Unsafe};
     let journal = error.downcast_ref::<JournalError>();
-    let is_examined = matches!(journal, Some(Database(_) | Schema(_) | Unsafe(_)));
+    let is_examined = matches!(
+        journal,
+        Some(Database(_) | NoPostgres(_) | Schema(_) | Unsafe(_))
+    );
     let remedy = journal.and_then(refusal_remedy);
     let error = CliError::from(error);
     let doctor = "`rallypoint doctor --database URL` says what is missing";

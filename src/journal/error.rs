@@ -1,5 +1,6 @@
 //! What can go wrong in the journal, apart from the result of an append.
 
+use crate::database_url::NO_POSTGRES;
 use std::borrow::Cow;
 
 /// A constraint that forbids a row, or without one that there is no partition for it.
@@ -15,6 +16,9 @@ pub enum JournalError {
     /// The database did not answer, or refused; may be retried.
     #[error("the coordination database: {}", without_line(.0.to_string()))]
     Database(#[from] sqlx::Error),
+    /// Something else listens where it is said to be.
+    #[error("the coordination database: {}: {}", .0, NO_POSTGRES)]
+    NoPostgres(String),
     /// The schema is not ours, or could not be brought up to date.
     #[error("the schema of the coordination database: {}", without_line(.0.to_string()))]
     Schema(#[from] sqlx::migrate::MigrateError),
@@ -64,7 +68,8 @@ impl JournalError {
             JournalError::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
             ) => is_outage(error),
-            JournalError::Schema(_)
+            JournalError::NoPostgres(_)
+            | JournalError::Schema(_)
             | JournalError::TooNew { .. }
             | JournalError::Owned { .. }
             | JournalError::Unsafe(_)
@@ -159,6 +164,19 @@ pub(super) fn is_without_tls(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Tls(cause) if text(&**cause).contains("not support TLS"))
 }
 
+/// What answers speaks another protocol, as the driver says it of the first bytes. Where it has
+/// asked for TLS, two answers are those of an outage: none, which it takes for a zero, and an
+/// error, with which a server answers that has no process to spare.
+pub(super) fn is_no_postgres(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Protocol(said) = error else {
+        return false;
+    };
+    match said.strip_prefix("unexpected response from SSLRequest: ") {
+        Some(answer) => !answer.starts_with("0x00") && !answer.starts_with("0x45"),
+        None => said.starts_with("unknown message type: "),
+    }
+}
+
 fn is_certificate_error(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     matches!(
@@ -176,5 +194,21 @@ pub(super) fn connection_lost(error: &sqlx::Error) -> bool {
             .code()
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P0")),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_hangs_up_or_has_no_process_to_spare_is_not_taken_for_something_else() {
+        let said = |text: &str| is_no_postgres(&sqlx::Error::Protocol(text.to_owned()));
+        for (answer, expected) in [("0x00", false), ("0x45", false), ("0x48", true)] {
+            let text = format!("unexpected response from SSLRequest: {answer} (tls:98)");
+            assert_eq!(said(&text), expected, "{answer}");
+        }
+        assert!(said("unknown message type: '\\0' (message:173)"));
+        assert!(!said("unsupported authentication method: Gss"));
     }
 }

@@ -1,6 +1,7 @@
 //! What to do about a database that does not let a login in, by what its server or the driver says.
 
 use super::JournalError;
+use crate::database_url::NO_POSTGRES;
 
 /// Where the password of the coordination database stands.
 pub(super) const PASSWORD: &str =
@@ -38,6 +39,13 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str, password: &str) 
         _ if error.contains("Connection refused") => {
             Some("start it, or correct the host and the port: nothing listens there")
         }
+        _ if error.contains(NO_POSTGRES) => {
+            Some("correct the host and the port: another program listens there")
+        }
+        _ if error.contains("no answer within") || error.contains("timed out") => Some(
+            "start it, or correct the host and the port: a firewall may be between, or another \
+             program may listen there, which waits for what it understands",
+        ),
         _ if error.contains(".s.PGSQL.") && error.contains("No such file") => {
             Some("start it, or correct the folder of the socket and the port: it is not there")
         }
@@ -46,12 +54,15 @@ pub(crate) fn login_remedy(sqlstate: Option<&str>, error: &str, password: &str) 
     remedy.map(str::to_owned)
 }
 
-/// What to do about a coordination database that does not let this login in.
+/// What to do about a coordination database that does not let this login in, or is none.
 pub(crate) fn refusal_remedy(error: &JournalError) -> Option<String> {
     let sqlstate = error.sqlstate();
     let is_refusal = |code: &&str| code.starts_with("28") || *code == "3D000";
-    let code = sqlstate.as_deref().filter(is_refusal)?;
-    login_remedy(Some(code), &error.to_string(), PASSWORD)
+    let code = sqlstate.as_deref().filter(is_refusal);
+    if code.is_none() && !matches!(error, JournalError::NoPostgres(_)) {
+        return None;
+    }
+    login_remedy(code, &error.to_string(), PASSWORD)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::{
     JournalError,
     bounded_connection::BoundedConnection,
     connection_limits::Duty,
-    error::{is_of_tls, is_without_tls},
+    error::{is_no_postgres, is_of_tls, is_without_tls},
     rows::from_row,
 };
 use crate::database_url::{NO_TLS, UNTRUSTED, by_default, place};
@@ -43,6 +43,7 @@ pub(super) fn of_first_connection(error: sqlx::Error, options: &PgConnectOptions
         }
         _ if is_without_tls(&error) => JournalError::Unsafe(format!("{NO_TLS}{default}")),
         _ if is_of_tls(&error) => JournalError::Unsafe(format!("{error}: {UNTRUSTED}{default}")),
+        _ if is_no_postgres(&error) => JournalError::NoPostgres(place(options)),
         _ => at_its_place(error, options).into(),
     }
 }

@@ -100,7 +100,10 @@ async fn patiently<F: Future>(mut attempt: Pin<&mut F>) -> F::Output {
     if let Ok(ended) = tokio::time::timeout(LOG_INTERVAL, attempt.as_mut()).await {
         return ended;
     }
-    tracing::warn!("the coordination database has not answered yet; not ready until then");
+    tracing::warn!(
+        next = ADVICE,
+        "the coordination database has not answered yet; not ready until then"
+    );
     attempt.await
 }
 

@@ -14,8 +14,8 @@ use rallypoint::postgres::PrivatePostgres;
 use rallypoint_client::{Client, api};
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
-    net::SocketAddr,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -142,7 +142,7 @@ async fn a_server_that_waits_for_its_database_can_be_stopped() {
 #[tokio::test]
 async fn a_server_whose_database_says_nothing_answers_and_can_be_stopped() {
     // It takes connections, and never a word.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
     let url = format!("postgres://rallypoint@127.0.0.1:{port}/rallypoint");
     let mut server = Started::on(&url, "r0");
@@ -195,6 +195,21 @@ fn a_server_without_a_name_has_that_of_its_host() {
     assert_eq!(status["replicas"][0]["name"], host.trim(), "{status}");
 }
 
+/// The port of something that answers whatever it is asked as a web server does.
+fn web_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            (&stream).write_all(answer).ok();
+            // Until the other side has hung up.
+            (&stream).read_to_end(&mut Vec::new()).ok();
+        }
+    });
+    port
+}
+
 #[tokio::test]
 async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let postgres = postgres();
@@ -205,7 +220,9 @@ async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let without_tls = format!("{plain}{apart}sslmode=require");
     // As a server says that is too old for a setting with which sessions begin.
     let too_old = format!("{plain}{apart}options=-c%20setting_of_tomorrow%3D1");
+    let other = format!("postgres://u@127.0.0.1:{}/d", web_server());
     for (url, words) in [
+        (other, "what answers there is no Postgres"),
         (nobody, "nobody_of_this_name"),
         (nowhere, "no_such_database"),
         (without_tls, "TLS"),

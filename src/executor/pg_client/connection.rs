@@ -58,7 +58,7 @@ pub(crate) type Row = Vec<Option<String>>;
 impl Connection {
     /// Opens one in bounded time.
     pub(crate) async fn open(login: &Login) -> Result<Self, Error> {
-        within(CONNECT_TIMEOUT, async {
+        let opened = within(CONNECT_TIMEOUT, async {
             let mut connection = Connection {
                 stream: stream::dial(login).await?,
                 frames: Frames::default(),
@@ -66,8 +66,11 @@ impl Connection {
             };
             connection.log_in(login).await?;
             Ok(connection)
+        });
+        opened.await.map_err(|error| match error {
+            Error::Protocol(_) => Error::NoPostgres,
+            error => error,
         })
-        .await
     }
 
     /// Where messages are put that leave with the next [`Connection::send`].
@@ -313,6 +316,7 @@ mod tests {
     use tokio::{
         io::{AsyncWriteExt, duplex},
         join,
+        net::TcpListener,
     };
 
     /// Much more than is on its way at a time.
@@ -349,5 +353,24 @@ mod tests {
         let (asked, query) = both.await.expect("nobody waits for ever");
         asked.expect("an answer");
         assert!(query.expect("all of it").ends_with(b"xxx\0"));
+    }
+
+    #[tokio::test]
+    async fn what_speaks_something_else_is_said_to_be_no_postgres() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        for mode in ["prefer", "disable"] {
+            let url = format!("postgres://u@127.0.0.1:{port}/d?sslmode={mode}");
+            let login: Login = url.parse().expect("a login");
+            let web = async {
+                let (mut client, _) = listener.accept().await?;
+                let refusal = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+                client.write_all(refusal).await?;
+                // Until the other side has hung up.
+                client.read_to_end(&mut Vec::new()).await
+            };
+            let (opened, _) = join!(Connection::open(&login), web);
+            assert!(matches!(opened, Err(Error::NoPostgres)), "{mode}");
+        }
     }
 }

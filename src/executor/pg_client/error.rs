@@ -1,5 +1,6 @@
 //! What can go wrong between this process and a target, and what a server reports.
 
+use crate::database_url::NO_POSTGRES;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorFields;
 use std::{fmt, io};
@@ -19,6 +20,9 @@ pub(crate) enum Error {
     /// The server reported an error.
     #[error("{0}")]
     Reported(Box<Report>),
+    /// What answers does not speak the protocol from the beginning.
+    #[error("{}", NO_POSTGRES)]
+    NoPostgres,
     /// The server says what makes no sense here.
     #[error("the server answered with what was not asked for: {0}")]
     Protocol(String),
@@ -87,7 +91,7 @@ impl Error {
         match self {
             Error::Io(_) => true,
             Error::Reported(report) => classes.iter().any(|class| report.code.starts_with(class)),
-            Error::Protocol(_) | Error::Login(_) => false,
+            Error::NoPostgres | Error::Protocol(_) | Error::Login(_) => false,
         }
     }
 

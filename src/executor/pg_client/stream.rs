@@ -59,6 +59,8 @@ async fn takes_tls(stream: &mut TcpStream) -> Result<bool, Error> {
     match stream.read_u8().await? {
         b'S' => Ok(true),
         b'N' => Ok(false),
+        // As a server answers that has no process to spare. What it says of it nobody vouches for.
+        b'E' => Err(io::Error::other("the server takes no connections at the moment").into()),
         other => Err(Error::unexpected(char::from(other))),
     }
 }
