@@ -3,6 +3,7 @@
 
 mod abuse;
 mod half_sent;
+mod refused;
 mod unfetched;
 
 use crate::harness::{

@@ -20,18 +20,18 @@ use tokio::{
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Types of frames.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 /// Flags of frames.
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: u8 = 4;
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
-const LIST: &str = "/rallypoint.v1.SchedulerService/ListSchedulers";
+pub(crate) const LIST: &str = "/rallypoint.v1.SchedulerService/ListSchedulers";
 
 const RESETS: u32 = 20_000;
 const HEADER_BYTES: usize = 64 << 20;
@@ -181,14 +181,14 @@ async fn speak(to: &mut (impl AsyncWrite + Unpin), pieces: impl Iterator<Item = 
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
     [&head, payload].concat()
 }
 
 /// The headers of a call, in HPACK.
-fn call(path: &str) -> Vec<u8> {
+pub(crate) fn call(path: &str) -> Vec<u8> {
     // POST, http; the path, the host and the content type as they are.
     let mut block = vec![0x83, 0x86];
     for (name, value) in [
@@ -203,7 +203,7 @@ fn call(path: &str) -> Vec<u8> {
     block
 }
 
-fn settings(payload: &[u8]) -> Vec<u8> {
+pub(crate) fn settings(payload: &[u8]) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, payload)].concat()
 }
 
