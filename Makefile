@@ -10,8 +10,8 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check deployable advisories sbom release bench campaign recheck mutants simulate calendar calibration upgrade stubs python \
-	python-test docs api-image setup setup-test setup-check
+.PHONY: help demo test check deployable advisories sbom release bench campaign recheck mutants mutants-check simulate calendar calibration upgrade \
+	stubs python python-test docs api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -25,7 +25,8 @@ help:
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
 	@echo 'make upgrade    this version and that of FROM=commit side by side, forth and back: MINUTES=n SEED=s'
-	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
+	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice (MUTANTS="name name": some)'
+	@echo 'make mutants-check  only whether each of them still compiles; nothing is run'
 	@echo 'make stubs      of the API for Go, Java, Python and TypeScript, into target/stubs; nothing may warn'
 	@echo 'make python     the Python package, into clients/python/dist'
 	@echo 'make python-test  its lints, types and tests, and the commands of docs/, on a real server (RALLYPOINT_BIN=file, else a debug build)'
@@ -82,6 +83,9 @@ recheck: setup
 
 mutants: setup-test
 	@tests/mutants/run $(MUTANTS)
+
+mutants-check: setup
+	@tests/mutants/run --check $(MUTANTS)
 
 upgrade: setup-test
 	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) tests/upgrade/run '$(FROM)'
