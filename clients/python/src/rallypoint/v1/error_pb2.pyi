@@ -69,7 +69,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     first.
     """
     NON_RETRYABLE_INVALID: _ErrorReason.ValueType  # 18
-    """A non-retryable code is not 1 to 64 capitals, digits or underscores."""
+    """A non-retryable code is not 1 to 64 capitals, digits or underscores, or there are
+    more than 100.
+    """
     RESULT_ROWS_OUT_OF_RANGE: _ErrorReason.ValueType  # 19
     """`result_rows` is negative or above 10 000."""
     SEARCH_PATH_INVALID: _ErrorReason.ValueType  # 20
@@ -160,9 +162,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     JOURNAL_REJECTED: _ErrorReason.ValueType  # 53
     """The coordination database refused to store the call."""
     NOT_OWNER: _ErrorReason.ValueType  # 54
-    """No reachable replica owns the shard at the moment; the call had no effect."""
+    """No replica that can be reached leads (is the owner) at the moment; the call had
+    no effect.
+    """
     OWNER_CHANGED: _ErrorReason.ValueType  # 55
-    """Ownership of the shard changed during the call; repeat it with the same
+    """Another replica became the owner during the call; repeat it with the same
     request id.
     """
     OVERLOADED: _ErrorReason.ValueType  # 56
@@ -273,7 +277,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     IDENTITY_MISSING: _ErrorReason.ValueType  # 110
     """The call says nothing of who makes it, and this server has to know."""
     IDENTITY_INVALID: _ErrorReason.ValueType  # 111
-    """The token or certificate is not valid here, or no longer."""
+    """The token or certificate is not valid here, or no longer. Where this ends a stream
+    that was open, `effect` is `unknown`.
+    """
     IDENTITY_UNAVAILABLE: _ErrorReason.ValueType  # 112
     """Whether the token is valid cannot be said at the moment; the call had no
     effect.
@@ -281,8 +287,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     NAMESPACE_NOT_ALLOWED: _ErrorReason.ValueType  # 113
     """The caller has no role in the namespace that the call names."""
     NAMESPACE_MISSING: _ErrorReason.ValueType  # 114
-    """The caller has several namespaces, and the call names none. Metadata: the key
-    that names it, `metadata`.
+    """The call names no namespace, and its caller has roles in several and none in
+    `default`, which would be taken. Metadata: the key that names it, `metadata`.
     """
     ROLE_MISSING: _ErrorReason.ValueType  # 115
     """The call needs a role that the caller does not have in its namespace, or in
@@ -363,7 +369,9 @@ RETRY_OUT_OF_RANGE: ErrorReason.ValueType  # 17
 first.
 """
 NON_RETRYABLE_INVALID: ErrorReason.ValueType  # 18
-"""A non-retryable code is not 1 to 64 capitals, digits or underscores."""
+"""A non-retryable code is not 1 to 64 capitals, digits or underscores, or there are
+more than 100.
+"""
 RESULT_ROWS_OUT_OF_RANGE: ErrorReason.ValueType  # 19
 """`result_rows` is negative or above 10 000."""
 SEARCH_PATH_INVALID: ErrorReason.ValueType  # 20
@@ -454,9 +462,11 @@ TOO_MANY_STREAMS: ErrorReason.ValueType  # 52
 JOURNAL_REJECTED: ErrorReason.ValueType  # 53
 """The coordination database refused to store the call."""
 NOT_OWNER: ErrorReason.ValueType  # 54
-"""No reachable replica owns the shard at the moment; the call had no effect."""
+"""No replica that can be reached leads (is the owner) at the moment; the call had
+no effect.
+"""
 OWNER_CHANGED: ErrorReason.ValueType  # 55
-"""Ownership of the shard changed during the call; repeat it with the same
+"""Another replica became the owner during the call; repeat it with the same
 request id.
 """
 OVERLOADED: ErrorReason.ValueType  # 56
@@ -567,7 +577,9 @@ BACKFILL_TOO_LARGE: ErrorReason.ValueType  # 102
 IDENTITY_MISSING: ErrorReason.ValueType  # 110
 """The call says nothing of who makes it, and this server has to know."""
 IDENTITY_INVALID: ErrorReason.ValueType  # 111
-"""The token or certificate is not valid here, or no longer."""
+"""The token or certificate is not valid here, or no longer. Where this ends a stream
+that was open, `effect` is `unknown`.
+"""
 IDENTITY_UNAVAILABLE: ErrorReason.ValueType  # 112
 """Whether the token is valid cannot be said at the moment; the call had no
 effect.
@@ -575,8 +587,8 @@ effect.
 NAMESPACE_NOT_ALLOWED: ErrorReason.ValueType  # 113
 """The caller has no role in the namespace that the call names."""
 NAMESPACE_MISSING: ErrorReason.ValueType  # 114
-"""The caller has several namespaces, and the call names none. Metadata: the key
-that names it, `metadata`.
+"""The call names no namespace, and its caller has roles in several and none in
+`default`, which would be taken. Metadata: the key that names it, `metadata`.
 """
 ROLE_MISSING: ErrorReason.ValueType  # 115
 """The call needs a role that the caller does not have in its namespace, or in

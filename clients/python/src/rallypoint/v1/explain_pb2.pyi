@@ -521,7 +521,7 @@ class Blocker(_message.Message):
 
     @_typing.final
     class InDoubt(_message.Message):
-        """An earlier owner may have started it. It counts as running until its executor
+        """An earlier owner may have started it. It counts as running until its replica
         reports it, or is known to have ended.
         """
 
@@ -801,7 +801,7 @@ class RunningAttempt(_message.Message):
     """A caller, a release, CANCEL_REST or a pause of its target has it stopped."""
     replica: _builtins.str
     """Where it runs; empty: no replica that answers says so, as when it has just
-    begun, is about to end, or its host is lost.
+    begun, is about to end, or its server is lost.
     """
     slot: _builtins.int
     backend_pid: _builtins.int

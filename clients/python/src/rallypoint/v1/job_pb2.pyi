@@ -457,7 +457,7 @@ class JobSettings(_message.Message):
     """With CATCH_UP: how many of the newest have a run. 1 to 1000."""
     pause_after_failures: _builtins.int
     """Failed runs in a row behind which the job is paused; those of a backfill do
-    not count. 0: it goes on.
+    not count. Up to 10 000. 0: it goes on.
     """
     @_builtins.property
     def schedule(self) -> Global___Schedule:
@@ -483,7 +483,7 @@ class JobSettings(_message.Message):
     @_builtins.property
     def max_runtime(self) -> _duration_pb2.Duration:
         """What is left of an attempt that takes longer is cancelled, and the run is
-        TIMED_OUT. Absent: it may take any time.
+        TIMED_OUT. 1 s to 366 days. Absent: it may take any time.
         """
 
     @_builtins.property
@@ -608,7 +608,7 @@ class Schedule(_message.Message):
     @_builtins.property
     def jitter(self) -> _duration_pb2.Duration:
         """The job starts up to so long after each due time, always by the same delay,
-        which is made from its name.
+        which is made from its name. Up to 366 days.
         """
 
     @_builtins.property
@@ -722,7 +722,7 @@ class Rerun(_message.Message):
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
         """Between the end of an attempt and the next one. Default 1 min; at least 1 s
-        without `max`.
+        without `max`, up to 366 days.
         """
 
     def __init__(
@@ -1333,7 +1333,9 @@ class RunJobRequest(_message.Message):
     name: _builtins.str
     """Its name."""
     request_id: _builtins.str
-    """Makes the call repeatable for 15 minutes: a UUID, of this job alone."""
+    """Makes the call repeatable for as long as SchedulerService says: a UUID, of this
+    job alone. Empty: the call cannot be repeated safely; a repeat is a new run.
+    """
     from_order: _builtins.int
     """Leave out steps of lower orders; those without an order run, too. Absent: all steps."""
     def __init__(

@@ -321,7 +321,7 @@ class PausedTarget(_message.Message):
     """Tasks that run there."""
     in_doubt: _builtins.int
     """Tasks that may run there besides, at most. After a takeover, for as long as
-    executors have not said what they run.
+    replicas have not said what they run.
     """
     @_builtins.property
     def pause(self) -> Global___TargetPause: ...

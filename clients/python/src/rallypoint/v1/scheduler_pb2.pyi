@@ -362,7 +362,9 @@ class GetSchedulerRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     REUSE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """A UUID of the caller's choice that makes the call repeatable."""
+    """A UUID of the caller's choice that makes the call repeatable. Empty: the call
+    cannot be repeated safely; a repeat is a new call.
+    """
     name: _builtins.str
     """The name under which it is found as long as it is open: up to 255 printable
     ASCII characters without spaces and `/`, and not in the form of a handle.
@@ -421,7 +423,9 @@ class ExecAsyncRequest(_message.Message):
     TASKS_FIELD_NUMBER: _builtins.int
     handle: _builtins.str
     request_id: _builtins.str
-    """A UUID of the caller's choice that makes the call repeatable."""
+    """A UUID of the caller's choice that makes the call repeatable. Empty: the call
+    cannot be repeated safely; a repeat is a new call.
+    """
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]:
         """1 to 10 000 tasks, 4 MiB in all."""
@@ -1202,7 +1206,9 @@ class RetryFailedRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     handle: _builtins.str
     request_id: _builtins.str
-    """A UUID of the caller's choice that makes the call repeatable."""
+    """A UUID of the caller's choice that makes the call repeatable. Empty: the call
+    cannot be repeated safely; a repeat is a new call.
+    """
     page_token: _builtins.str
     @_builtins.property
     def filter(self) -> _task_pb2.TaskFilter:

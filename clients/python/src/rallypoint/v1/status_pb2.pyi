@@ -101,7 +101,7 @@ class GetStatusResponse(_message.Message):
     def journal(self) -> Global___JournalStatus: ...
     @_builtins.property
     def unreachable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Parts that did not answer: `owner` (the replica that owns the shard, which
+        """Parts that did not answer: `owner` (the replica that leads, which
         alone knows `slots`, `backlog`, `claims`, `jobs`, `paused_targets` and what is
         unreadable), `coordinator` (the same of the replica that answers), `journal`,
         or a replica by its name.
@@ -109,7 +109,7 @@ class GetStatusResponse(_message.Message):
 
     @_builtins.property
     def pending_fences(self) -> _containers.RepeatedCompositeFieldContainer[_operator_pb2.PendingFence]:
-        """Sessions of lost executors whose end cannot be shown yet (FENCE_PENDING).
+        """Sessions of lost replicas whose end cannot be shown yet (FENCE_PENDING).
         What may have run in them starts again once they have ended, or an operator
         says so with OperatorService.DeclareDead.
         """
@@ -184,7 +184,7 @@ class JobCounts(_message.Message):
     """Runs that wait for another one, or for their next attempt."""
     unreadable: _builtins.int
     """Jobs that this version cannot read, in no other count: they are not fired
-    until a version owns the shard that can.
+    until the owner has a version that can.
     """
     @_builtins.property
     def agent(self) -> _job_pb2.Agent:
@@ -279,8 +279,9 @@ class ReplicaStatus(_message.Message):
     SEEN_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     owner: _builtins.bool
-    """This replica owns the shard."""
+    """This replica is the owner: it leads, the others forward to it."""
     epoch: _builtins.int
+    """The newest change of the owner that it knows of; each has a higher number."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -319,8 +320,8 @@ class SlotStatus(_message.Message):
     """Free slots reserved for schedulers that run nothing of this kind."""
     startable: _builtins.int
     """Tasks that would start at once if there were slots enough: none that an order, a time, a pause or a limit holds back,
-    and of those that want resources the next ones, as many as what is free admits. More executors are good for these.
-    Absent: the owner of the shard has an older version, which does not count them.
+    and of those that want resources the next ones, as many as what is free admits. More replicas are good for these.
+    Absent: the owner has an older version, which does not count them.
     """
     @_builtins.property
     def kind(self) -> _task_pb2.SlotKind: ...
@@ -401,7 +402,7 @@ class Backlog(_message.Message):
     running: _builtins.int
     retrying: _builtins.int
     ended: _builtins.int
-    """Tasks that have ended since the present owner took over the shard: a rate is the
+    """Tasks that have ended since the present owner took over: a rate is the
     difference between two answers.
     """
     failed: _builtins.int

@@ -188,9 +188,9 @@ class _AttemptStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AttemptS
     ATTEMPT_STATE_CANCELLED: _AttemptState.ValueType  # 5
     """It was stopped for a caller, a release or CANCEL_REST."""
     ATTEMPT_STATE_LOST: _AttemptState.ValueType  # 6
-    """It ended with its host or connection, or by a transient error."""
+    """It ended with its server or connection, or by a transient error."""
     ATTEMPT_STATE_HANDED_BACK: _AttemptState.ValueType  # 7
-    """It is not known to have begun, or its executor gave it back."""
+    """It is not known to have begun, or its replica gave it back."""
 
 class AttemptState(_AttemptState, metaclass=_AttemptStateEnumTypeWrapper):
     """Where an attempt stands, or how it ended."""
@@ -205,9 +205,9 @@ ATTEMPT_STATE_TIMED_OUT: AttemptState.ValueType  # 4
 ATTEMPT_STATE_CANCELLED: AttemptState.ValueType  # 5
 """It was stopped for a caller, a release or CANCEL_REST."""
 ATTEMPT_STATE_LOST: AttemptState.ValueType  # 6
-"""It ended with its host or connection, or by a transient error."""
+"""It ended with its server or connection, or by a transient error."""
 ATTEMPT_STATE_HANDED_BACK: AttemptState.ValueType  # 7
-"""It is not known to have begun, or its executor gave it back."""
+"""It is not known to have begun, or its replica gave it back."""
 Global___AttemptState: _TypeAlias = AttemptState  # noqa: Y015
 
 @_typing.final
@@ -561,7 +561,7 @@ class RetryPolicy(_message.Message):
     Up to 1000.
     """
     max_losses: _builtins.int
-    """Total of attempts lost with their host or connection, or ended by a
+    """Total of attempts lost with their server or connection, or ended by a
     transient error (SQLSTATE 08xxx, 57P01 to 57P03, 40001, 40P01, 53300). Then
     the outcome is EXHAUSTED. Default 3. Up to 1000.
     """
@@ -581,7 +581,7 @@ class RetryPolicy(_message.Message):
 
     @_builtins.property
     def non_retryable_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """SQLSTATEs, or reasons in capitals, that are never retried."""
+        """SQLSTATEs, or reasons in capitals, that are never retried. Up to 100."""
 
     def __init__(
         self,
@@ -658,7 +658,7 @@ class TaskError(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """SQLSTATE of the target, or one of these of the service:
-    `LOST`: its host was lost, and it must not start again.
+    `LOST`: its server was lost, and it must not start again.
     `CONNECTION_LOST`: the connection to the target broke while it ran.
     `TIMEOUT`, `DEADLINE`: what `timeout` and `total_timeout` allow has passed.
     `CANCELLED`: stopped for a caller, a release or CANCEL_REST.
@@ -1023,7 +1023,7 @@ class TaskFilter(_message.Message):
     @_builtins.property
     def ended_before(self) -> _timestamp_pb2.Timestamp:
         """Ended before this time. A task whose end became known more than a minute
-        later, because its executor was cut off, may be left out.
+        later, because its replica was cut off, may be left out.
         """
 
     def __init__(
