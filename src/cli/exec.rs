@@ -97,7 +97,7 @@ pub(super) struct Exec {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// What the file holds: SQL, or lines of `order, statement` or JSON, where # begins a comment
-    /// and an empty order means none [default: sql if it ends in .sql]
+    /// and an empty order means none [default: sql if it ends in .sql, else lines]
     #[arg(
         long,
         requires = "file",

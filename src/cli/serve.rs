@@ -50,7 +50,7 @@ pub(super) struct Serve {
     )]
     database: Option<String>,
     /// Data directory of the private Postgres [default: of root /var/lib/rallypoint/postgres, else
-    /// ~/.local/state/rallypoint/postgres]
+    /// rallypoint/postgres in $XDG_STATE_HOME, which is ~/.local/state unless it is set]
     #[arg(
         long,
         env = "RALLYPOINT_DATA_DIR",

@@ -17,26 +17,27 @@ pub(super) struct Settings {
     /// Most tasks running at a time; none: as many as there are slots
     #[arg(long, value_name = "N|none")]
     max_parallelism: Option<Parallelism>,
-    /// Weight in the fair share among the schedulers of the namespace
+    /// Weight in the fair share among the schedulers of the namespace [default of exec: 1]
     #[arg(long, value_name = "NUMBER", value_parser = number::decimal(WEIGHT))]
     weight: Option<f64>,
     /// What a failed task does to the orders after it [default of exec: halt for a .sql file, else
     /// continue]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(super) on_failure: Option<FailurePolicy>,
-    /// What becomes of a task below the current order
+    /// What becomes of a task below the current order [default of exec: reject]
     #[arg(long, value_enum, value_name = "WHAT")]
     late_order: Option<Late>,
     /// A label of the scheduler, by which it is found again (may be repeated)
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// After this time without a call or a running task it is released
+    /// After this time without a call or a running task it is released [default of exec: 24h]
     #[arg(long, value_name = "TIME", value_parser = time_text::parse)]
     idle_timeout: Option<Duration>,
-    /// What becomes of its tasks then
+    /// What becomes of unfinished tasks when it is released after --idle-timeout [default of exec:
+    /// finish]
     #[arg(long, value_enum, value_name = "WHAT")]
     on_abandon: Option<Abandoned>,
-    /// Between which tasks a session is cleaned
+    /// Between which tasks a session is cleaned [default of exec: task]
     #[arg(long, value_enum, value_name = "WHAT")]
     session_reset: Option<Reset>,
 }
@@ -70,7 +71,9 @@ enum Late {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Abandoned {
+    /// They run to their end
     Finish,
+    /// They are cancelled
     Cancel,
 }
 

@@ -141,7 +141,7 @@ pub(super) fn silent(part: &str) -> String {
     match part {
         "journal" => "no answer from the journal, the coordination database".to_owned(),
         "coordinator" => "no answer from the coordinator of this server".to_owned(),
-        "owner" => "no replica answers that owns the shard".to_owned(),
+        "owner" => "no owner (the replica that leads) answers".to_owned(),
         replica => format!("no answer from replica {replica}"),
     }
 }

@@ -44,6 +44,7 @@ pub(super) struct TaskArguments {
     )]
     retries: i32,
     /// What becomes of a task whose attempt is lost: at-least-once, at-most-once, exactly-once
+    /// [default: at-least-once]
     #[arg(long, value_name = "WORD")]
     delivery: Option<String>,
     /// Rows of each result to store and print
