@@ -229,8 +229,9 @@ impl Client {
     }
 
     /// Sets the request id, a UUID, of one call of this value that opens a scheduler: made again
-    /// under the same one within 15 minutes, by this program or another, it answers with the same
-    /// scheduler. Not of calls of that scheduler, which has a `with_request_id` of its own.
+    /// under the same one, by this program or another, it answers with the same scheduler, within
+    /// 15 minutes and while fewer than a million other calls have come since. Not of calls of that
+    /// scheduler, which has a `with_request_id` of its own.
     ///
     /// Without it each call has a new one, which an [`Error`] names.
     pub fn with_request_id(self, request_id: impl Into<String>) -> Client {

@@ -45,8 +45,9 @@ impl Scheduler {
     }
 
     /// Sets the request id, a UUID, of one call that submits tasks or retries them all: made again
-    /// under the same one within 15 minutes, by this program or another, it has its effect once. So
-    /// the tasks of a row of an outbox are submitted under the id of that row:
+    /// under the same one, by this program or another, it has its effect once, within 15 minutes
+    /// and while fewer than a million other calls have come since. So the tasks of a row of an
+    /// outbox are submitted under the id of that row:
     /// `scheduler.clone().with_request_id(row.id).exec(tasks)`. Other tasks need another one, and
     /// are refused with `REQUEST_ID_REUSED` under this one.
     ///
