@@ -1,6 +1,6 @@
 //! The gRPC API for callers. It translates: request → validated core types → coordinator →
-//! response. It never decides anything and keeps no state of its own; every limit of the transport
-//! is set in `connections` and `server`.
+//! response. It never decides anything and keeps no state of its own; the limits of the
+//! transport are set in `connections` and `server`.
 
 mod audit;
 mod auth;
@@ -19,7 +19,6 @@ mod observed;
 mod operator;
 mod polled_again;
 mod resource;
-mod retiring;
 mod room;
 mod scheduler;
 mod server;

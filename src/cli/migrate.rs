@@ -26,7 +26,7 @@ const OWNED: &str = "start a server of this version beside it, which migrates an
 /// What to do about an error that does not say it.
 const UNKNOWN: &str = "check that Postgres is running there and that this login owns the database; \
                        or that it owns what stands there and was given `grant create on database … \
-                       to …` and `grant usage, create on schema public to …`";
+                       to …` and `grant usage, create on schema … to …`";
 
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]

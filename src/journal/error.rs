@@ -173,7 +173,9 @@ pub(super) fn is_no_postgres(error: &sqlx::Error) -> bool {
     };
     match said.strip_prefix("unexpected response from SSLRequest: ") {
         Some(answer) => !answer.starts_with("0x00") && !answer.starts_with("0x45"),
-        None => said.starts_with("unknown message type: "),
+        // Nor is a zero, with which begins what we have sent: a connection to an unused port of
+        // this machine may lead to itself.
+        None => said.starts_with("unknown message type: ") && !said.contains("'\\0'"),
     }
 }
 
@@ -208,7 +210,8 @@ mod tests {
             let text = format!("unexpected response from SSLRequest: {answer} (tls:98)");
             assert_eq!(said(&text), expected, "{answer}");
         }
-        assert!(said("unknown message type: '\\0' (message:173)"));
+        assert!(said("unknown message type: '-' (message:173)"));
+        assert!(!said("unknown message type: '\\0' (message:173)"));
         assert!(!said("unsupported authentication method: Gss"));
     }
 }

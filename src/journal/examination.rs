@@ -263,7 +263,7 @@ fn of_session(session: &Session, offset: f64, is_to_be_made: bool) -> [Finding; 
 
 fn of_rights(session: &Session, is_to_be_made: bool) -> Finding {
     let no_table = match session.schema.as_str() {
-        "" => "no table, as no schema of its search_path is there".to_owned(),
+        "" => "no table, as no schema of its search_path is there for it".to_owned(),
         schema => format!("no table in the schema {schema}"),
     };
     let tables = create_tables(&session.schema);
@@ -287,8 +287,7 @@ fn of_rights(session: &Session, is_to_be_made: bool) -> Finding {
         (false, true) => "which a newer version may need",
     };
     let owned = match session.schema.as_str() {
-        // It is theirs who own the database.
-        "" | "public" => String::new(),
+        "" => String::new(),
         schema => format!(" and of the schema {schema}"),
     };
     let remedy = format!(

@@ -17,7 +17,6 @@ use super::{
     observed::{self, Observed},
     operator::Operators,
     resource::Resources,
-    retiring,
     room::{Room, Rooms, SMALL_BYTES},
     scheduler::Schedulers,
     status::{
@@ -241,11 +240,14 @@ pub(crate) async fn serve(
             MessageRoom::new(inner, rooms.clone(), MAX_REQUEST_BYTES)
         }))
         .service(routes.prepare());
-    let serve = |new, ending| connections::serve(service.clone(), new, ending);
     let tls = config.tls.as_ref();
-    let served = retiring::serve(tls, accepted, shutdown, &stopping, serve);
+    let served = connections::serve(service, accepted, tls, &stopping);
+    let stop = async {
+        shutdown.await;
+        stopping.cancel();
+    };
     tokio::select! {
-        () = served => Ok(()),
+        ((), ()) = async { tokio::join!(served, stop) } => Ok(()),
         () = drained(&stopping) => Ok(()),
         () = renewed(config.tls.clone(), config.authenticator) => Ok(()),
     }

@@ -60,7 +60,7 @@ pub(crate) async fn serve_unready(
         }))
         .service(Routes::new(health).prepare());
     let accepted = peer::connections(listener, permits, accept, None, None);
-    let served = connections::serve(service, accepted, over.cancelled());
+    let served = connections::serve(service, accepted, None, &over);
     let drained = async {
         over.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;

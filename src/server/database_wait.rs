@@ -1,6 +1,6 @@
 //! Waits for the coordination database at the start: an outage is no reason to end. Meanwhile the
 //! server is not ready and says why; what waiting cannot mend (a login that is refused, a database
-//! that is not there, an unsafe one) ends it.
+//! that is not there, an unsafe one, something else that listens in its place) ends it.
 
 use crate::{
     core::Work,

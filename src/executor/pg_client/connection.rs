@@ -68,7 +68,7 @@ impl Connection {
             Ok(connection)
         });
         opened.await.map_err(|error| match error {
-            Error::Protocol(_) => Error::NoPostgres,
+            Error::Protocol(said) => Error::NoPostgres(said),
             error => error,
         })
     }
@@ -370,7 +370,7 @@ mod tests {
                 client.read_to_end(&mut Vec::new()).await
             };
             let (opened, _) = join!(Connection::open(&login), web);
-            assert!(matches!(opened, Err(Error::NoPostgres)), "{mode}");
+            assert!(matches!(opened, Err(Error::NoPostgres(_))), "{mode}");
         }
     }
 }

@@ -21,8 +21,8 @@ pub(crate) enum Error {
     #[error("{0}")]
     Reported(Box<Report>),
     /// What answers does not speak the protocol from the beginning.
-    #[error("{}", NO_POSTGRES)]
-    NoPostgres,
+    #[error("{}: {}", NO_POSTGRES, .0)]
+    NoPostgres(String),
     /// The server says what makes no sense here.
     #[error("the server answered with what was not asked for: {0}")]
     Protocol(String),
@@ -91,7 +91,7 @@ impl Error {
         match self {
             Error::Io(_) => true,
             Error::Reported(report) => classes.iter().any(|class| report.code.starts_with(class)),
-            Error::NoPostgres | Error::Protocol(_) | Error::Login(_) => false,
+            Error::NoPostgres(_) | Error::Protocol(_) | Error::Login(_) => false,
         }
     }
 

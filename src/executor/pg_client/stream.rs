@@ -61,6 +61,8 @@ async fn takes_tls(stream: &mut TcpStream) -> Result<bool, Error> {
         b'N' => Ok(false),
         // As a server answers that has no process to spare. What it says of it nobody vouches for.
         b'E' => Err(io::Error::other("the server takes no connections at the moment").into()),
+        // Our own request: a connection to an unused port of this machine may lead to itself.
+        0 => Err(io::Error::other("nobody listens there").into()),
         other => Err(Error::unexpected(char::from(other))),
     }
 }

@@ -80,7 +80,7 @@ impl From<pg_client::Error> for Failure {
                 "CONNECTION_LOST",
                 format!("the connection to the target broke: {cause}"),
             )),
-            pg_client::Error::Protocol(_) | pg_client::Error::NoPostgres => {
+            pg_client::Error::Protocol(_) | pg_client::Error::NoPostgres(_) => {
                 Failure::Confused(error("PROTOCOL", cause.to_string()))
             }
         }
