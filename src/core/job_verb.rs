@@ -197,7 +197,8 @@ pub struct NewJob {
 /// The answer to a [`JobVerb`]. The last field says whether this call changed something.
 #[derive(Clone, Debug)]
 pub enum JobReply {
-    /// Create, Update, Delete, Pause, Resume.
+    /// Create, Update, Delete, Pause, Resume. A Delete that has changed nothing is to be asked once
+    /// more: how its runs have ended was more to decide than one batch bears.
     Job(JobImage, JobState, bool),
     /// Run, CancelRun.
     Run(RunImage, bool),

@@ -125,7 +125,9 @@ impl Jobs {
         Ok(reply)
     }
 
-    /// Deletes a job that no other one follows.
+    /// Deletes a job that no other one follows. It stays until it is decided how those of its runs
+    /// have ended that an earlier owner left undecided, with several batches if they are very many:
+    /// only the job says what follows. Until then the answer is that nothing is deleted yet.
     pub(super) fn delete(
         &mut self,
         turn: &mut Turn,
@@ -139,14 +141,16 @@ impl Jobs {
             let name = self.jobs[&follower].image.key.name.clone();
             return Err(Reject::Job(JobReject::JobFollowed(name)));
         }
+        if self.open_runs(no).any(RunImage::is_undecided) {
+            return Ok(self.shown(no, false));
+        }
         self.pass(turn, allowance, no);
         let deleted = Some((RunState::Skipped, RunReason::JobDeleted));
         self.pass_until(turn, allowance, no, turn.now, deleted);
         self.end_claims_of(turn, no);
-        // What has ended, and is still undecided, is left to be decided.
         let waits = self
             .open_runs(no)
-            .filter(|run| run.state != RunState::Running && !run.is_undecided());
+            .filter(|run| run.state != RunState::Running);
         let waiting: Vec<(RunKey, RunState)> =
             waits.map(|run| (run.key, without_job(run))).collect();
         for (key, state) in waiting {

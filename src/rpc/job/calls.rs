@@ -64,8 +64,14 @@ impl Jobs {
         caller: Caller,
         request: &api::DeleteJobRequest,
     ) -> Result<api::DeleteJobResponse, Status> {
-        self.job(caller, validate::delete(request)?).await?;
-        Ok(api::DeleteJobResponse {})
+        let verb = validate::delete(request)?;
+        // Nothing is deleted before it is decided how its runs have ended, batch by batch.
+        loop {
+            let (_, is_deleted) = self.job(caller.clone(), verb.clone()).await?;
+            if is_deleted {
+                return Ok(api::DeleteJobResponse {});
+            }
+        }
     }
 
     async fn run_job(

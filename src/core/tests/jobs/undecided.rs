@@ -233,6 +233,67 @@ fn a_call_decides_no_more_than_its_batch_bears_and_changes_no_end() {
     }
 }
 
+impl World {
+    /// Deletes the first job, with as many calls as that takes.
+    fn delete_in_batches(&mut self) -> usize {
+        for calls in 1..=RUNS {
+            let (name, version) = ("a".into(), None);
+            let reply = self.ask_jobs(JobVerb::Delete { name, version });
+            let Ok(JobReply::Job(_, _, is_deleted)) = reply else {
+                panic!("{reply:?}");
+            };
+            if is_deleted {
+                return calls;
+            }
+        }
+        panic!("it goes on for ever");
+    }
+}
+
+/// Many runs of a job have ended like this, and nobody has decided how.
+fn many_ended(claimed: bool, end: impl Fn(&mut RunImage)) -> World {
+    let limits = Limits {
+        timers_per_batch: MOST,
+        ..Limits::default()
+    };
+    let mut w = World::limited(RUNS as u32, limits);
+    let mut side_by_side = settings(every(864_000));
+    side_by_side.overlap = Overlap::Allow;
+    side_by_side.claimed = claimed;
+    let job = NewJob {
+        settings: Arc::new(side_by_side),
+        steps: Arc::new(submission(None, [order(1)])),
+        on_failure: Arc::new(submission(None, [order(7)])),
+    };
+    w.create("a", Arc::new(job));
+    for _ in 0..RUNS {
+        w.run_now("a").expect("side by side");
+    }
+    for run in &mut w.remembered.jobs.runs {
+        run.state = Retrying;
+        end(run);
+    }
+    w.take_over_with_changes();
+    w
+}
+
+#[test]
+fn a_target_has_the_last_word_on_very_many_claims_of_a_job_that_is_deleted() {
+    let mut w = many_ended(true, |run| run.reason = Some(RunReason::ClaimantLost));
+    assert!(w.delete_in_batches() > 2);
+    assert_eq!(w.states_of(JobNo(1)), [Running; RUNS]);
+    w.succeed_all();
+    assert_eq!(w.states_of(JobNo(1)), [Succeeded; RUNS]);
+}
+
+#[test]
+fn tasks_follow_very_many_failures_of_a_job_that_is_deleted() {
+    let mut w = many_ended(false, |run| run.failed = 1);
+    assert!(w.delete_in_batches() > 2);
+    assert_eq!(w.states_of(JobNo(1)), [Failed; RUNS]);
+    assert_eq!(w.alarms(), ["FAILED"; RUNS]);
+}
+
 #[test]
 fn what_follows_a_success_begins_though_the_agent_is_stopped_first() {
     let mut w = World::new(5);
