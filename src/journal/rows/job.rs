@@ -280,9 +280,10 @@ impl RunRow {
         JobNo(self.job_no)
     }
 
-    /// Whether the run may go on, as far as this version knows its state.
+    /// Whether the run may go on. All other states are those of a run that is over, also one that
+    /// only a later version knows: so say the statements that read runs, and their index.
     pub(crate) fn may_go_on(&self) -> bool {
-        RunState::from_number(self.state).is_none_or(|state| !state.is_over())
+        self.state <= RunState::Retrying as i16
     }
 
     /// The run.
