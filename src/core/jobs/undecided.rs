@@ -91,12 +91,13 @@ impl Jobs {
         self.decide_each(turn, allowance, named);
     }
 
-    /// What is open of all jobs is decided, as much as this batch bears. Returns whether that was
-    /// all.
+    /// What is open of all jobs is decided, as much as this batch bears, and none of it if that is
+    /// full: else what follows a success would only wait there. So it does even now where others
+    /// that follow the last success fill the batch. Returns whether that was all.
     pub(super) fn decide_all(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>) -> bool {
         let undecided = self.runs.values().filter(|run| run.is_undecided());
         let jobs: BTreeSet<JobNo> = undecided.map(|run| run.key.job).collect();
-        self.decide_each(turn, allowance, jobs)
+        (jobs.is_empty() || !self.is_full()) && self.decide_each(turn, allowance, jobs)
     }
 
     /// What is open of the jobs that follow this one is decided before they run once more, as much

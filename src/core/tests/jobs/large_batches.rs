@@ -27,7 +27,11 @@ fn name(number: usize) -> String {
 }
 
 /// A job that is not due for long, with a step of so many bytes.
-fn sized(rule: RuleText, bytes: usize, set: impl FnOnce(&mut JobSettings)) -> Arc<NewJob> {
+pub(super) fn sized(
+    rule: RuleText,
+    bytes: usize,
+    set: impl FnOnce(&mut JobSettings),
+) -> Arc<NewJob> {
     let mut settings = settings(rule);
     set(&mut settings);
     let mut job = (*of(settings, [order(1)])).clone();
