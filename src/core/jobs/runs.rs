@@ -329,14 +329,14 @@ impl Jobs {
         let key = self.run_of(caller, name, due)?;
         // There may have been more to decide than one batch bears.
         self.decide_end(turn, allowance, key);
-        let Some(run) = self.runs.get(&key) else {
+        // What is undecided even now has succeeded: it is over for who cancels it.
+        let run = self.runs.get(&key).filter(|run| !run.is_undecided());
+        let Some(before) = run.cloned() else {
             return Err(Reject::Job(JobReject::UnknownRun));
         };
-        let before = run.clone();
-        // What is undecided even now has succeeded.
         if before.state == RunState::Running {
             self.cancel(turn, key, RunReason::Asked, &caller.name);
-        } else if !before.is_undecided() {
+        } else {
             if let Some(run) = self.runs.get_mut(&key) {
                 run.by = caller.name.clone();
             }

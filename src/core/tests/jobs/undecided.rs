@@ -2,10 +2,11 @@
 //! has decided how.
 
 use super::{
+    large_batches::sized,
     unreadable::{Defined, claimed_on_a_target},
     *,
 };
-use crate::core::model::limits::Limits;
+use crate::core::model::limits::{CALL_BYTES, Limits};
 
 /// Undecided runs of one job.
 const RUNS: usize = 35;
@@ -233,6 +234,19 @@ fn a_call_decides_no_more_than_its_batch_bears_and_changes_no_end() {
     }
 }
 
+#[test]
+fn a_success_is_not_there_to_be_cancelled_though_nobody_has_decided_what_follows() {
+    let mut w = many_undecided();
+    let first = w.remembered.job_runs.keys().next();
+    let cancel = JobVerb::CancelRun {
+        name: "a".into(),
+        due: first.expect("there is one").due,
+    };
+    let over = Some(Reject::Job(JobReject::UnknownRun));
+    assert_eq!(w.ask_jobs(cancel).err(), over);
+    assert_eq!(w.states_of(JobNo(1)), [Retrying]);
+}
+
 impl World {
     /// Deletes the first job, with as many calls as that takes.
     fn delete_in_batches(&mut self) -> usize {
@@ -309,6 +323,30 @@ fn what_follows_a_success_begins_though_the_agent_is_stopped_first() {
     assert_eq!(w.ends(), [(1000, Succeeded, None)]);
     assert_eq!(w.states_of(JobNo(2)), [Running]);
     assert!(w.status().jobs.agent.is_stopped);
+}
+
+#[test]
+fn what_follows_a_success_begins_before_the_agent_stops_though_the_batch_is_full() {
+    let mut w = World::new(5);
+    w.job("a", 1000, |_| {});
+    let follower = settings(RuleText::After("a".to_owned()));
+    w.create("b", of(follower, [order(1)]));
+    w.create("large", sized(every(864_000), CALL_BYTES, |_| {}));
+    w.seconds(1000.0);
+    let jobs = w.unreadable();
+    w.succeed_all();
+    w.just_read(jobs);
+    let fill = JobVerb::Run {
+        name: "large".into(),
+        request: None,
+        from_order: None,
+    };
+    let stop = stop_verb(StopMode::Drain, "".into());
+    w.commands([by_ann(fill), by_ann(stop.clone())]);
+    assert!(!w.status().jobs.agent.is_stopped);
+    w.ask_jobs(stop).expect("it stops");
+    assert!(w.status().jobs.agent.is_stopped);
+    assert_eq!(w.states_of(JobNo(2)), [Running]);
 }
 
 #[test]
