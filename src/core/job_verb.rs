@@ -128,8 +128,14 @@ pub struct StopAgent {
     /// Why.
     pub reason: Arc<str>,
     /// The call goes on with the stop of then ([`AgentView::goes_on`]): without effect when the
-    /// agent was started since.
+    /// agent was started since. [`StopAgent::NOT_YET`]: there has been no stop so far, and the agent
+    /// is stopped once all is decided that comes before that.
     pub goes_on: Option<Time>,
+}
+
+impl StopAgent {
+    /// A call that is to go on with this has stopped nothing yet.
+    pub const NOT_YET: Time = Time(0);
 }
 
 /// Due times in the past that have had no run, as the journal was read.

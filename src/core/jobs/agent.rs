@@ -3,14 +3,12 @@
 use super::{Jobs, timers::has_many_rows};
 use crate::core::{
     AgentImage, AgentView, Caller, JobKey, JobNo, JobReply, Namespace, RunImage, RunKey, RunReason,
-    RunState, StopAgent, StopMode, Time, Turn, fairness::allowance::Allowance,
+    RunState, StopAgent, StopMode, Turn, fairness::allowance::Allowance,
 };
 use std::collections::BTreeSet;
 
 /// Runs that an answer names.
 const NAMED: usize = 100;
-/// A call that is to go on with this has stopped nothing yet.
-const NOT_YET: Time = Time(0);
 
 impl Jobs {
     /// Fires jobs. Due times since the stop go by the rules for those that nobody served. What is
@@ -47,7 +45,7 @@ impl Jobs {
         caller: &Caller,
         stop: &StopAgent,
     ) -> JobReply {
-        let goes_on = stop.goes_on.is_some_and(|at| at != NOT_YET);
+        let goes_on = stop.goes_on.is_some_and(|at| at != StopAgent::NOT_YET);
         let is_it = stop.goes_on == self.agent.stopped_at && self.agent.is_stopped;
         if goes_on && !is_it {
             return JobReply::Agent(self.agent_view(&caller.namespace), false);
@@ -55,7 +53,7 @@ impl Jobs {
         let changes = !self.agent.is_stopped;
         if changes && !self.decide_all(turn, allowance) {
             let view = AgentView {
-                goes_on: Some(NOT_YET),
+                goes_on: Some(StopAgent::NOT_YET),
                 ..self.agent_view(&caller.namespace)
             };
             return JobReply::Agent(view, false);

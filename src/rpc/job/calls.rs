@@ -3,7 +3,7 @@
 
 use super::{Jobs, convert, validate};
 use crate::{
-    core::{Caller, JobVerb},
+    core::{Caller, JobVerb, StopAgent},
     rpc::{errors, forwarding::unary::unary_calls},
 };
 use rallypoint_client::api::{self, job_service_client::JobServiceClient};
@@ -150,7 +150,10 @@ impl Jobs {
             stop.goes_on = goes_on;
             let verb = JobVerb::StopAgent(stop.clone());
             let again = self.agent(caller.clone(), verb).await;
-            let (now, has_changed, more) = again.map_err(errors::after_effect)?;
+            let (now, has_changed, more) = match stop.goes_on {
+                Some(StopAgent::NOT_YET) => again?,
+                _ => again.map_err(errors::after_effect)?,
+            };
             (agent, goes_on) = (now, more);
             changed |= has_changed;
         }
