@@ -37,7 +37,8 @@ impl JobMetrics {
                 ["state"],
                 "Jobs: all of them, those paused, those failing (the last run failed), those late (a \
                  due time has passed and nothing became of it), and those unreadable (this \
-                 version cannot read them and does not fire them; in no other count).",
+                 version cannot read them, or a run of theirs that may go on, and does not fire \
+                 them; in no other count).",
             ),
             runs: to.gauges(
                 "rallypoint_job_runs",

@@ -325,15 +325,15 @@ pub(super) async fn list(server: &Server) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Says of jobs that are in no list, as their rows cannot be read. A call that fails is no fault of
+/// Says of jobs that are not fired, as rows of theirs cannot be read. A call that fails is no fault of
 /// the command, which has its answer.
 async fn note_unreadable(client: &Client) {
     let status = client.status().await.ok();
     let count = status.and_then(|status| status.jobs);
     if let Some(count @ 1..) = count.map(|jobs| jobs.unreadable) {
         output::note(format!(
-            "jobs of all namespaces that this version cannot read, and does not fire: {count}; the \
-             log of the owner names them"
+            "jobs of all namespaces that are not fired, as this version cannot read them, or a run \
+             of theirs that may go on: {count}; the log of the owner names them"
         ));
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn show(counts: Option<&JobCounts>) {
         (counts.late, "; late: {}"),
         (
             counts.unreadable,
-            "; not fired, as this version cannot read them: {}",
+            "; not fired, as this version cannot read them, or a run of theirs: {}",
         ),
     ] {
         if count > 0 {

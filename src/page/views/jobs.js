@@ -45,7 +45,7 @@ function draw(view, rows, more, counts, last) {
       fields: [{ name: "reason", label: "Why", required: true }, { name: "mode", label: "Runs that go on", options: [["STOP_MODE_DRAIN", "let them go on"], ["STOP_MODE_CANCEL_RUNNING", "cancel them"]] }],
       run: ({ reason, mode }) => view.act("JobService/StopAgent", { reason, mode }) }))),
   agent.stopped ? h("p.notice", {}, `The agent is stopped${byWhom(agent.changed_by, agent.reason)}. No job is fired.`) : null,
-  counts?.unreadable > 0 ? h("p.notice.bad", {}, `Jobs that this version cannot read, and does not fire: ${number(counts.unreadable)}. The log of the owner names them.`) : null,
+  counts?.unreadable > 0 ? h("p.notice.bad", {}, `Jobs that are not fired, as this version cannot read them, or a run of theirs: ${number(counts.unreadable)}. The log of the owner names them.`) : null,
   !counts ? h("p.notice", {}, "How they go is not known: no owner of the shard answers.") : null,
   rows.length && counts ? figures(figure("Jobs", number(counts.jobs)), figure("Running", number(agent.running)), figure("Waiting", number(counts.waiting), "for their turn or another attempt"),
     figure("Failing", number(counts.failing), "last run failed"), figure("Late", number(counts.late), "due, and not run yet"), figure("Next due", counts.next_due ? ago(moment(counts.next_due)) : "–")) : null,

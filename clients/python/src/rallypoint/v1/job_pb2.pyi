@@ -231,7 +231,8 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     """It runs."""
     RUN_STATE_RETRYING: _RunState.ValueType  # 3
     """It has failed, and waits for its next attempt. Without `next_attempt_at`: it has
-    ended under an owner that could not read its job, and the next one that can says how.
+    ended, and how is still to be decided: by the next owner that can read its job,
+    or, where very much follows it, by a later batch.
     """
     RUN_STATE_SUCCEEDED: _RunState.ValueType  # 4
     """All its tasks succeeded, or its claimant did."""
@@ -262,7 +263,8 @@ RUN_STATE_RUNNING: RunState.ValueType  # 2
 """It runs."""
 RUN_STATE_RETRYING: RunState.ValueType  # 3
 """It has failed, and waits for its next attempt. Without `next_attempt_at`: it has
-ended under an owner that could not read its job, and the next one that can says how.
+ended, and how is still to be decided: by the next owner that can read its job,
+or, where very much follows it, by a later batch.
 """
 RUN_STATE_SUCCEEDED: RunState.ValueType  # 4
 """All its tasks succeeded, or its claimant did."""

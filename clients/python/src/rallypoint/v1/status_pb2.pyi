@@ -183,8 +183,8 @@ class JobCounts(_message.Message):
     waiting: _builtins.int
     """Runs that wait for another one, or for their next attempt."""
     unreadable: _builtins.int
-    """Jobs that this version cannot read, in no other count: they are not fired
-    until the owner has a version that can.
+    """Jobs that this version cannot read, or not with all of their runs that may go
+    on, in no other count: they are not fired until the owner has a version that can.
     """
     @_builtins.property
     def agent(self) -> _job_pb2.Agent:
