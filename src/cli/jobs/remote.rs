@@ -325,8 +325,8 @@ pub(super) async fn list(server: &Server) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Says of jobs that are not fired, as rows of theirs cannot be read. A call that fails is no fault of
-/// the command, which has its answer.
+/// Says of jobs that are not fired, as rows of theirs cannot be read. A call that fails is no fault
+/// of the command, which has its answer.
 async fn note_unreadable(client: &Client) {
     let status = client.status().await.ok();
     let count = status.and_then(|status| status.jobs);
