@@ -106,7 +106,7 @@ pub(crate) struct Jobs {
 }
 
 /// Something that the shard is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Open the scheduler of a run, with its tasks.
     Start(RunKey, Room),
@@ -118,8 +118,9 @@ pub(crate) enum Step {
     EndClaim(RunKey),
     /// Deal with a run that is claimed, and whose claim is not known.
     FindClaim(RunKey),
-    /// Open the scheduler of the tasks that follow a failure.
-    Follow(RunKey, Failure),
+    /// Open the scheduler of the tasks that follow a failure of this job, which may be deleted
+    /// before.
+    Follow(RunKey, Failure, Arc<JobImage>),
 }
 
 type Answered = Result<JobReply, Reject>;

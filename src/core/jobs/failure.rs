@@ -3,6 +3,7 @@
 
 use super::{Jobs, Step};
 use crate::core::{Handle, RunKey, RunState, RunToken, Time, Turn};
+use std::sync::Arc;
 
 /// What has happened to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,8 @@ impl Jobs {
         let tasks = &job.image.on_failure;
         if !tasks.runs.is_empty() {
             self.started_bytes += tasks.bodies.bytes.len();
-            self.steps.push_back(Step::Follow(key, failure));
+            let image = Arc::new(job.image.clone());
+            self.steps.push_back(Step::Follow(key, failure, image));
         }
     }
 

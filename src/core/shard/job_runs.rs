@@ -30,7 +30,9 @@ impl Shard {
             match step {
                 Step::Start(key, room) => self.start_run(turn, key, room),
                 Step::Check(key, handle) => self.check_run(turn, key, handle),
-                Step::Follow(key, failure) => self.follow_failure(turn, key, failure),
+                Step::Follow(key, failure, image) => {
+                    self.follow_failure(turn, key, failure, &image);
+                }
                 Step::FindClaim(key) => {
                     let (jobs, mut allowance) = self.jobs();
                     jobs.claim_missing(turn, &mut allowance, key);
@@ -117,10 +119,7 @@ impl Shard {
 
     /// The tasks that follow a failure are submitted, whatever its namespace has going on: a limit
     /// that holds tasks back does not hold back word of it, but for that of the bytes in memory.
-    fn follow_failure(&mut self, turn: &mut Turn, key: RunKey, failure: Failure) {
-        let Some(image) = self.jobs.definition(key.job) else {
-            return;
-        };
+    fn follow_failure(&mut self, turn: &mut Turn, key: RunKey, failure: Failure, image: &JobImage) {
         let tasks = at_due_time(&image.on_failure, key.due);
         let caller = caller_of(image);
         let open = opens(image, key, Some(failure));
