@@ -128,8 +128,8 @@ pub struct StopAgent {
     /// Why.
     pub reason: Arc<str>,
     /// The call goes on with the stop of then ([`AgentView::goes_on`]): without effect when the
-    /// agent was started since. [`StopAgent::NOT_YET`]: there has been no stop so far, and the agent
-    /// is stopped once all is decided that comes before that.
+    /// agent was started since. [`StopAgent::NOT_YET`]: there has been no stop so far, and there
+    /// is one when all is decided that comes before it.
     pub goes_on: Option<Time>,
 }
 

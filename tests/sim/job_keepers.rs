@@ -255,7 +255,7 @@ impl JobKeepers {
         match (verb, reply) {
             (JobVerb::Create { .. }, _) => self.defined += 1,
             // Another job may have its name from now on.
-            (JobVerb::Delete { .. }, _) => self.runs.clear(),
+            (JobVerb::Delete { .. }, JobReply::Job(_, _, true)) => self.runs.clear(),
             (JobVerb::StopAgent(stop), JobReply::Agent(view, _)) => {
                 self.stopping = view.goes_on.map(|then| {
                     JobVerb::StopAgent(StopAgent {

@@ -96,7 +96,9 @@ impl Jobs {
     /// that follow the last success fill the batch. Returns whether that was all.
     pub(super) fn decide_all(&mut self, turn: &mut Turn, allowance: &mut Allowance<'_>) -> bool {
         let undecided = self.runs.values().filter(|run| run.is_undecided());
-        let jobs: BTreeSet<JobNo> = undecided.map(|run| run.key.job).collect();
+        let jobs = undecided.map(|run| run.key.job);
+        // Of a job that cannot be read nothing can be decided now.
+        let jobs: BTreeSet<JobNo> = jobs.filter(|no| !self.is_unreadable(*no)).collect();
         (jobs.is_empty() || !self.is_full()) && self.decide_each(turn, allowance, jobs)
     }
 
