@@ -15,6 +15,7 @@ mod pg_client;
 mod run;
 pub(crate) mod sql;
 mod status;
+mod unsent;
 
 pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
 pub use line::Line;
@@ -56,6 +57,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use unsent::Unsent;
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -83,6 +85,7 @@ struct Inner {
     abandoned: watch::Sender<()>,
     closing: AtomicBool,
     attempts: TaskTracker,
+    unsent: Arc<Unsent>,
     runtime: tokio::runtime::Handle,
     end: CancellationToken,
 }
@@ -119,6 +122,7 @@ impl Executor {
             abandoned: watch::Sender::new(()),
             closing: AtomicBool::new(false),
             attempts: TaskTracker::new(),
+            unsent: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
             end,
         }));
@@ -176,6 +180,12 @@ impl Executor {
                 self.give_back(*given);
             }
         }
+    }
+
+    /// Returns when each attempt that begins here has sent its text, if it can; false: none does.
+    /// One at a time may wait for it.
+    pub async fn texts_sent(&self) -> bool {
+        self.0.unsent.sent().await
     }
 
     /// Stops an assignment if it runs; its completion tells what came first. One that stands in

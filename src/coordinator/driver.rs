@@ -143,8 +143,10 @@ impl Driver {
             // Texts that were handed out are sent first: whom this wakes next would run before.
             // While several attempts run, their answers are taken up first, too (decision 0229).
             let has_begun = mem::take(&mut this.has_begun);
-            if has_begun && (!this.replies.is_empty() || this.runs_several()) {
+            if has_begun && this.runs_several() {
                 yield_now().await;
+            } else if has_begun && !this.replies.is_empty() {
+                this.driver.hub.texts_sent().await;
             }
             this.publish();
             if this.driver.state.is_stalled() {

@@ -75,6 +75,7 @@ impl Executor {
             size_of_val(&running)
         );
         // Not on the thread of the caller, which has better things to do.
+        let running = self.0.unsent.until_polled(running);
         self.0.attempts.spawn_on(running, &self.0.runtime);
     }
 

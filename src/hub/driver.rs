@@ -33,6 +33,7 @@ use std::{
 use tokio::{
     runtime,
     sync::{Notify, mpsc, oneshot, watch},
+    task::yield_now,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -182,6 +183,13 @@ impl Hub {
     pub(crate) fn dispatch(&self, work: Vec<(Assignment, Option<Body>)>) {
         if !work.is_empty() {
             self.feed(Event::Dispatch(work));
+        }
+    }
+
+    /// Returns when what was handed out here has sent its texts, and was passed on elsewhere.
+    pub(crate) async fn texts_sent(&self) {
+        if !self.0.parts.executor.texts_sent().await {
+            yield_now().await;
         }
     }
 
