@@ -184,7 +184,7 @@ impl Executor {
 
     /// Returns when each attempt that begins here has sent its text, if it can; false: none does.
     /// One at a time may wait for it.
-    pub async fn texts_sent(&self) -> bool {
+    pub(crate) async fn texts_sent(&self) -> bool {
         self.0.unsent.sent().await
     }
 

@@ -26,15 +26,12 @@ impl Unsent {
         self: &Arc<Self>,
         attempt: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        let (mut attempt, counted) = (Box::pin(attempt), Counted::new(self));
-        async move {
-            let polled = poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await;
-            drop(counted);
-            match polled {
-                Poll::Ready(ended) => ended,
-                Poll::Pending => attempt.await,
-            }
-        }
+        let (mut attempt, mut counted) = (Box::pin(attempt), Some(Counted::new(self)));
+        poll_fn(move |context| {
+            let polled = attempt.as_mut().poll(context);
+            counted.take();
+            polled
+        })
     }
 
     /// Returns when none is left; false: there was none. One at a time may wait for it.
